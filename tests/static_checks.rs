@@ -33,6 +33,7 @@ const fn error<T: Error + Clone + Send + Sync + Unpin + 'static>() {}
 const fn clock<T: Clock>() {}
 const fn unwinds<T: UnwindSafe>() {}
 const fn is_send<T: Send>(_: &T) {}
+const fn serves<S: tower::Service<R, Future: Send + Unpin + 'static>, R>() {}
 const fn object_safe(_: Option<&dyn Node>, _: Option<&dyn Clock>) {}
 
 type Inner = tower::util::BoxCloneSyncService<String, (), std::io::Error>;
@@ -94,7 +95,9 @@ fn once_futures_are_sent() {
     cloned::<Layer>();
     shared::<Service>();
     cloned::<Service>();
-    sendable::<OnceFuture<Inner, String, tower_redlock::once::Always>>();
+    sendable::<OnceFuture<String, std::io::Error>>();
+    unpinned::<OnceFuture<String, std::io::Error>>();
+    serves::<OnceService<Inner, fn(&String) -> String>, String>();
     shared::<Once<u8>>();
     cloned::<Once<u8>>();
     shared::<OnceStatus>();
@@ -135,32 +138,33 @@ fn once_http_futures_are_sent() {
         OnceLayer,
         key::{Header, JsonPointer, Key},
         once::{
-            Always, Intact, MemoryStore, OnceService,
-            http::{
-                ByBody, ByBodyFuture, Idempotency, IdempotencyFuture, KeptStatuses, Missing,
-                OnNodes, OnceHttp, OnceHttpFuture, Scope, ServerErrors,
-            },
+            Always, Intact, OnceService,
+            http::{ByBody, Idempotency, KeptStatuses, Missing, OnceHttp, Scope, ServerErrors},
         },
         reject::{DefaultResponse, RejectReason, Rejection, RequestOutcome},
     };
     type Body = Full<bytes::Bytes>;
     type Over<B> =
         tower::util::BoxCloneSyncService<Request<B>, http::Response<Body>, std::io::Error>;
-    type Keeping<St> = OnceHttp<DefaultResponse, Idempotency<St>>;
+    type Keeping = OnceHttp<DefaultResponse, Idempotency>;
     shared::<OnceLayer<Key<Header>, Always, OnceHttp>>();
     cloned::<OnceLayer<Key<Header>, Always, OnceHttp>>();
     shared::<OnceLayer<Key<JsonPointer>, Always, OnceHttp<DefaultResponse, ByBody>>>();
-    cloned::<OnceLayer<Scope, Always, Keeping<OnNodes>>>();
-    shared::<OnceLayer<Scope, Always, Keeping<MemoryStore>>>();
+    cloned::<OnceLayer<Scope, Always, Keeping>>();
+    shared::<OnceLayer<Scope, Always, Keeping>>();
     shared::<OnceService<Over<Body>, Key<Header>, Always, OnceHttp>>();
-    cloned::<OnceService<Over<Body>, Key<Header>, Always, Keeping<MemoryStore>>>();
-    sendable::<OnceHttpFuture<Over<Body>, Body, Always, DefaultResponse>>();
-    sendable::<ByBodyFuture<Over<Intact<Body>>, Body, Key<JsonPointer>, Always, DefaultResponse>>();
-    sendable::<IdempotencyFuture<Over<Intact<Body>>, Body, Body, Always, DefaultResponse, OnNodes>>(
-    );
-    sendable::<
-        IdempotencyFuture<Over<Intact<Body>>, Body, Body, Always, DefaultResponse, MemoryStore>,
+    cloned::<OnceService<Over<Body>, Key<Header>, Always, Keeping>>();
+    serves::<OnceService<Over<Body>, Key<Header>, Always, OnceHttp>, Request<Body>>();
+    serves::<
+        OnceService<
+            Over<Intact<Body>>,
+            Key<JsonPointer>,
+            Always,
+            OnceHttp<DefaultResponse, ByBody>,
+        >,
+        Request<Body>,
     >();
+    serves::<OnceService<Over<Intact<Body>>, Scope, Always, Keeping>, Request<Body>>();
     shared::<Missing>();
     shared::<RequestOutcome>();
     shared::<ServerErrors>();
@@ -182,7 +186,7 @@ fn once_grpc_futures_are_sent() {
         key::{Header, Key},
         once::{
             Always, OnceService,
-            grpc::{CallOutcome, OnceGrpc, OnceGrpcBody, OnceGrpcFuture},
+            grpc::{CallOutcome, OnceGrpc, OnceGrpcBody},
         },
     };
     type Body = Full<bytes::Bytes>;
@@ -193,7 +197,7 @@ fn once_grpc_futures_are_sent() {
     cloned::<OnceLayer<Key<Header>, Always, OnceGrpc>>();
     shared::<OnceService<Over, Key<Header>, Always, OnceGrpc>>();
     cloned::<OnceService<Over, Key<Header>, Always, OnceGrpc>>();
-    sendable::<OnceGrpcFuture<Over, Body, Body, Always, OnReject>>();
+    serves::<OnceService<Over, Key<Header>, Always, OnceGrpc<OnReject>>, Request<Body>>();
     sendable::<OnceGrpcBody<Body>>();
     shared::<CallOutcome>();
 

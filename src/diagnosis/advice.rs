@@ -2,8 +2,6 @@
 
 use std::{fmt, sync::Arc};
 
-use super::{NodeDiagnosis, node_advice, set_advice, terms::DiagnosisTerms};
-
 /// A finding that needs attention or is useful to know, and what to do. [`Display`](fmt::Display)
 /// shows it on one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,17 +58,4 @@ impl fmt::Display for Advice {
         }
         write!(f, "{} (do: {})", self.what, self.todo)
     }
-}
-
-/// Returns the advice on a set: problems first.
-pub(super) fn advise(nodes: &[NodeDiagnosis], terms: &DiagnosisTerms) -> Vec<Advice> {
-    let mut advice = Vec::new();
-    for node in nodes {
-        let of_node = node_advice::advise(node, terms).into_iter();
-        let name = &node.health.name;
-        advice.extend(of_node.map(|one| Advice { node: Some(Arc::clone(name)), ..one }));
-    }
-    advice.extend(set_advice::advise(nodes, terms));
-    advice.sort_by_key(|advice| (advice.severity != Severity::Problem, advice.code));
-    advice
 }

@@ -1,9 +1,10 @@
 //! The diagnosis of a set of nodes: their states, the advice and the verdict.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use super::{
-    advice::{Advice, Severity, advise},
+    advice::{Advice, Severity},
+    node_advice, set_advice,
     terms::DiagnosisTerms,
 };
 use crate::{
@@ -20,6 +21,19 @@ pub struct Diagnosis {
     pub nodes: Vec<NodeDiagnosis>,
     /// The advice: problems first, then hints, each in the order of their codes and nodes.
     pub advice: Vec<Advice>,
+}
+
+/// Returns the advice on a set: problems first.
+fn advise(nodes: &[NodeDiagnosis], terms: &DiagnosisTerms) -> Vec<Advice> {
+    let mut advice = Vec::new();
+    for node in nodes {
+        let of_node = node_advice::advise(node, terms).into_iter();
+        let name = &node.health.name;
+        advice.extend(of_node.map(|one| Advice { node: Some(Arc::clone(name)), ..one }));
+    }
+    advice.extend(set_advice::advise(nodes, terms));
+    advice.sort_by_key(|advice| (advice.severity != Severity::Problem, advice.code));
+    advice
 }
 
 impl Diagnosis {

@@ -48,6 +48,7 @@ mod from_fn;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod head;
+mod head_only;
 mod head_sources;
 mod idempotency_key;
 mod json_pointer;

@@ -16,7 +16,7 @@ use tower_service::Service;
 /// readiness may be a permit of a `ConcurrencyLimit` or a place in a `Buffer`, which waiting
 /// requests must not occupy.
 #[pin_project]
-pub struct ReadyCall<S: Service<Request>, Request> {
+pub(crate) struct ReadyCall<S: Service<Request>, Request> {
     #[pin]
     state: ReadyCallState<S, Request>,
 }

@@ -25,7 +25,7 @@ impl Redlock {
 
 /// A candidate for leading under a name: see the [module](super).
 ///
-/// Options are set by value, before [`run`](Self::run), which uses those of its handle. Clones are
+/// Options are set by value, before [`run`](Self::run), which uses the options of its handle. Clones are
 /// the same candidate and share its terms: each can make it resign or stop.
 #[derive(Clone, Debug)]
 #[must_use = "a candidate does nothing until it is run"]
@@ -70,8 +70,8 @@ impl Leader {
         self
     }
 
-    /// See [`LockOptions::ttl`]. After a leader was killed, nobody leads for this time and a tenth of
-    /// it at most.
+    /// See [`LockOptions::ttl`]. After a leader was killed, no candidate leads for this time and a
+    /// tenth of it at most.
     pub fn ttl(self, ttl: Duration) -> Self {
         self.options(LockOptions::new().ttl(ttl))
     }
@@ -238,7 +238,7 @@ impl Leader {
 
     /// Ends the current term, so that another candidate can lead. Returns when the lock is released,
     /// or at once, without effect, if this candidate does not lead. Called by the work itself it returns
-    /// at once, too, and the resignation goes on.
+    /// at once, too, and the resignation continues.
     ///
     /// The work gets a stop request: its [`stopping`](crate::LockContext::stopping) completes. Work
     /// that has not returned within [`resign_grace`](Self::resign_grace) is dropped; the lock is
@@ -246,7 +246,7 @@ impl Leader {
     ///
     /// Then this candidate *stands back*, in the current run and in the next one: it does not campaign
     /// until it has seen another leader, or until one TTL has passed. Another candidate leads within a
-    /// few round trips. If there is no other one, nobody leads for a TTL, and then this one does again.
+    /// few round trips. If there is no other one, no candidate leads for a TTL, and then this one does again.
     ///
     /// # Cancel safety
     ///

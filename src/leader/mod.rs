@@ -4,8 +4,9 @@
 //! Each process is a *candidate*: it [runs](Leader::run) the same work, which is called once per
 //! *term*, while this candidate holds the lock of the leader's name. A term has no end of its own:
 //! the lock is renewed until the work returns, the candidate [resigns](Leader::resign) or is
-//! [stopped](Leader::stop), the work hangs, or the lock is lost. The work then runs under the same guard as any other: it is dropped before the lock's
-//! validity ends, so the next term begins only after this one's work has ended.
+//! [stopped](Leader::stop), the work hangs, or the lock is lost. The work runs under the same guard as
+//! any other: it is dropped before the lock's validity ends, so the next term begins only after this
+//! one's work has ended.
 //!
 //! ```
 //! use std::time::Duration;
@@ -51,7 +52,7 @@
 //! | the lock is lost otherwise | ends | continues |
 //! | the manager is shut down | continues | ends when the term does |
 //!
-//! # How long nobody leads
+//! # Time without a leader
 //!
 //! | the leader | the next one leads after |
 //! |---|---|
@@ -75,7 +76,7 @@
 //! * **An end to what the work spawned by itself**, tasks and threads: dropping the work does not
 //!   stop them. Let them watch [`stopping`](crate::LockContext::stopping), or tie them to the work,
 //!   as `tokio::task::JoinSet` does.
-//! * **Progress.** Work that awaits something for ever, or whose runtime does not poll it any more,
+//! * **Progress.** Work that never returns from an await, or whose runtime does not poll it any more,
 //!   keeps its term. [`heartbeat_within`](Leader::heartbeat_within) ends that.
 //!
 //! | part | where |

@@ -17,7 +17,6 @@ use crate::{
     guard::{Guarded, Inside},
     lock::{Lock, SingleAttempts},
     random,
-    token::FencingToken,
 };
 
 /// How a term ended.
@@ -122,7 +121,7 @@ impl Leader {
                 break;
             }
         }
-        self.shared.set_cooldown(None);
+        self.shared.end_cooldown();
     }
 
     /// Attempts the lock until this candidate is elected.
@@ -184,16 +183,19 @@ impl Leader {
                 cause: LossCause::Stalled { .. } | LossCause::NoHeartbeat { .. }
             }))
         );
-        if hung || term.has_been_asked_to_resign() {
-            let until = clock.now() + ttl;
-            self.shared.set_cooldown(Some(Cooldown { until, token }));
-        }
+        let cools_down = hung || term.has_been_asked_to_resign();
+        let cooldown = cools_down.then(|| Cooldown { until: clock.now() + ttl, token });
         let (end, hold) = match ended {
             Some(Ok((output, hold))) => (TermEnd::Returned { output, led_for }, Some(hold)),
-            Some(Err(error)) => return self.lost(term, error, token, led_for),
+            Some(Err(error)) => {
+                term.step_down(cooldown);
+                let LockError::Lost { cause } = error else { return TermEnd::NotBegun };
+                crate::log::info!(leader = %self.name, %token, ?led_for, %cause, "leadership lost");
+                return TermEnd::Lost(cause);
+            }
             None => (TermEnd::Dropped, guarded.as_mut().stop()),
         };
-        term.step_down();
+        term.step_down(cooldown);
         if let Some(hold) = hold
             && let Err(error) = hold.give_back().await
         {
@@ -204,28 +206,12 @@ impl Leader {
             (true, false) => "resigned",
             (false, false) => "the work returned",
         };
-        if matches!(end, TermEnd::Dropped) {
-            crate::log::info!(
-                leader = %self.name, %token, ?led_for, why,
-                "leads no more; the work did not stop by itself, and was dropped"
-            );
-        } else {
-            crate::log::info!(leader = %self.name, %token, ?led_for, why, "leads no more");
-        }
+        let how = match end {
+            TermEnd::Dropped => "; the work did not stop by itself, and was dropped",
+            _ => "",
+        };
+        crate::log::info!(leader = %self.name, %token, ?led_for, why, "leads no more{how}");
         end
-    }
-
-    fn lost<T>(
-        &self,
-        term: &TermGuard,
-        error: LockError,
-        token: FencingToken,
-        led_for: Duration,
-    ) -> TermEnd<T> {
-        term.step_down();
-        let LockError::Lost { cause } = error else { return TermEnd::NotBegun };
-        crate::log::info!(leader = %self.name, %token, ?led_for, %cause, "leadership lost");
-        TermEnd::Lost(cause)
     }
 
     async fn grace_is_over(&self, term: &TermGuard) {

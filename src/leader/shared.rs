@@ -8,10 +8,7 @@ use super::Leadership;
 use crate::{
     error::LockError,
     guard::{LockContext, is_inside},
-    sync::{
-        Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Mutex,
     time::Timestamp,
     token::FencingToken,
 };
@@ -19,12 +16,19 @@ use crate::{
 /// What the clones of a candidate share.
 #[derive(Debug, Default)]
 pub(super) struct CandidateShared {
-    is_running: AtomicBool,
     /// Set once, for good.
     stopped: watch::Sender<bool>,
-    current_term: Mutex<Option<CurrentTerm>>,
-    cooldown: Mutex<Option<Cooldown>>,
+    term: Mutex<TermState>,
+    /// [`Leadership::NotRunning`] exactly while no run is under way.
     leadership: watch::Sender<Leadership>,
+}
+
+#[derive(Debug, Default)]
+enum TermState {
+    #[default]
+    NoTerm,
+    Leading(CurrentTerm),
+    Cooldown(Cooldown),
 }
 
 /// The current term.
@@ -46,8 +50,14 @@ pub(super) struct Cooldown {
 
 impl CandidateShared {
     pub(super) fn is_leader(&self) -> bool {
-        let current_term = crate::sync::lock(&self.current_term).clone();
-        current_term.is_some_and(|current_term| current_term.context.is_valid())
+        self.current_term().is_some_and(|term| term.context.is_valid())
+    }
+
+    fn current_term(&self) -> Option<CurrentTerm> {
+        match &*crate::sync::lock(&self.term) {
+            TermState::Leading(term) => Some(term.clone()),
+            TermState::NoTerm | TermState::Cooldown(_) => None,
+        }
     }
 
     pub(super) fn transitions(&self) -> watch::Receiver<Leadership> {
@@ -64,8 +74,7 @@ impl CandidateShared {
     }
 
     pub(super) async fn resign(self: &Arc<Self>) {
-        let current_term = crate::sync::lock(&self.current_term).clone();
-        let Some(CurrentTerm { context, resign, mut over }) = current_term else { return };
+        let Some(CurrentTerm { context, resign, mut over }) = self.current_term() else { return };
         context.ask_to_stop();
         resign.send_replace(true);
         drop(resign);
@@ -76,12 +85,20 @@ impl CandidateShared {
         while over.changed().await.is_ok() {}
     }
 
-    pub(super) fn set_cooldown(&self, cooldown: Option<Cooldown>) {
-        *crate::sync::lock(&self.cooldown) = cooldown;
+    pub(super) fn cooldown(&self) -> Option<Cooldown> {
+        match &*crate::sync::lock(&self.term) {
+            TermState::Cooldown(cooldown) => Some(*cooldown),
+            TermState::NoTerm | TermState::Leading(_) => None,
+        }
     }
 
-    pub(super) fn cooldown(&self) -> Option<Cooldown> {
-        *crate::sync::lock(&self.cooldown)
+    pub(super) fn end_cooldown(&self) {
+        let mut term = crate::sync::lock(&self.term);
+        debug_assert!(
+            matches!(*term, TermState::Cooldown(_)),
+            "a candidate cools down between terms"
+        );
+        *term = TermState::NoTerm;
     }
 
     pub(super) async fn stop(self: &Arc<Self>) {
@@ -106,13 +123,19 @@ impl CandidateShared {
 
     /// Begins a run. Only one may be under way.
     pub(super) fn stand(self: &Arc<Self>, name: &str) -> Result<RunGuard, LockError> {
-        if self.is_running.swap(true, Ordering::AcqRel) {
+        let is_first = self.leadership.send_if_modified(|known| {
+            let is_first = *known == Leadership::NotRunning;
+            if is_first {
+                *known = Leadership::Standby { leader: None };
+            }
+            is_first
+        });
+        if !is_first {
             let text = format!(
                 "the candidate for {name} runs already; a second one in this process needs a Leader of its own"
             );
             return Err(LockError::InvalidRequest(text.into()));
         }
-        self.is_standby(None);
         Ok(RunGuard { shared: Arc::clone(self) })
     }
 }
@@ -124,8 +147,8 @@ pub(super) struct RunGuard {
 
 impl Drop for RunGuard {
     fn drop(&mut self) {
-        self.shared.leadership.send_replace(Leadership::NotRunning);
-        self.shared.is_running.store(false, Ordering::Release);
+        let former = self.shared.leadership.send_replace(Leadership::NotRunning);
+        debug_assert!(!former.is_leading(), "a term ends before its run");
     }
 }
 
@@ -147,9 +170,9 @@ impl TermGuard {
         let (resign, asked) = watch::channel(false);
         let (ends, over) = watch::channel(());
         let current_term = CurrentTerm { context: context.clone(), resign, over };
-        let former = crate::sync::lock(&shared.current_term).replace(current_term);
-        // Wakes tasks that wait for its end.
-        drop(former);
+        let state = TermState::Leading(current_term);
+        let former = std::mem::replace(&mut *crate::sync::lock(&shared.term), state);
+        assert!(!matches!(former, TermState::Leading(_)), "one term ends before the next begins");
         shared.leadership.send_replace(Leadership::Leading { token, since });
         Self { shared: Arc::clone(shared), context, resign: asked, _over: ends }
     }
@@ -173,10 +196,17 @@ impl TermGuard {
         *self.resign.borrow()
     }
 
-    /// Ends the published leadership; called before the lock is released.
-    pub(super) fn step_down(&self) {
-        let current_term = crate::sync::lock(&self.shared.current_term).take();
-        if current_term.is_some() {
+    /// Ends the published leadership; called before the lock is released. `cooldown`: the time in which this
+    /// candidate does not campaign.
+    pub(super) fn step_down(&self, cooldown: Option<Cooldown>) {
+        let next = cooldown.map_or(TermState::NoTerm, TermState::Cooldown);
+        // Dropped without the mutex: that wakes tasks that wait for the end of the term.
+        let former = {
+            let mut term = crate::sync::lock(&self.shared.term);
+            let is_leading = matches!(*term, TermState::Leading(_));
+            is_leading.then(|| std::mem::replace(&mut *term, next))
+        };
+        if former.is_some() {
             self.shared.is_standby(None);
         }
     }
@@ -184,6 +214,6 @@ impl TermGuard {
 
 impl Drop for TermGuard {
     fn drop(&mut self) {
-        self.step_down();
+        self.step_down(None);
     }
 }

@@ -5,7 +5,7 @@ use std::{fmt, ops::Deref, sync::Arc, time::SystemTime};
 use crate::{guard::LockContext, token::FencingToken};
 
 /// The time for which one candidate leads, as its work sees it. Its number is the
-/// [fencing token](LockContext::fencing_token): each term's is greater than those of the terms
+/// [fencing token](LockContext::fencing_token): each term has a greater one than the terms
 /// before.
 ///
 /// Everything else that it knows of its lock is a [`LockContext`]'s. Cheap to clone; it does not

@@ -9,7 +9,7 @@ use super::{
     builder::{NodeSource, RedlockBuilder},
     core::Core,
     named_nodes,
-    settings::Settings,
+    settings::{ManagerBounds, RequestDefaults, Settings},
     spawner::{Spawner, ThreadSpawner},
 };
 use crate::{
@@ -182,30 +182,36 @@ impl RedlockBuilder {
                 return Err(setting(name, "it is zero".into()));
             }
         }
-        Ok(Settings {
+        let defaults = RequestDefaults {
             ttl,
-            max_ttl,
             wait: self.options.wait.unwrap_or(Duration::ZERO),
             max_hold,
             linger: self.options.linger.unwrap_or_default(),
+            max_attempts: self.options.max_attempts,
+            auto_extend: self.options.auto_extend.unwrap_or(true),
+            retry_after: self.options.retry_after.unwrap_or(RETRY_AFTER),
+            stop_margin: self.stop_margin,
+            on_overrun: self.options.on_overrun.unwrap_or_default(),
+        };
+        let bounds = ManagerBounds {
+            line: self.line,
+            records: self.records,
+            waiting_body_bytes: self.waiting_body_bytes,
+            handoff_limit: self.handoff_limit,
+        };
+        Ok(Settings {
+            defaults,
+            bounds,
+            max_ttl,
             node_timeout: self.node_timeout,
             drift_factor: self.drift_factor,
             retry_delay: self.retry_delay.clone(),
             wakeups: self.wakeups,
-            max_attempts: self.options.max_attempts,
-            auto_extend: self.options.auto_extend.unwrap_or(true),
-            retry_after: self.options.retry_after.unwrap_or(RETRY_AFTER),
             owner: owner(self.owner.as_deref())?,
             key_prefix: self.key_prefix.as_str().into(),
             restart_guard: self.guards.restart,
             is_embedded: self.servers.is_empty() && self.nodes.iter().all(NodeSource::is_embedded),
             fencing: self.fencing,
-            stop_margin: self.stop_margin,
-            on_overrun: self.options.on_overrun.unwrap_or_default(),
-            line: self.line,
-            records: self.records,
-            waiting_body_bytes: self.waiting_body_bytes,
-            handoff_limit: self.handoff_limit,
         })
     }
 }

@@ -94,8 +94,11 @@ impl Client {
             hold_times: HoldTimes::new(),
             attempts: AttemptLimiter::new(Arc::clone(&timers)),
             #[cfg(feature = "http")]
-            body_room: super::BodyRoom::new(settings.waiting_body_bytes, Arc::clone(&timers)),
-            quota: Quota::new(settings.records, Arc::clone(&timers)),
+            body_room: super::BodyRoom::new(
+                settings.bounds.waiting_body_bytes,
+                Arc::clone(&timers),
+            ),
+            quota: Quota::new(settings.bounds.records, Arc::clone(&timers)),
             settings,
             events,
             names: nodes.iter().map(|node| node.name().into()).collect(),
@@ -114,7 +117,7 @@ impl Client {
             spawner,
         });
         run_timers(Arc::downgrade(&client), &client.timers, &*client.spawner);
-        if !client.settings.linger.is_zero() {
+        if !client.settings.defaults.linger.is_zero() {
             client.asks.subscribe(&client.nodes, &client.settings.owner);
         }
         client

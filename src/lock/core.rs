@@ -28,7 +28,7 @@ impl Core {
         events: Arc<Events>,
         spawner: Arc<dyn Spawner>,
     ) -> Arc<Self> {
-        let queue = Arc::new(Queue::new(Arc::clone(&settings.owner), settings.line));
+        let queue = Arc::new(Queue::new(Arc::clone(&settings.owner), settings.bounds.line));
         let lingering = Arc::clone(&queue) as Arc<dyn LingeringLeases>;
         let client = Client::new(settings, nodes, set, time, events, spawner, lingering);
         Arc::new(Self { client, queue })

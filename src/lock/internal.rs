@@ -73,7 +73,7 @@ impl Redlock {
     }
 
     pub(crate) fn default_ttl(&self) -> Duration {
-        self.client().settings.ttl
+        self.client().settings.defaults.ttl
     }
 
     pub(crate) fn max_ttl(&self) -> Duration {

@@ -17,32 +17,45 @@ use crate::{
 
 /// The checked settings of a manager.
 #[derive(Clone, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "they are independent settings")]
 pub(crate) struct Settings {
-    pub(crate) ttl: Duration,
+    pub(crate) defaults: RequestDefaults,
+    pub(crate) bounds: ManagerBounds,
     pub(crate) max_ttl: Duration,
-    pub(crate) wait: Duration,
-    pub(crate) max_hold: Duration,
-    pub(crate) linger: Duration,
     pub(crate) node_timeout: Duration,
     pub(crate) drift_factor: f64,
     pub(crate) retry_delay: RangeInclusive<Duration>,
     pub(crate) wakeups: bool,
-    pub(crate) max_attempts: Option<u32>,
-    pub(crate) auto_extend: bool,
-    pub(crate) retry_after: Duration,
     pub(crate) owner: Arc<str>,
     pub(crate) key_prefix: Arc<str>,
     pub(crate) restart_guard: RestartGuard,
     /// Whether all nodes are embedded ones.
     pub(crate) is_embedded: bool,
     pub(crate) fencing: bool,
+}
+
+/// The settings of a request that sets nothing itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestDefaults {
+    pub(crate) ttl: Duration,
+    pub(crate) wait: Duration,
+    pub(crate) max_hold: Duration,
+    pub(crate) linger: Duration,
+    pub(crate) max_attempts: Option<u32>,
+    pub(crate) auto_extend: bool,
+    pub(crate) retry_after: Duration,
     pub(crate) stop_margin: Option<Duration>,
     pub(crate) on_overrun: Overrun,
+}
+
+/// Limits of what a manager keeps at a time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ManagerBounds {
     pub(crate) line: LineBounds,
     pub(crate) records: RecordBounds,
+    /// Maximum size of all bodies that wait for their locks, in bytes.
     #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has bodies"))]
     pub(crate) waiting_body_bytes: usize,
+    /// Maximum number of hand-offs of one lease.
     pub(crate) handoff_limit: u32,
 }
 
@@ -104,10 +117,11 @@ impl Settings {
         internal: &InternalOptions,
     ) -> Result<Plan, LockError> {
         let invalid = |text: String| Err(LockError::InvalidRequest(text.into()));
-        let ttl = options.ttl.unwrap_or(self.ttl);
-        let wait = options.wait.unwrap_or(self.wait);
+        let defaults = &self.defaults;
+        let ttl = options.ttl.unwrap_or(defaults.ttl);
+        let wait = options.wait.unwrap_or(defaults.wait);
         let wait = internal.wait_at_most.map_or(wait, |most| wait.min(most));
-        let max_hold = options.max_hold.unwrap_or(self.max_hold);
+        let max_hold = options.max_hold.unwrap_or(defaults.max_hold);
         if ttl.is_zero() {
             return invalid("the TTL is zero".into());
         }
@@ -129,14 +143,14 @@ impl Settings {
                 return invalid("linger does not apply: this lock is released at the end".into());
             }
             (None, true) => Duration::ZERO,
-            (own, false) => own.unwrap_or(self.linger).min(MAX_DURATION),
+            (own, false) => own.unwrap_or(defaults.linger).min(MAX_DURATION),
         };
         if !linger.is_zero() && !self.wakeups {
             return invalid(
                 "linger needs wakeups, by which other processes ask for the lock".into(),
             );
         }
-        let max_attempts = options.max_attempts.or(self.max_attempts);
+        let max_attempts = options.max_attempts.or(defaults.max_attempts);
         let is_zero = |limit: Option<Duration>| limit.is_some_and(|limit| limit.is_zero());
         for (name, is_zero) in [
             ("max_hold", max_hold.is_zero()),
@@ -154,8 +168,8 @@ impl Settings {
             max_hold: max_hold.min(MAX_DURATION),
             linger,
             max_attempts,
-            auto_extend: options.auto_extend.unwrap_or(self.auto_extend),
-            on_overrun: options.on_overrun.unwrap_or(self.on_overrun),
+            auto_extend: options.auto_extend.unwrap_or(defaults.auto_extend),
+            on_overrun: options.on_overrun.unwrap_or(defaults.on_overrun),
             stall_limit: options.stall_limit.filter(|limit| *limit <= MAX_DURATION),
             heartbeat_within: options.heartbeat_within.filter(|limit| *limit <= MAX_DURATION),
             polled_within: internal.polled_within.filter(|limit| *limit <= MAX_DURATION),
@@ -164,9 +178,9 @@ impl Settings {
             validity,
             // Renewals start at a third of the validity: a later soft deadline is not reached while
             // they succeed.
-            stop_margin: self.stop_margin.unwrap_or(validity / 10).min(validity / 2),
+            stop_margin: defaults.stop_margin.unwrap_or(validity / 10).min(validity / 2),
             lead_node: internal.lead_node,
-            retry_after: options.retry_after.unwrap_or(self.retry_after),
+            retry_after: options.retry_after.unwrap_or(defaults.retry_after),
             slack: formulas::drift(ttl, self.drift_factor),
             node_timeout: formulas::node_timeout(self.node_timeout, ttl),
         })

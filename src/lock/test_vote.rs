@@ -55,7 +55,7 @@ impl TestKey {
         let owner = Arc::clone(&client.settings.owner);
         let wall = client.clock().wall();
         let lease = LeaseId::new(Resource::of_invalid(&name), nonce, owner, wall);
-        let ttl = client.settings.ttl.min(MAX_TTL);
+        let ttl = client.settings.defaults.ttl.min(MAX_TTL);
         Ok(Self { client: Arc::clone(client), node, lease: Arc::new(lease), ttl, may_exist: false })
     }
 

@@ -1,221 +1,151 @@
 //! Work under the lock of its key, from its start to the record of its end.
 
-use std::{
-    fmt,
-    future::Future,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll, ready},
-};
-
-use pin_project::pin_project;
+use std::{future::Future, ops::ControlFlow, pin::pin, sync::Arc};
 
 use super::{
-    Check, Completes, OnceError, Work,
+    OnceError,
+    claim::{ClaimedKey, KeyRequest},
     outcome::OnceOutcome,
-    record::{DropWarning, Recording, StartedRecord, record},
     telemetry,
     terms::Terms,
-    work::{CheckedWork, WorkVerdict},
+    work::{Check, WorkVerdict},
 };
+#[cfg(feature = "http")]
+use super::{attached::Attached, work::Unchecked};
 use crate::{
-    error::LockError,
-    guard::{Guarded, Hold},
-    lock::{ActiveLease, Lock},
-    resource::Resource,
+    guard::{Guarded, LockContext},
+    sync::atomic::Ordering,
 };
 
-/// The future of the work, its guard and its record.
-#[pin_project]
-pub(super) struct Execution<W: Work, C: Check<W::Failure>, J> {
-    /// Dropped first, so that the record is removed under the lock.
-    started_record: Option<StartedRecord>,
-    #[pin]
-    step: ExecutionStep<W, C>,
-    lease: Arc<ActiveLease>,
-    terms: Terms,
-    completion: J,
-}
-
-#[pin_project(project = ExecutionStepProj)]
-enum ExecutionStep<W: Work, C: Check<W::Failure>> {
-    Running {
-        #[pin]
-        guarded: Guarded<CheckedWork<W, C>>,
-    },
-    /// The work has ended, and its record is being stored; the lock is still renewed.
-    Completing {
-        /// Records that the work is done, or that its outcome is unknown.
-        recording: Recording,
-        /// `None` if the check found the work done.
-        output: Option<W::Success>,
-        warning: DropWarning,
-        hold: Hold,
-    },
-    Over,
-}
-
-impl<W: Work, C: Check<W::Failure>, J> Execution<W, C, J> {
-    /// Starts the check and the work.
-    ///
-    /// # Errors
-    ///
-    /// If the lock is no longer valid.
-    pub(super) fn start(
-        (lock, work, check): (Lock, W, C),
-        started_record: StartedRecord,
-        terms: Terms,
-        completion: J,
-    ) -> Result<Self, LockError> {
-        let lease = Arc::clone(lock.lease());
-        let mut started_record = Some(started_record);
-        let make = |context| {
-            // Held here during the call: if it panics, the record is removed under the lock.
-            let record = started_record.take();
-            let flag = record.as_ref().map(|record| record.flag().clone()).unwrap_or_default();
-            let work = CheckedWork::new(work, check, flag, context);
-            started_record = record;
-            work
-        };
-        let step = ExecutionStep::Running { guarded: Guarded::start(lock, make)? };
-        Ok(Self { started_record, step, lease, terms, completion })
-    }
-
-    pub(super) fn resource(&self) -> &Resource {
-        self.lease.resource()
-    }
-
-    #[cfg(feature = "http")]
-    pub(super) const fn lease(&self) -> &Arc<ActiveLease> {
-        &self.lease
-    }
-
-    pub(super) const fn name(&self) -> &'static str {
-        match self.step {
-            ExecutionStep::Running { .. } => "running",
-            ExecutionStep::Completing { .. } => "completing",
-            ExecutionStep::Over => "over",
-        }
-    }
-}
-
-impl<W, C, J> Future for Execution<W, C, J>
+/// Runs the work in the caller's task, unless its key is done or busy.
+pub(super) async fn run<C, W, Fut, T, E>(
+    key: KeyRequest,
+    check: C,
+    work: W,
+) -> Result<OnceOutcome<T>, OnceError<E>>
 where
-    W: Work,
-    C: Check<W::Failure>,
-    J: Completes<W::Success>,
+    C: Check<E>,
+    W: FnOnce(LockContext) -> Fut,
+    Fut: Future<Output = Result<(T, WorkVerdict), E>>,
 {
-    type Output = Result<OnceOutcome<W::Success>, OnceError<W::Failure>>;
-
-    /// # Panics
-    ///
-    /// If polled again after it was ready.
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut this = self.project();
-        loop {
-            let ended = match this.step.as_mut().project() {
-                ExecutionStepProj::Running { guarded } => match ready!(guarded.poll(cx)) {
-                    Ok((Ok(output), hold)) => {
-                        match after_work(
-                            output,
-                            hold,
-                            this.completion,
-                            *this.terms,
-                            this.started_record,
-                        ) {
-                            Ok(completing) => {
-                                this.step.set(completing);
-                                continue;
-                            }
-                            Err(output) => Ok(OnceOutcome::Ran(output)),
-                        }
-                    }
-                    Ok((Err(error), _hold)) => {
-                        // Before the release of the lock.
-                        this.started_record.take().into_iter().for_each(StartedRecord::forget);
-                        Err(OnceError::Work(error))
-                    }
-                    Err(lost) => {
-                        this.started_record
-                            .take()
-                            .into_iter()
-                            .for_each(StartedRecord::forget_unless_started);
-                        Err(lost.into())
-                    }
-                },
-                ExecutionStepProj::Completing { recording, output, warning, hold } => {
-                    let recorded = ready!(Pin::new(&mut *recording).poll(cx));
-                    warning.disarm();
-                    Ok(match (output.take(), recorded) {
-                        (Some(output), recorded) if !recording.record().is_done => {
-                            telemetry::unknown(hold.lease(), recorded.is_ok());
-                            OnceOutcome::Ran(output)
-                        }
-                        (Some(output), Ok(())) => OnceOutcome::Ran(output),
-                        (Some(output), Err(error)) => {
-                            telemetry::unrecorded(hold.lease(), &error);
-                            OnceOutcome::Unrecorded(output, error)
-                        }
-                        // If the record is not stored, the next request runs the check again.
-                        (None, _) => OnceOutcome::Done {
-                            record: Arc::clone(recording.record()),
-                            remaining: recording.retain(),
-                        },
-                    })
-                }
-                ExecutionStepProj::Over => panic!("polled after it was ready"),
-            };
-            this.step.set(ExecutionStep::Over);
-            return Poll::Ready(ended);
-        }
-    }
+    let terms = key.terms;
+    // Boxed, as work may be large.
+    run_by(key, |_| true, |claimed| Box::pin(execute(claimed, terms, check, work))).await
 }
 
-/// Starts the recording of ended work, or returns the output if it does not complete the key.
-/// `output` is `None` if the check found the work done.
-fn after_work<W: Work, C: Check<W::Failure>>(
-    output: Option<W::Success>,
-    hold: Hold,
-    completion: &impl Completes<W::Success>,
+/// Runs the work as [`run`] does. If `detached`, and the caller drops the future while the work runs, it
+/// continues as a task.
+#[cfg(feature = "http")]
+pub(super) async fn run_attached<W, Fut, T, E>(
+    key: KeyRequest,
+    is_settled: fn(&[u8]) -> bool,
+    detached: bool,
+    work: W,
+) -> Result<OnceOutcome<T>, OnceError<E>>
+where
+    W: FnOnce(LockContext) -> Fut + Send + 'static,
+    Fut: Future<Output = Result<(T, WorkVerdict), E>> + Send + 'static,
+    T: Send + 'static,
+    E: Send + 'static,
+{
+    let terms = key.terms;
+    let execute = |claimed: ClaimedKey| {
+        let lease = Arc::clone(claimed.lock.lease());
+        Attached::new(execute(claimed, terms, Unchecked(()), work), lease, detached)
+    };
+    run_by(key, is_settled, execute).await
+}
+
+async fn run_by<X, Fut, T, E>(
+    key: KeyRequest,
+    is_settled: fn(&[u8]) -> bool,
+    execute: X,
+) -> Result<OnceOutcome<T>, OnceError<E>>
+where
+    X: FnOnce(ClaimedKey) -> Fut,
+    Fut: Future<Output = Result<OnceOutcome<T>, OnceError<E>>>,
+{
+    let resource = key.check()?;
+    let ended = match key.claim(is_settled).await {
+        Ok(ControlFlow::Continue(claimed)) => execute(claimed).await,
+        Ok(ControlFlow::Break(outcome)) => Ok(outcome),
+        Err(error) => Err(error.into()),
+    };
+    telemetry::ended(&resource, &ended);
+    ended
+}
+
+/// Runs the check, then the work unless the check finds it done, and records the end.
+///
+/// # Cancel safety
+///
+/// Dropping the future drops the work, then releases the lock. Its record stays or is removed: see
+/// [`StartedRecord`](super::record::StartedRecord). Work that has ended is recorded nevertheless.
+async fn execute<C, W, Fut, T, E>(
+    claimed: ClaimedKey,
     terms: Terms,
-    started_record: &mut Option<StartedRecord>,
-) -> Result<ExecutionStep<W, C>, W::Success> {
-    let verdict = output.as_ref().map_or(WorkVerdict::Done, |output| completion.verdict(output));
-    let started_record = started_record.take();
-    let is_stored = started_record.as_ref().is_some_and(StartedRecord::is_stored);
-    let (is_done, time, output) = match (verdict, output) {
-        (WorkVerdict::Free, Some(output)) => {
-            started_record.into_iter().for_each(StartedRecord::forget);
-            return Err(output);
+    check: C,
+    work: W,
+) -> Result<OnceOutcome<T>, OnceError<E>>
+where
+    C: Check<E>,
+    W: FnOnce(LockContext) -> Fut,
+    Fut: Future<Output = Result<(T, WorkVerdict), E>>,
+{
+    let ClaimedKey { started, lock } = claimed;
+    let has_started = Arc::clone(started.has_started());
+    let mut guarded = pin!(Guarded::start(lock, |context| async move {
+        if let Some(check) = check.check(context.clone())
+            && check.await?
+        {
+            return Ok(None);
         }
-        (WorkVerdict::Unknown { hold: Some(time) }, output @ Some(_)) if !is_stored => {
-            (false, time, output)
+        let was_started = has_started.swap(true, Ordering::Relaxed);
+        assert!(!was_started, "work starts once");
+        work(context).await.map(Some)
+    })?);
+    // Declared after the work, so dropped before it: the record is removed under the lock.
+    let started = started;
+    let (ended, hold) = match guarded.as_mut().await {
+        Ok(ended) => ended,
+        Err(lost) => {
+            started.forget_unless_started();
+            return Err(lost.into());
         }
-        (WorkVerdict::Unknown { .. }, Some(output)) => {
+    };
+    // Each record is removed or stored before the drop of the hold, which releases the lock.
+    match ended {
+        Err(error) => {
+            started.forget();
+            Err(OnceError::Work(error))
+        }
+        Ok(None) => {
+            // If the record is not stored, the next request runs the check again.
+            let (record, _) = started.store_end((true, Arc::default()), terms.retain).await;
+            Ok(OnceOutcome::Done { record, remaining: terms.retain })
+        }
+        Ok(Some((output, WorkVerdict::Done { payload }))) => {
+            match started.store_end((true, payload), terms.retain).await.1 {
+                Ok(()) => Ok(OnceOutcome::Ran(output)),
+                Err(error) => {
+                    telemetry::unrecorded(hold.lease(), &error);
+                    Ok(OnceOutcome::Unrecorded(output, error))
+                }
+            }
+        }
+        Ok(Some((output, WorkVerdict::Free))) => {
+            started.forget();
+            Ok(OnceOutcome::Ran(output))
+        }
+        Ok(Some((output, WorkVerdict::Unknown { hold: time }))) => {
+            let is_stored = match time {
+                Some(time) if !started.is_stored() => {
+                    started.store_end((false, Arc::default()), time).await.1.is_ok()
+                }
+                _ => started.keep(),
+            };
             telemetry::unknown(hold.lease(), is_stored);
-            started_record.into_iter().for_each(StartedRecord::keep);
-            return Err(output);
+            Ok(OnceOutcome::Ran(output))
         }
-        (_, output) => (true, terms.retain, output),
-    };
-    let payload = match &output {
-        Some(output) if is_done => completion.payload(output),
-        _ => Arc::default(),
-    };
-    // The work has ended: dropping this future no longer removes the record.
-    started_record.into_iter().for_each(StartedRecord::keep);
-    let lease = Arc::clone(hold.lease());
-    let warning = DropWarning::new(&lease, is_done);
-    let record = record(&lease, is_done, payload);
-    let recording = Recording::start(lease, record, time);
-    Ok(ExecutionStep::Completing { recording, output, warning, hold })
-}
-
-impl<W: Work, C: Check<W::Failure>, J> fmt::Debug for Execution<W, C, J> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Execution")
-            .field("resource", self.resource())
-            .field("step", &self.name())
-            .finish_non_exhaustive()
     }
 }

@@ -18,9 +18,9 @@ use crate::key::RequestHead;
 /// [meaning](crate::OnceLayer::fingerprint_json), or use [another
 /// function](crate::OnceLayer::fingerprint); those fingerprints never equal these.
 ///
-/// It is not a secret and authenticates nobody, but confirms a guess of the whole request.
+/// It is not a secret and does not authenticate a client, but confirms a guess of the whole request.
 ///
-/// As text: 64 hexadecimal digits, lower-case.
+/// Its text has 64 hexadecimal digits, lower-case.
 ///
 /// ```
 /// use tower_redlock::{key::RequestHead, once::Fingerprint};

@@ -1,92 +1,47 @@
-//! The futures of a once request and of a request behind an `OnceLayer`.
+//! The future of a request behind a once layer.
 
 use std::{
     fmt,
     future::Future,
     pin::Pin,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
 };
 
-use pin_project::pin_project;
-use tower_service::Service;
-
-use super::{
-    Always, Check, Completes, Once, OnceError, Unchecked, Work, call::OnceCall,
-    service::ServiceCall,
-};
-
-/// The future of a request behind an [`OnceLayer`](super::OnceLayer).
+/// The future of a request behind an [`OnceLayer`](crate::OnceLayer): an allocation for each request.
+///
+/// Over gRPC it ends with the head of the response, whose body drives the call to its status.
 ///
 /// # Cancel safety
 ///
-/// Dropping it drops the inner future, then releases the lock. If the inner future had started, its
-/// outcome is unknown: see [`UnknownOutcome`](super::UnknownOutcome).
+/// Dropping it before the call of the service drops the request, and frees the key. After that:
+///
+/// * A request behind a plain layer is dropped, and its outcome is unknown: see
+///   [`UnknownOutcome`](super::UnknownOutcome).
+/// * Over HTTP and gRPC the service runs to its end, which is recorded, unless
+///   [`detached`](crate::OnceLayer::detached) is off.
 ///
 /// # Panics
 ///
 /// If polled again after it was ready, or if the service panics: its outcome is then unknown.
-#[pin_project]
 #[must_use = "futures do nothing unless polled"]
-pub struct OnceFuture<S: Service<Request>, Request, C> {
-    #[pin]
-    call: OnceCall<ServiceCall<S, Request>, Unchecked, C>,
-}
+pub struct OnceFuture<T, E>(Pin<Box<dyn Future<Output = Result<T, E>> + Send>>);
 
-impl<S: Service<Request>, Request, C> OnceFuture<S, Request, C> {
-    pub(super) const fn new(call: OnceCall<ServiceCall<S, Request>, Unchecked, C>) -> Self {
-        Self { call }
+impl<T, E> OnceFuture<T, E> {
+    pub(super) fn new(future: impl Future<Output = Result<T, E>> + Send + 'static) -> Self {
+        Self(Box::pin(future))
     }
 }
 
-impl<S, Request, C> Future for OnceFuture<S, Request, C>
-where
-    S: Service<Request>,
-    C: Completes<S::Response>,
-{
-    type Output = Result<Once<S::Response>, OnceError<S::Error>>;
+impl<T, E> Future for OnceFuture<T, E> {
+    type Output = Result<T, E>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Poll::Ready(ready!(self.project().call.poll(cx)).map(Once::from))
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.as_mut().poll(cx)
     }
 }
 
-impl<S: Service<Request>, Request, C> fmt::Debug for OnceFuture<S, Request, C> {
+impl<T, E> fmt::Debug for OnceFuture<T, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OnceFuture").field("state", &self.call.name()).finish_non_exhaustive()
-    }
-}
-
-/// The future of [`OnceRequest::run`](super::OnceRequest::run).
-///
-/// # Panics
-///
-/// If polled again after it was ready, or if the work panics: see [`UnknownOutcome`](super::UnknownOutcome).
-#[pin_project]
-#[must_use = "futures do nothing unless polled"]
-pub struct OnceRun<W: Work, C: Check<W::Failure> = Unchecked> {
-    #[pin]
-    call: OnceCall<W, C, Always>,
-}
-
-impl<W: Work, C: Check<W::Failure>> OnceRun<W, C> {
-    pub(super) const fn new(call: OnceCall<W, C, Always>) -> Self {
-        Self { call }
-    }
-}
-
-impl<W: Work, C: Check<W::Failure>> Future for OnceRun<W, C> {
-    type Output = Result<Once<W::Success>, OnceError<W::Failure>>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Poll::Ready(ready!(self.project().call.poll(cx)).map(Once::from))
-    }
-}
-
-impl<W: Work, C: Check<W::Failure>> fmt::Debug for OnceRun<W, C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OnceRun")
-            .field("resource", &self.call.resource())
-            .field("state", &self.call.name())
-            .finish_non_exhaustive()
+        f.debug_struct("OnceFuture").finish_non_exhaustive()
     }
 }

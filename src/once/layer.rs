@@ -2,17 +2,17 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tower_layer::Layer;
-
-use super::{Always, OnceService, UnknownOutcome, terms::Terms};
+use super::{
+    Always, UnknownOutcome,
+    claim::KeyRequest,
+    terms::{self, Terms},
+};
 use crate::{
     error::LockError,
-    layer::Plain,
+    layer::{KeyError, Plain},
     lock::{LockOptions, Redlock},
     resource::{Resource, ResourceError},
 };
-
-use super::{OnceRequest, terms};
 
 /// Runs each request to success once per key. Further requests get the outcome: done, or in progress.
 ///
@@ -128,7 +128,7 @@ impl<K, C, P> OnceLayer<K, C, P> {
     }
 
     /// Sets the time for which the nodes store that a key is done. Default: 96 hours. See
-    /// [`OnceRequest::retain`].
+    /// [`OnceRequest::retain`](super::OnceRequest::retain).
     pub const fn retain(mut self, retain: Duration) -> Self {
         self.terms.retain = retain;
         self
@@ -145,7 +145,7 @@ impl<K, C, P> OnceLayer<K, C, P> {
 impl<K, C, P> OnceLayer<K, C, P> {
     #[cfg(all(test, feature = "scheduler"))]
     pub(crate) fn lock_request(&self) -> crate::lock::LockRequest {
-        self.request(Resource::try_from("x")).lock_request()
+        self.request(Resource::try_from("x")).lock
     }
 
     #[cfg(feature = "http")]
@@ -166,25 +166,21 @@ impl<K, C, P> OnceLayer<K, C, P> {
         &self.name
     }
 
-    /// Creates the request for a key that was found, with the layer's settings.
-    pub(super) fn request_for(&self, key: &Resource) -> OnceRequest {
-        self.request(terms::layer_key(&self.name, key))
+    /// Turns what was found in a request into the request for its key; `None` if it has no key.
+    pub(super) fn request_for(
+        &self,
+        found: Result<Option<Resource>, KeyError>,
+    ) -> Result<Option<KeyRequest>, LockError> {
+        let found = found.map_err(|error| LockError::InvalidResource(error.into()))?;
+        Ok(found.map(|key| self.request(terms::layer_key(&self.name, &key))))
     }
 
-    /// Creates the request for a key that includes the layer's name.
-    pub(super) fn request(&self, key: Result<Resource, ResourceError>) -> OnceRequest {
+    /// Creates the request for a key that includes the layer's name, with the layer's settings.
+    pub(super) fn request(&self, key: Result<Resource, ResourceError>) -> KeyRequest {
         let resource = key.and_then(|key| terms::resource(&key)).map_err(LockError::from);
-        let mut request = OnceRequest::new(&self.redlock, resource);
+        let mut request = KeyRequest::new(&self.redlock, resource);
         request.lock = request.lock.options(self.options);
         request.terms = self.terms;
         request
-    }
-}
-
-impl<S, K: Clone, C: Clone, P: Clone> Layer<S> for OnceLayer<K, C, P> {
-    type Service = OnceService<S, K, C, P>;
-
-    fn layer(&self, inner: S) -> Self::Service {
-        OnceService::new(inner, self.clone())
     }
 }

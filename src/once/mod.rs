@@ -71,8 +71,9 @@
 //! [`OnceLayer::grpc`](OnceLayer#method.grpc), with the feature `tonic`: a call is done when it ends with
 //! `OK`. Layers for HTTP refuse gRPC requests, as the HTTP status of a call is always 200.
 
-mod call;
-mod detach;
+#[cfg(feature = "http")]
+mod attached;
+mod claim;
 mod error;
 mod execution;
 mod future;
@@ -86,15 +87,18 @@ mod telemetry;
 mod terms;
 mod work;
 
+// The files of a request, in order: `layer` and `service` find the key; `claim` acquires its lock and reads its
+// record; `execution` runs the work under the lock, if need be through `attached`; `record` stores its end.
+
 pub use error::OnceError;
-pub use future::{OnceFuture, OnceRun};
+pub use future::OnceFuture;
 pub(crate) use layer::OnceLayer;
 pub use outcome::Once;
 pub use request::OnceRequest;
-pub use service::{OnceService, ServiceCall};
+pub use service::OnceService;
 pub use status::{OnceState, OnceStatus};
 pub use terms::UnknownOutcome;
-pub use work::{Always, Check, Completes, Unchecked, Work};
+pub use work::{Always, Check, Completes, Unchecked};
 
 #[cfg(feature = "http")]
 mod fingerprint;
@@ -117,6 +121,6 @@ pub use fingerprint::{Fingerprint, ParseFingerprintError};
 pub use response::{DecodeResponseError, StoredHeaders, StoredResponse};
 #[cfg(feature = "http")]
 pub use store::{
-    DEFAULT_STORE_CAPACITY, MemoryStore, RedisGet, RedisPut, RedisStore, RedisStoreBuilder,
-    ResponseStore, StoreError, StoredBy,
+    DEFAULT_STORE_CAPACITY, MemoryStore, RedisStore, RedisStoreBuilder, ResponseStore, StoreError,
+    StoreFuture, StoredBy,
 };

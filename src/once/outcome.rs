@@ -5,6 +5,10 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+#[cfg(feature = "http")]
+use super::OnceError;
+#[cfg(feature = "http")]
+use crate::reject::RejectReason;
 use crate::{error::LockError, protocol::Record, token::FencingToken};
 
 /// The result of work that runs once.
@@ -78,6 +82,38 @@ impl<T> From<OnceOutcome<T>> for Once<T> {
                 Self::InProgress { retry_after, by, unknown }
             }
         }
+    }
+}
+
+/// How a request ends for its client. `X` is the response to a rejected one.
+#[cfg(feature = "http")]
+pub(super) enum RequestEnd<T, X> {
+    Ran(T),
+    Done(Arc<Record>),
+    Rejected(X),
+}
+
+#[cfg(feature = "http")]
+impl<T, X> RequestEnd<T, X> {
+    /// Calls `reject` for a request that did not run, or was stopped.
+    ///
+    /// # Errors
+    ///
+    /// The service's own.
+    pub(super) fn of<E>(
+        ended: Result<OnceOutcome<T>, OnceError<E>>,
+        reject: impl FnOnce(RejectReason<'_>) -> X,
+    ) -> Result<Self, E> {
+        Ok(match ended {
+            // Also without a record: after an error the client would repeat the request.
+            Ok(OnceOutcome::Ran(output) | OnceOutcome::Unrecorded(output, _)) => Self::Ran(output),
+            Ok(OnceOutcome::Done { record, .. }) => Self::Done(record),
+            Ok(OnceOutcome::Busy { retry_after, by, unknown }) => {
+                Self::Rejected(reject(RejectReason::busy(unknown, retry_after, by.as_deref())))
+            }
+            Err(OnceError::Lock(error)) => Self::Rejected(reject(RejectReason::Lock(&error))),
+            Err(OnceError::Work(error)) => return Err(error),
+        })
     }
 }
 

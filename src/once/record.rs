@@ -1,30 +1,23 @@
 //! Records of a key on the nodes: that its work has started, and how it ended.
 
-use std::{
-    future::Future,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll, ready},
-    time::Duration,
-};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use super::telemetry;
 use crate::{
     error::{LockError, Reason},
     lock::{
         ActiveLease,
-        records::{self, Asked, QueryAnswers},
+        records::{self, Asked},
     },
     protocol::{Record, StoredLease},
     sync::atomic::{AtomicBool, Ordering},
-    time::{Sleep, Timestamp},
 };
 
-/// Number of node timeouts after which a [`Recording`] gives up.
-const RECORDING_TIMEOUTS: u32 = 10;
+/// Number of node timeouts after which [`store`] gives up.
+const STORE_TIMEOUTS: u32 = 10;
 
 /// A new record of this lease.
-pub(super) fn record(lease: &ActiveLease, is_done: bool, payload: Arc<[u8]>) -> Arc<Record> {
+pub(super) fn new(lease: &ActiveLease, is_done: bool, payload: Arc<[u8]>) -> Arc<Record> {
     let (id, now) = (lease.id(), lease.timers().clock().wall());
     let token = lease.token().get();
     let stored = StoredLease::new(id.nonce(), token, now, Arc::clone(id.owner()));
@@ -33,47 +26,54 @@ pub(super) fn record(lease: &ActiveLease, is_done: bool, payload: Arc<[u8]>) -> 
 
 /// The record that work has started, and what happens to it when the work is dropped.
 ///
-/// Before the work starts, dropping this removes the record. After that the outcome is unknown: the
-/// record stays, and a WARN is logged.
+/// | dropped | the record | |
+/// |---|---|---|
+/// | before the work starts | is removed | |
+/// | while the work runs | stays: the outcome is unknown | a WARN |
+/// | while the end of the work is being recorded | stays, or is replaced | a WARN |
+/// | later | stays | |
 #[derive(Debug)]
 pub(super) struct StartedRecord {
     lease: Arc<ActiveLease>,
-    started: StartedFlag,
+    /// Set by the work when it starts.
+    has_started: Arc<AtomicBool>,
     is_stored: bool,
-    is_armed: bool,
+    phase: RecordPhase,
 }
 
-/// Whether the work has started.
-#[derive(Clone, Debug, Default)]
-pub(super) struct StartedFlag(Arc<AtomicBool>);
-
-impl StartedFlag {
-    pub(super) fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
+#[derive(Debug)]
+enum RecordPhase {
+    /// The work has not ended.
+    Open,
+    /// The work has ended, and its end is being recorded: it is done, or its outcome is unknown.
+    Ending {
+        is_done: bool,
+    },
+    Settled,
 }
 
 impl StartedRecord {
     /// Stores nothing on the nodes.
     pub(super) fn unstored(lease: &Arc<ActiveLease>) -> Self {
-        let started = StartedFlag::default();
-        Self { lease: Arc::clone(lease), started, is_stored: false, is_armed: true }
+        let (lease, phase) = (Arc::clone(lease), RecordPhase::Open);
+        Self { lease, has_started: Arc::default(), is_stored: false, phase }
     }
 
     /// Sends the record to the nodes.
     pub(super) fn send(lease: &Arc<ActiveLease>, hold: Duration) -> (Self, Asked) {
-        let asked = records::record(lease, &record(lease, false, Arc::default()), hold);
+        let sent = records::record(lease, &new(lease, false, Arc::default()), hold);
         let mut this = Self::unstored(lease);
         this.is_stored = true;
-        (this, asked)
+        (this, sent)
     }
 
-    pub(super) const fn flag(&self) -> &StartedFlag {
-        &self.started
+    pub(super) const fn lease(&self) -> &Arc<ActiveLease> {
+        &self.lease
+    }
+
+    /// Returns the flag that the work sets when it starts.
+    pub(super) const fn has_started(&self) -> &Arc<AtomicBool> {
+        &self.has_started
     }
 
     pub(super) const fn is_stored(&self) -> bool {
@@ -82,18 +82,42 @@ impl StartedRecord {
 
     /// Removes the record: the work can start again.
     pub(super) fn forget(mut self) {
-        self.is_armed = false;
+        assert!(matches!(self.phase, RecordPhase::Open), "the record of an end is not removed");
+        self.phase = RecordPhase::Settled;
         self.remove();
     }
 
-    /// Leaves the record on the nodes.
-    pub(super) fn keep(mut self) {
-        self.is_armed = false;
+    /// Leaves the record on the nodes. Returns whether it was stored there.
+    pub(super) fn keep(mut self) -> bool {
+        self.phase = RecordPhase::Settled;
+        self.is_stored
     }
 
     /// Removes the record after the loss of the lock, unless the work has started.
     pub(super) fn forget_unless_started(self) {
-        if self.started.is_set() { self.keep() } else { self.forget() }
+        if self.has_started.load(Ordering::Relaxed) {
+            self.keep();
+        } else {
+            self.forget();
+        }
+    }
+
+    /// Stores the end of the work on a quorum: that it is done, or that its outcome is unknown.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves the record on the nodes, and logs a WARN.
+    pub(super) async fn store_end(
+        mut self,
+        (is_done, payload): (bool, Arc<[u8]>),
+        retain: Duration,
+    ) -> (Arc<Record>, Result<(), LockError>) {
+        assert!(matches!(self.phase, RecordPhase::Open), "work ends once");
+        self.phase = RecordPhase::Ending { is_done };
+        let record = new(&self.lease, is_done, payload);
+        let stored = store(Arc::clone(&self.lease), Arc::clone(&record), retain).await;
+        self.keep();
+        (record, stored)
     }
 
     fn remove(&self) {
@@ -107,132 +131,55 @@ impl StartedRecord {
 
 impl Drop for StartedRecord {
     fn drop(&mut self) {
-        if !self.is_armed {
-        } else if self.started.is_set() {
-            telemetry::dropped(&self.lease, self.is_stored);
-        } else {
-            self.remove();
+        match self.phase {
+            RecordPhase::Open if self.has_started.load(Ordering::Relaxed) => {
+                telemetry::dropped(&self.lease, self.is_stored);
+            }
+            RecordPhase::Open => self.remove(),
+            RecordPhase::Ending { is_done } => {
+                telemetry::recording_dropped(&self.lease, is_done);
+            }
+            RecordPhase::Settled => {}
         }
     }
 }
 
-/// Stores a record of ended work on a quorum while the lock is valid.
+/// Stores a record of ended work on a quorum while the lock is valid, for up to ten node timeouts.
 ///
 /// The first round is sent at once, not at the first poll.
-#[derive(Debug)]
-pub(super) struct Recording {
+pub(super) fn store(
     lease: Arc<ActiveLease>,
     record: Arc<Record>,
     retain: Duration,
-    deadline: Timestamp,
-    step: RecordingStep,
-}
-
-#[derive(Debug)]
-enum RecordingStep {
-    /// The lock was no longer valid: nothing is sent.
-    Expired,
-    Sent(Asked),
-    Pausing(Sleep),
-}
-
-impl Recording {
-    pub(super) fn start(lease: Arc<ActiveLease>, record: Arc<Record>, retain: Duration) -> Self {
-        let client = lease.client();
-        let deadline = client.now() + client.node_timeout() * RECORDING_TIMEOUTS;
-        let mut this = Self { lease, record, retain, deadline, step: RecordingStep::Expired };
-        this.send();
-        this
-    }
-
-    pub(super) const fn record(&self) -> &Arc<Record> {
-        &self.record
-    }
-
-    pub(super) const fn retain(&self) -> Duration {
-        self.retain
-    }
-
-    fn send(&mut self) {
-        self.step = if self.lease.is_valid() {
-            RecordingStep::Sent(records::record(&self.lease, &self.record, self.retain))
-        } else {
-            RecordingStep::Expired
-        };
-    }
-
-    /// Pauses after a round without a quorum.
-    ///
-    /// # Errors
-    ///
-    /// If the lock is lost, or the deadline has passed.
-    fn pause(&mut self, answers: &QueryAnswers) -> Result<(), LockError> {
-        let client = self.lease.client();
-        if !self.lease.is_valid() {
-            return Err(LockError::lost(self.lease.loss()));
-        }
-        let now = client.now();
-        if now >= self.deadline {
-            return Err(client.no_quorum(answers));
-        }
-        // Stores the lock's key again on nodes that lost it.
-        if answers.contains(&Err(Reason::KeyGone)) {
-            self.lease.extend();
-        }
-        let until = now + client.node_timeout() / 2;
-        self.step = RecordingStep::Pausing(client.sleep_until(until));
-        Ok(())
-    }
-}
-
-impl Future for Recording {
-    type Output = Result<(), LockError>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        loop {
-            match &mut self.step {
-                RecordingStep::Expired => {
-                    return Poll::Ready(Err(LockError::lost(self.lease.loss())));
-                }
-                RecordingStep::Sent(asked) => {
-                    let answers = ready!(Pin::new(asked).poll(cx));
-                    if records::is_kept(&answers) {
-                        return Poll::Ready(Ok(()));
-                    }
-                    self.pause(&answers)?;
-                }
-                RecordingStep::Pausing(sleep) => {
-                    ready!(Pin::new(sleep).poll(cx));
-                    self.send();
-                }
+) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
+    let client = Arc::clone(lease.client());
+    let deadline = client.now() + client.node_timeout() * STORE_TIMEOUTS;
+    let send = move |lease: &ActiveLease| {
+        lease.is_valid().then(|| records::record(lease, &record, retain))
+    };
+    let mut round = send(&lease);
+    debug_assert!(!retain.is_zero(), "a server refuses a record without a time");
+    async move {
+        // Nothing is sent when the lock is no longer valid.
+        while let Some(answers) = round {
+            let answers = answers.await;
+            if records::is_kept(&answers) {
+                return Ok(());
             }
+            if !lease.is_valid() {
+                break;
+            }
+            let now = client.now();
+            if now >= deadline {
+                return Err(client.no_quorum(&answers));
+            }
+            // Stores the lock's key again on nodes that lost it.
+            if answers.contains(&Err(Reason::KeyGone)) {
+                lease.extend();
+            }
+            client.sleep_until(now + client.node_timeout() / 2).await;
+            round = send(&lease);
         }
-    }
-}
-
-/// Logs a WARN if the recording of ended work is dropped before its end.
-#[derive(Debug)]
-pub(super) struct DropWarning {
-    lease: Arc<ActiveLease>,
-    is_done: bool,
-    is_armed: bool,
-}
-
-impl DropWarning {
-    /// `is_done`: the work is done; otherwise its outcome is unknown.
-    pub(super) fn new(lease: &Arc<ActiveLease>, is_done: bool) -> Self {
-        Self { lease: Arc::clone(lease), is_done, is_armed: true }
-    }
-
-    pub(super) fn disarm(&mut self) {
-        self.is_armed = false;
-    }
-}
-
-impl Drop for DropWarning {
-    fn drop(&mut self) {
-        if self.is_armed {
-            telemetry::recording_dropped(&self.lease, self.is_done);
-        }
+        Err(LockError::lost(lease.loss()))
     }
 }

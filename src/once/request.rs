@@ -3,28 +3,24 @@
 use std::{future::Future, time::Duration};
 
 use super::{
-    Always, Check, OnceRun, Unchecked, UnknownOutcome,
-    call::OnceCall,
-    terms::{self, Terms},
+    Check, Once, OnceError, Unchecked, UnknownOutcome, claim::KeyRequest, execution,
+    outcome::OnceOutcome, terms, work::WorkVerdict,
 };
 use crate::{
     error::LockError,
     guard::LockContext,
-    lock::{LockOptions, LockRequest, Redlock},
+    lock::{LockOptions, Redlock},
     resource::{Resource, ResourceError},
 };
 
 /// A request for work that runs once per key. Created by [`Redlock::once`].
 ///
-/// Nothing is sent before [`run`](Self::run). Defaults are the manager's, except for
+/// Nothing is sent before the future of [`run`](Self::run) is polled. Defaults are the manager's, except for
 /// [`wait`](Self::wait).
 #[derive(Clone, Debug)]
 #[must_use = "a request does nothing until it is run"]
 pub struct OnceRequest<C = Unchecked> {
-    pub(super) redlock: Redlock,
-    pub(super) resource: Result<Resource, LockError>,
-    pub(super) lock: LockRequest,
-    pub(super) terms: Terms,
+    pub(super) key: KeyRequest,
     check: C,
 }
 
@@ -42,17 +38,11 @@ impl Redlock {
     {
         let key = key.try_into().map_err(Into::into);
         let resource = key.and_then(|key| terms::resource(&key)).map_err(LockError::from);
-        OnceRequest::new(self, resource)
+        OnceRequest { key: KeyRequest::new(self, resource), check: Unchecked(()) }
     }
 }
 
 impl OnceRequest {
-    pub(super) fn new(redlock: &Redlock, resource: Result<Resource, LockError>) -> Self {
-        let redlock = redlock.clone();
-        let lock = redlock.lock_own(resource.clone()).keeps_records().wait(Duration::ZERO);
-        Self { redlock, resource, lock, terms: Terms::DEFAULT, check: Unchecked(()) }
-    }
-
     /// Runs `check` under the lock, before the work. If it returns `true`, the work does not run, and is
     /// recorded as done. An error of the check is an error of the work.
     ///
@@ -102,8 +92,7 @@ impl OnceRequest {
         F: FnOnce(LockContext) -> Fut,
         Fut: Future<Output = Result<bool, E>>,
     {
-        let Self { redlock, resource, lock, terms, .. } = self;
-        OnceRequest { redlock, resource, lock, terms, check }
+        OnceRequest { key: self.key, check }
     }
 }
 
@@ -111,7 +100,7 @@ impl OnceRequest {
 impl<C> OnceRequest<C> {
     /// Sets each option that is set in `options`. The others keep their values.
     pub fn options(mut self, options: LockOptions) -> Self {
-        self.lock = self.lock.options(options);
+        self.key.lock = self.key.lock.options(options);
         self
     }
 
@@ -132,8 +121,8 @@ impl<C> OnceRequest<C> {
     }
 
     #[cfg(all(test, feature = "scheduler"))]
-    pub(crate) fn lock_request(self) -> LockRequest {
-        self.lock
+    pub(crate) fn lock_request(self) -> crate::lock::LockRequest {
+        self.key.lock
     }
 }
 
@@ -146,14 +135,14 @@ impl<C> OnceRequest<C> {
     /// (Redis 7.0): a million a day for 96 hours take 1.1 GB. Their number is limited by
     /// [`max_records`](crate::RedlockBuilder::max_records).
     pub fn retain(mut self, retain: Duration) -> Self {
-        self.terms.retain = retain;
+        self.key.terms.retain = retain;
         self
     }
 
     /// Sets what happens to the key if the outcome of the work is unknown. Default:
     /// [`UnknownOutcome::Release`].
     pub fn unknown(mut self, unknown: UnknownOutcome) -> Self {
-        self.terms.unknown = unknown;
+        self.key.terms.unknown = unknown;
         self
     }
 
@@ -178,18 +167,13 @@ impl<C> OnceRequest<C> {
     /// # Panics
     ///
     /// If the work panics; its outcome is then unknown, as after a drop.
-    pub fn run<W, Fut, T, E>(self, work: W) -> OnceRun<W, C>
+    pub async fn run<W, Fut, T, E>(self, work: W) -> Result<Once<T>, OnceError<E>>
     where
         W: FnOnce(LockContext) -> Fut,
         Fut: Future<Output = Result<T, E>>,
         C: Check<E>,
     {
-        let Self { redlock, resource, lock, terms, check } = self;
-        OnceRun::new(match resource {
-            Ok(resource) => {
-                OnceCall::new((redlock, resource, lock), terms, (work, check), Always(()))
-            }
-            Err(error) => OnceCall::rejected(error, Always(())),
-        })
+        let work = |context| async { Ok((work(context).await?, WorkVerdict::done())) };
+        execution::run(self.key, self.check, work).await.map(OnceOutcome::into)
     }
 }

@@ -2,51 +2,29 @@
 
 use std::task::{Context, Poll};
 
+use tower_layer::Layer;
 use tower_service::Service;
 
 use super::{
-    Always, Completes, Once, OnceError, OnceFuture, OnceLayer, OnceRequest, Unchecked, Work,
-    call::OnceCall,
+    Always, Completes, Once, OnceError, OnceFuture, OnceLayer,
+    execution::run,
+    outcome::OnceOutcome,
+    work::{Unchecked, WorkVerdict},
 };
-use crate::{
-    error::LockError,
-    guard::LockContext,
-    layer::{Plain, ReadyCall, ResourceKey},
-};
+use crate::layer::{Plain, ReadyCall, ResourceKey};
 
 /// A service whose requests run once per key. Created by [`OnceLayer`].
 ///
 /// It is always ready: the inner service is made ready under the lock, so that requests that wait for one
-/// occupy no permit of a `ConcurrencyLimit` and no place of a `Buffer` inside. An error of the inner service's
-/// readiness is that of the request.
+/// occupy no permit of a `ConcurrencyLimit` and no place of a `Buffer` inside. If the inner service fails to
+/// become ready, its error is the request's error.
 #[derive(Clone, Debug)]
 pub struct OnceService<S, K, C = Always, P = Plain> {
     pub(super) inner: S,
     pub(super) layer: OnceLayer<K, C, P>,
 }
 
-/// The call of the inner service.
-#[derive(Debug)]
-pub struct ServiceCall<S, Request> {
-    service: S,
-    request: Request,
-}
-
-impl<S: Service<Request>, Request> Work for ServiceCall<S, Request> {
-    type Future = ReadyCall<S, Request>;
-    type Success = S::Response;
-    type Failure = S::Error;
-
-    fn begin(self, _: LockContext) -> Self::Future {
-        ReadyCall::new(self.service, self.request)
-    }
-}
-
 impl<S, K, C, P> OnceService<S, K, C, P> {
-    pub(super) const fn new(inner: S, layer: OnceLayer<K, C, P>) -> Self {
-        Self { inner, layer }
-    }
-
     /// Returns the inner service.
     pub const fn get_ref(&self) -> &S {
         &self.inner
@@ -63,47 +41,43 @@ impl<S, K, C, P> OnceService<S, K, C, P> {
     }
 }
 
+impl<S, K: Clone, C: Clone, P: Clone> Layer<S> for OnceLayer<K, C, P> {
+    type Service = OnceService<S, K, C, P>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        OnceService { inner, layer: self.clone() }
+    }
+}
+
 impl<S, K, C, Request> Service<Request> for OnceService<S, K, C>
 where
-    S: Service<Request> + Clone,
+    S: Service<Request, Response: Send, Error: Send, Future: Send> + Clone + Send + 'static,
     K: ResourceKey<Request>,
-    C: Completes<S::Response> + Clone,
+    C: Completes<S::Response> + Clone + Send + 'static,
+    Request: Send + 'static,
 {
     type Response = Once<S::Response>;
     type Error = OnceError<S::Error>;
-    type Future = OnceFuture<S, Request, C>;
+    type Future = OnceFuture<Self::Response, Self::Error>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        let completion = self.layer.complete.clone();
-        OnceFuture::new(match self.layer.key.key(&request) {
-            Ok(Some(key)) => {
-                let asked = self.layer.request_for(&key);
-                let call = ServiceCall { service: self.inner.clone(), request };
-                begin(asked, call, completion)
-            }
-            Ok(None) => {
-                OnceCall::unguarded(ReadyCall::new(self.inner.clone(), request), completion)
-            }
-            Err(error) => OnceCall::rejected(LockError::InvalidResource(error.into()), completion),
+        let key = self.layer.request_for(self.layer.key.key(&request));
+        let (service, complete) = (self.inner.clone(), self.layer.complete.clone());
+        OnceFuture::new(async move {
+            let call = ReadyCall::new(service, request);
+            let Some(key) = key? else {
+                return call.await.map(Once::Ran).map_err(OnceError::Work);
+            };
+            let work = |_| async move {
+                let output = call.await?;
+                let is_done = complete.completes(&output);
+                Ok((output, if is_done { WorkVerdict::done() } else { WorkVerdict::Free }))
+            };
+            run(key, Unchecked(()), work).await.map(OnceOutcome::into)
         })
-    }
-}
-
-/// Starts a request of a layer.
-pub(super) fn begin<W: Work, J>(
-    request: OnceRequest,
-    work: W,
-    completion: J,
-) -> OnceCall<W, Unchecked, J> {
-    let OnceRequest { redlock, resource, lock, terms, .. } = request;
-    match resource {
-        Ok(resource) => {
-            OnceCall::new((redlock, resource, lock), terms, (work, Unchecked(())), completion)
-        }
-        Err(error) => OnceCall::rejected(error, completion),
     }
 }

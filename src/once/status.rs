@@ -5,11 +5,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use super::{
-    OnceRequest,
-    record::{Recording, record},
-    terms,
-};
+use super::{OnceRequest, claim::KeyRequest, record, terms};
 use crate::{
     error::LockError,
     lock::{Holder, records},
@@ -59,8 +55,9 @@ impl<C> OnceRequest<C> {
     ///
     /// Cancel safe.
     pub async fn status(&self) -> Result<Option<OnceStatus>, LockError> {
-        let resource = self.resource.clone()?;
-        let answers = self.redlock.read_record(&terms::name(&resource)).await;
+        let KeyRequest { redlock, resource, .. } = &self.key;
+        let resource = resource.as_ref().map_err(Clone::clone)?;
+        let answers = redlock.read_record(&terms::name(resource)).await;
         let of = |state, record: &Record, remaining| OnceStatus {
             state,
             by: Some(Arc::clone(&record.lease.owner)),
@@ -72,14 +69,14 @@ impl<C> OnceRequest<C> {
             RecordStatus::Done { record, remaining } => {
                 return Ok(Some(of(OnceState::Done, &record, remaining)));
             }
-            RecordStatus::TooFew => return Err(self.redlock.no_quorum(&answers)),
+            RecordStatus::TooFew => return Err(redlock.no_quorum(&answers)),
             RecordStatus::Nothing => None,
             RecordStatus::Unknown { record, remaining, .. } => {
                 Some(of(OnceState::Unknown, &record, remaining))
             }
         };
         // Running work has a record too: that it has started.
-        let holder = self.redlock.holder(&resource).await?;
+        let holder = redlock.holder(resource).await?;
         Ok(match (holder, begun) {
             (Some(holder), None) => Some(in_progress(holder)),
             (Some(holder), Some(_)) if holder.is_quorum => Some(in_progress(holder)),
@@ -100,12 +97,13 @@ impl<C> OnceRequest<C> {
     ///
     /// Dropping the future releases the lock; the nodes may have stored the record.
     pub async fn mark_done(self) -> Result<(), LockError> {
-        self.terms.check()?;
-        let lock = self.lock.await?;
-        let lease = Arc::clone(lock.lease());
-        records::reserve(&lease)?;
-        let done = record(&lease, true, Arc::from([]));
-        Recording::start(lease, done, self.terms.retain).await
+        let KeyRequest { lock, terms, .. } = self.key;
+        terms.check()?;
+        let lock = lock.await?;
+        let lease = lock.lease();
+        records::reserve(lease)?;
+        let done = record::new(lease, true, Arc::default());
+        record::store(Arc::clone(lease), done, terms.retain).await
     }
 
     /// Removes the record that the work is done or has started: the next request runs it again.
@@ -124,8 +122,9 @@ impl<C> OnceRequest<C> {
     ///
     /// Dropping the future releases the lock; some nodes may have removed the record.
     pub async fn forget(self) -> Result<bool, LockError> {
-        let lock = self.lock.await?;
-        let (redlock, name) = (&self.redlock, terms::name(lock.resource()));
+        let KeyRequest { redlock, lock, .. } = self.key;
+        let lock = lock.await?;
+        let name = terms::name(lock.resource());
         let kept = redlock.read_all_records(&name).await;
         if kept.iter().any(Result::is_err) {
             return Err(redlock.no_quorum(&kept));

@@ -2,17 +2,14 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use http::Extensions;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
-use super::{RejectReason, Rejection, RequestOutcome};
+use super::{
+    RejectReason, Rejection,
+    outcome::grpc::{DOMAIN, LOCK_LOST},
+};
 use crate::{error::LockError, guard::GuardError, resource::ResourceError};
-
-const LOCK_LOST: &str = "LOCK_LOST";
-
-/// The domain of every `ErrorInfo`.
-const DOMAIN: &str = "tower-redlock";
 
 impl Rejection<'_> {
     /// Makes the default status over gRPC. [`RedlockLayer::grpc`](crate::RedlockLayer::grpc),
@@ -91,13 +88,4 @@ impl From<GuardError<Status>> for Status {
             GuardError::Service(status) => status,
         }
     }
-}
-
-/// Returns the outcome of a method whose own status was made from the error of a lost lock. tonic's
-/// servers keep the status in the response's extensions.
-pub(super) fn outcome_among(extensions: &Extensions) -> Option<RequestOutcome> {
-    let status = extensions.get::<Status>().filter(|status| status.code() == Code::Unknown)?;
-    let info = status.get_details_error_info()?;
-    let is_lost = info.reason == LOCK_LOST && info.domain == DOMAIN;
-    is_lost.then_some(RequestOutcome::Unknown)
 }

@@ -48,7 +48,7 @@ impl RequestOutcome {
     pub fn of<B>(response: &Response<B>) -> Option<Self> {
         let stated = response.extensions().get().copied();
         #[cfg(feature = "tonic")]
-        let stated = stated.or_else(|| super::grpc::outcome_among(response.extensions()));
+        let stated = stated.or_else(|| grpc::outcome_among(response.extensions()));
         stated
     }
 
@@ -61,5 +61,30 @@ impl RequestOutcome {
     /// Returns the outcome of a request that a layer of this crate has refused or stopped.
     pub(crate) const fn of_rejection(is_unknown: bool) -> Self {
         if is_unknown { Self::Unknown } else { Self::Refused }
+    }
+}
+
+/// The outcome that a gRPC status states.
+#[cfg(feature = "tonic")]
+pub(super) mod grpc {
+    use http::Extensions;
+    use tonic::{Code, Status};
+    use tonic_types::StatusExt;
+
+    use super::RequestOutcome;
+
+    /// The reason of the `ErrorInfo` of a lost lock.
+    pub(in crate::reject) const LOCK_LOST: &str = "LOCK_LOST";
+
+    /// The domain of every `ErrorInfo`.
+    pub(in crate::reject) const DOMAIN: &str = "tower-redlock";
+
+    /// Returns the outcome of a method whose own status was made from the error of a lost lock. tonic's
+    /// servers keep the status in the response's extensions.
+    pub(super) fn outcome_among(extensions: &Extensions) -> Option<RequestOutcome> {
+        let status = extensions.get::<Status>().filter(|status| status.code() == Code::Unknown)?;
+        let info = status.get_details_error_info()?;
+        let is_lost = info.reason == LOCK_LOST && info.domain == DOMAIN;
+        is_lost.then_some(RequestOutcome::Unknown)
     }
 }

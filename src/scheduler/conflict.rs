@@ -1,15 +1,14 @@
-//! What replicas compare of a job, and where they find that they differ.
+//! Conflicts between what replicas know of a job: their schedules, time zone databases and job lists.
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::{JobEventKind, shared::SchedulerShared, shared_job::SharedJob};
-use crate::{error::ServerText, metrics, time::Timestamp};
+use crate::{error::ServerText, time::Timestamp};
 
 /// A difference between what this replica knows of a job and what another one has stored. Expected while a
 /// new version is rolled out; otherwise a fault in how the replicas are set up.
 ///
 /// A conflict is reported at its first sight, and when it is seen an hour later or more: at WARN, as a
-/// [`JobEventKind::Conflict`], in [`JobStatus::finding`](super::JobStatus::finding) and in the metric
+/// [`JobEventKind::Conflict`](super::JobEventKind::Conflict), in [`JobStatus::finding`](super::JobStatus::finding) and in the metric
 /// `redlock_job_conflicts_total`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -34,7 +33,7 @@ pub enum JobConflict {
         other: Arc<str>,
     },
     /// The scheduler that leads under the name given to [`leader_only`](super::Scheduler::leader_only) does
-    /// not have this job: the job runs nowhere while that one leads.
+    /// not have this job: the job runs nowhere while that scheduler leads.
     #[non_exhaustive]
     NotLed {
         /// The leader's owner name.
@@ -49,65 +48,54 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(3_600);
 /// Time after its last sight for which a conflict is shown: replicas see each other's claims at the ticks.
 const SHOWN: Duration = Duration::from_secs(25 * 3_600);
 
-/// A conflict that was reported.
-#[derive(Clone, Debug)]
-pub(super) struct ReportedConflict {
+/// The conflicts about a job that were reported.
+#[derive(Debug, Default)]
+pub(super) struct ConflictLog(Vec<ReportedConflict>);
+
+#[derive(Debug)]
+struct ReportedConflict {
     conflict: JobConflict,
     reported: Timestamp,
     seen: Timestamp,
 }
 
 impl ReportedConflict {
-    pub(super) fn is_recent(&self, now: Timestamp) -> bool {
+    fn is_recent(&self, now: Timestamp) -> bool {
         now.saturating_duration_since(self.seen) < SHOWN
     }
 }
 
-impl fmt::Display for ReportedConflict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.conflict.fmt(f)
+impl ConflictLog {
+    /// A conflict that was seen lately.
+    pub(super) fn recent(&self, now: Timestamp) -> Option<&JobConflict> {
+        let mut known = self.0.iter();
+        known.find(|known| known.is_recent(now)).map(|known| &known.conflict)
     }
-}
 
-/// Notes the sight of a conflict among those that were reported. Returns whether it is to be reported.
-pub(super) fn note(
-    known: &mut Vec<ReportedConflict>,
-    conflict: &JobConflict,
-    now: Timestamp,
-) -> bool {
-    known.retain(|reported| reported.is_recent(now));
-    let Some(known) = known.iter_mut().find(|known| known.conflict.is_same(conflict)) else {
-        let conflict = conflict.clone();
-        known.push(ReportedConflict { conflict, reported: now, seen: now });
-        return true;
-    };
-    known.seen = now;
-    let is_due = now.saturating_duration_since(known.reported) >= REPORT_INTERVAL;
-    if is_due {
-        known.reported = now;
-    }
-    is_due
-}
-
-/// The job runs here, or on the leader.
-pub(super) fn end_not_led(known: &mut Vec<ReportedConflict>) {
-    known.retain(|known| !matches!(known.conflict, JobConflict::NotLed { .. }));
-}
-
-impl SchedulerShared {
-    /// Reports a conflict, unless it was reported within the last hour.
-    pub(super) fn report_conflict(&self, job: &SharedJob, conflict: JobConflict) {
-        if !job.note_conflict(&conflict, self.redlock.now()) {
-            return;
+    /// Records that a conflict was seen. Returns whether to report it.
+    pub(super) fn note(&mut self, conflict: &JobConflict, now: Timestamp) -> bool {
+        self.0.retain(|known| known.is_recent(now));
+        let Some(known) = self.0.iter_mut().find(|known| known.conflict.is_same(conflict)) else {
+            let conflict = conflict.clone();
+            self.0.push(ReportedConflict { conflict, reported: now, seen: now });
+            return true;
+        };
+        debug_assert!(known.reported <= known.seen, "a conflict is reported when it is seen");
+        known.seen = now;
+        let is_due = now.saturating_duration_since(known.reported) >= REPORT_INTERVAL;
+        if is_due {
+            known.reported = now;
         }
-        crate::log::warn!(
-            job = %job.name,
-            by = %self.redlock.owner(),
-            other = %ServerText(conflict.by()),
-            "{conflict}"
-        );
-        metrics::job_conflict(&job.name, conflict.name());
-        self.emit_for(job, self.now(), None, JobEventKind::Conflict(conflict));
+        is_due
+    }
+
+    /// The job runs here, or on the leader.
+    pub(super) fn end_not_led(&mut self) {
+        self.0.retain(|known| !matches!(known.conflict, JobConflict::NotLed { .. }));
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
     }
 }
 
@@ -192,8 +180,8 @@ mod tests {
 
     #[test]
     fn conflict_is_reported_hourly() {
-        let mut known = Vec::new();
-        let mut sees = |seconds, conflict: &JobConflict| note(&mut known, conflict, at(seconds));
+        let mut known = ConflictLog::default();
+        let mut sees = |seconds, conflict: &JobConflict| known.note(conflict, at(seconds));
 
         assert!(sees(0, &other("a", "x")));
         assert!(!sees(60, &other("a", "y")), "the same one, by another replica");
@@ -204,11 +192,11 @@ mod tests {
 
     #[test]
     fn conflict_is_forgotten_unseen() {
-        let mut known = Vec::new();
+        let mut known = ConflictLog::default();
 
-        assert!(note(&mut known, &other("a", "x"), at(0)));
-        assert!(known[0].is_recent(at(89_999)) && !known[0].is_recent(at(90_000)));
-        assert!(note(&mut known, &other("b", "x"), at(90_000)));
-        assert_eq!(known.len(), 1);
+        assert!(known.note(&other("a", "x"), at(0)));
+        assert!(known.recent(at(89_999)).is_some() && known.recent(at(90_000)).is_none());
+        assert!(known.note(&other("b", "x"), at(90_000)));
+        assert_eq!(known.0.len(), 1);
     }
 }

@@ -1,7 +1,6 @@
-//! What a run of a job knows.
+//! The context of a run: its lock and its tick.
 
 use std::{
-    fmt,
     ops::Deref,
     sync::Arc,
     time::{Duration, SystemTime},
@@ -9,27 +8,27 @@ use std::{
 
 use crate::{guard::LockContext, schedule::WallTime};
 
-/// What a run of a job knows: the lock that it runs under, and which tick it is for.
+/// The context of a run of a job: the lock that it runs under, and its tick.
 ///
 /// It is a [`LockContext`]: [`fencing_token`](LockContext::fencing_token),
-/// [`ensure_valid`](LockContext::ensure_valid) and [`stopping`](LockContext::stopping) are at hand.
+/// [`ensure_valid`](LockContext::ensure_valid) and [`stopping`](LockContext::stopping) are its methods.
 /// Here, `stopping` also completes when the scheduler shuts down, when another replica leads, and
 /// when [`Overlap::Stop`](super::Overlap::Stop) stops the run for the next tick.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct JobContext {
     lock: LockContext,
     run: Arc<RunInfo>,
     attempt: u32,
 }
 
-/// What is the same for all attempts of a run.
+/// The part of the context that all attempts of a run have in common.
 #[derive(Debug)]
 pub(crate) struct RunInfo {
     pub(crate) job: Arc<str>,
     pub(crate) tick: WallTime,
     pub(crate) scheduled: WallTime,
     pub(crate) lateness: Duration,
-    /// The moment for which it was due.
+    /// The time at which the policy decided that it is due.
     pub(crate) decided: WallTime,
     pub(crate) triggered: bool,
 }
@@ -44,8 +43,8 @@ impl JobContext {
         &self.run.job
     }
 
-    /// The tick: the moment that its schedule names, the same on every replica. A key for whatever
-    /// has to be done once a tick. For a run that was [triggered](Self::is_triggered): when that was.
+    /// The tick: the moment that its schedule names, the same on every replica. A key for effects
+    /// that must happen once a tick. For a run that was [triggered](Self::is_triggered): when that was.
     pub fn tick(&self) -> WallTime {
         self.run.tick
     }
@@ -83,16 +82,5 @@ impl Deref for JobContext {
 
     fn deref(&self) -> &LockContext {
         &self.lock
-    }
-}
-
-impl fmt::Debug for JobContext {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("JobContext")
-            .field("job", &self.run.job)
-            .field("tick", &self.run.tick)
-            .field("attempt", &self.attempt)
-            .field("lock", &self.lock)
-            .finish_non_exhaustive()
     }
 }

@@ -20,7 +20,7 @@ pub enum StartError {
         /// Why.
         error: ResourceError,
     },
-    /// The name that is to be led under can't be used.
+    /// The name of the leadership can't be used.
     InvalidLeader {
         /// The name.
         name: Arc<str>,
@@ -29,14 +29,14 @@ pub enum StartError {
     },
     /// The leader's options are not valid, or it can't be run.
     LeaderOptions {
-        /// The name that is to be led under.
+        /// The name of the leadership.
         name: Arc<str>,
         /// What is wrong.
         reason: Arc<str>,
     },
     /// The leader was made by another manager than the scheduler's.
     ForeignLeader {
-        /// The name that is to be led under.
+        /// The name of the leadership.
         name: Arc<str>,
     },
     /// A job's schedule can't be used.
@@ -85,7 +85,7 @@ impl StartError {
         Self::InvalidJob { job: Arc::clone(job), reason: reason.into() }
     }
 
-    /// What the manager says of the lock that a job asks for.
+    /// The error for a job whose lock request the manager refuses.
     pub(super) fn lock(job: &Arc<str>, error: LockError) -> Self {
         match error {
             LockError::InvalidRequest(reason) => Self::invalid(job, reason),

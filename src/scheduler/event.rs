@@ -23,8 +23,8 @@ pub struct JobEvent {
     pub job: Arc<str>,
     /// The tick that it concerns; of several, the latest.
     pub tick: WallTime,
-    /// The number of the request, for a triggered run: that of the [trigger](super::Trigger::id), or of the
-    /// [request](super::RequestedRun::id) to the fleet.
+    /// The number of the request, for a triggered run: the [trigger's](super::Trigger::id), or the number of
+    /// the [request](super::RequestedRun::id) to the fleet.
     pub trigger: Option<u64>,
     /// Its time, by this replica's wall clock.
     pub at: SystemTime,
@@ -166,7 +166,7 @@ pub enum MissReason {
     /// The job was paused, [on the whole fleet](super::SchedulerHandle::pause) or
     /// [here](super::SchedulerHandle::pause_here), and no other replica ran the tick.
     Paused {
-        /// The one who paused it; this replica's owner for a pause here.
+        /// Name of the person or program that paused it; this replica's owner name for a pause here.
         by: Arc<str>,
     },
     /// Another replica led.

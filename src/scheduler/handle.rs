@@ -1,16 +1,18 @@
-//! The handle of a started scheduler.
+//! The handle of a started scheduler: it controls, changes and stops the jobs.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{convert::identity, fmt, sync::Arc, time::Duration};
 
 use tokio::sync::broadcast;
 
 use super::{
-    ControlError, JobCommand, JobEvent, JobPause, JobRun, JobState, JobStatus, Trigger,
-    TriggerError, UnknownJob,
-    driver::CLOSED,
-    fleet::FleetJob,
-    shared::{Control, Phase, SchedulerShared},
-    shared_job::SharedJob,
+    ControlError, Job, JobCommand, JobEvent, JobPause, JobRun, JobState, JobStatus, StartError,
+    Trigger, TriggerError, UnknownJob,
+    fleet::CommandKind,
+    job::check_all,
+    job_task::CLOSED,
+    shared::{Phase, SchedulerShared},
+    shared_job::{Retirement, SharedJob},
+    tasks::spawn,
 };
 use crate::{
     guard::is_inside,
@@ -37,10 +39,6 @@ pub struct ShutdownReport {
 }
 
 impl SchedulerHandle {
-    pub(super) fn new(shared: Arc<SchedulerShared>) -> Self {
-        Self { shared }
-    }
-
     /// Stops the scheduler. Starts no more runs, requests the current ones to stop, waits for them for
     /// `grace`, then drops their work. Each lock is released after its work has ended. Returns when
     /// the reachable nodes have the releases. Work that blocks inside a poll, without being a
@@ -48,7 +46,7 @@ impl SchedulerHandle {
     ///
     /// Called by a run of this scheduler, or by the callback of
     /// [`on_outcome`](super::Scheduler::on_outcome), it returns at once, with the run's job as still running, and
-    /// the shutdown goes on in a task of its own: it cannot wait for the run that waits for it. What it dropped
+    /// the shutdown continues in a task of its own: it cannot wait for the run that waits for it. What it dropped
     /// or cancelled is logged then. A task that the run started, and awaits, is not seen as a part of it.
     ///
     /// # Cancel safety
@@ -59,15 +57,15 @@ impl SchedulerHandle {
         if self.shared.redlock.is_forked() {
             return ShutdownReport::default();
         }
-        let inside = self.shared.jobs().into_iter().filter(is_inside);
+        let inside = self.shared.roster.jobs().into_iter().filter(is_inside);
         let still_running: Vec<_> = inside.map(|job| Arc::clone(&job.name)).collect();
-        let is_hook = self.shared.outcome_hook.as_ref().is_some_and(is_inside);
+        let is_hook = self.shared.events.outcome_hook.as_ref().is_some_and(is_inside);
         if still_running.is_empty() && !is_hook {
             return self.shut_down(grace).await;
         }
-        self.enter(Phase::Stopping);
+        self.shared.enter(Phase::Stopping);
         let handle = self.clone();
-        self.shared.spawner.spawn(Box::pin(async move {
+        self.shared.executor.spawner.spawn(Box::pin(async move {
             let ShutdownReport { stopped, still_running, cancelled } =
                 handle.shut_down(grace).await;
             crate::log::info!(
@@ -81,69 +79,62 @@ impl SchedulerHandle {
     }
 
     async fn shut_down(&self, grace: Duration) -> ShutdownReport {
-        self.enter(Phase::Stopping);
-        let mut alive = self.shared.alive.subscribe();
+        let SchedulerShared { redlock, roster, leader, events, .. } = &*self.shared;
+        self.shared.enter(Phase::Stopping);
+        let mut tasks = roster.changes();
         tokio::select! {
             biased;
-            _ = alive.wait_for(|jobs| *jobs == 0) => {}
-            () = self.shared.sleep(grace) => {}
+            _ = tasks.wait_for(|tasks| *tasks == 0) => {}
+            () = redlock.sleep(grace) => {}
         }
-        let running = |job: &&Arc<SharedJob>| job.is_running();
-        let name = |job: &Arc<SharedJob>| Arc::clone(&job.name);
-        let mut late = self.shared.jobs();
-        late.retain(|job| job.is_running());
-        self.enter(Phase::Stopped);
-        let gone = || self.shared.jobs().iter().all(|job| job.is_gone_or_blocks());
+        let is_running = |job: &Arc<SharedJob>| job.running().is_some();
+        let mut late = roster.jobs();
+        late.retain(is_running);
+        self.shared.enter(Phase::Stopped);
+        let gone = || roster.jobs().iter().all(|job| job.is_gone_or_blocks());
         // A job reports its end before it leaves the count.
-        while !gone() && alive.changed().await.is_ok() {}
-        if let Some(hook) = &self.shared.outcome_hook {
-            hook.drain(&self.shared, grace).await;
+        while !gone() && tasks.changed().await.is_ok() {}
+        if let Some(hook) = &events.outcome_hook {
+            hook.drain(redlock, grace).await;
         }
-        self.enter(Phase::Left);
-        if let Some(leader) = &self.shared.leader {
+        self.shared.enter(Phase::Left);
+        if let Some(leader) = leader {
             leader.stop().await;
         }
-        self.shared.redlock.drain().await;
+        redlock.drain().await;
         // A job may have begun to block meanwhile.
-        let still_running = self.shared.jobs().iter().filter(running).map(name).collect();
-        let stopped = late.iter().filter(|job| job.was_stopped()).map(name).collect();
-        let mut cancelled: Vec<_> =
-            self.shared.jobs().iter().flat_map(|job| job.cancelled()).collect();
+        let still_running = names(roster.jobs(), is_running);
+        let stopped = names(late, |job| job.was_stopped());
+        let mut cancelled: Vec<_> = roster.jobs().iter().flat_map(|job| job.cancelled()).collect();
         cancelled.sort_unstable();
         ShutdownReport { stopped, still_running, cancelled }
-    }
-
-    fn enter(&self, phase: Phase) {
-        self.shared.control.send_modify(|control: &mut Control| {
-            control.phase = control.phase.max(phase);
-        });
     }
 
     /// Pauses a job on the whole fleet: see [`Redlock::pause_job`](crate::Redlock::pause_job). The command
     /// fails with [`ControlError::UnknownJob`](super::ControlError::UnknownJob) if this scheduler has no
     /// such job. For this replica alone, see [`pause_here`](Self::pause_here).
     pub fn pause(&self, name: &str) -> JobCommand {
-        JobCommand::pause(&self.shared.redlock, self.fleet_job(name))
+        JobCommand::here(&self.shared.redlock, self.find(name), CommandKind::Pause, drop)
     }
 
     /// Ends the [pause](Self::pause) of a job on the whole fleet: see
     /// [`Redlock::resume_job`](crate::Redlock::resume_job). A job that is paused
     /// [here](Self::pause_here) stays so.
     pub fn resume(&self, name: &str) -> JobCommand {
-        JobCommand::resume(&self.shared.redlock, self.fleet_job(name))
+        JobCommand::here(&self.shared.redlock, self.find(name), CommandKind::Resume, drop)
     }
 
     /// Requests one run of a job by any replica of the fleet: see
     /// [`Redlock::trigger_job`](crate::Redlock::trigger_job). For a run by this replica, whose outcome can
     /// be awaited, see [`trigger_here`](Self::trigger_here).
     pub fn trigger(&self, name: &str) -> JobCommand<u64> {
-        JobCommand::trigger(&self.shared.redlock, self.fleet_job(name))
+        JobCommand::here(&self.shared.redlock, self.find(name), CommandKind::Trigger, identity)
     }
 
     /// Requests that the run of a job is stopped, wherever it is: see
     /// [`Redlock::stop_job`](crate::Redlock::stop_job).
     pub fn stop(&self, name: &str) -> JobCommand<u64> {
-        JobCommand::stop(&self.shared.redlock, self.fleet_job(name))
+        JobCommand::here(&self.shared.redlock, self.find(name), CommandKind::Stop, identity)
     }
 
     /// Returns the latest runs of a job on the whole fleet: see
@@ -162,14 +153,9 @@ impl SchedulerHandle {
         runs.map_err(|error| ControlError::Nodes { job, error })
     }
 
-    fn fleet_job(&self, name: &str) -> Result<(Arc<str>, Arc<dyn FleetJob>), UnknownJob> {
-        let job = self.find(name)?;
-        Ok((Arc::clone(&job.name), job as Arc<dyn FleetJob>))
-    }
-
     /// Runs a job once, here and now, if its lock is free, even while it is paused. Returns at once; the
     /// [`Trigger`], which need not be awaited, and [`events`](Self::events) report the result. Such a
-    /// run is no tick: the schedule ignores it, but a tick that comes during it overlaps. A replica
+    /// run does not count as a tick: the schedule ignores it, but a tick that comes during it overlaps. A replica
     /// that does not [lead](Self::leads) skips it.
     ///
     /// # Errors
@@ -179,7 +165,7 @@ impl SchedulerHandle {
     pub fn trigger_here(&self, name: &str) -> Result<Trigger, TriggerError> {
         let job = self.find(name)?;
         let redlock = &self.shared.redlock;
-        if self.shared.control().phase > Phase::Running {
+        if !self.shared.is_running() {
             return Err(TriggerError::ShuttingDown);
         }
         let ended = |reason: &str| {
@@ -204,7 +190,8 @@ impl SchedulerHandle {
     /// [`UnknownJob`].
     pub fn pause_here(&self, name: &str) -> Result<(), UnknownJob> {
         let job = self.find(name)?;
-        let (by, at) = (Arc::clone(self.shared.redlock.owner()), self.shared.now().into());
+        let (by, at) =
+            (Arc::clone(self.shared.redlock.owner()), self.shared.wall_timer.now().into());
         job.set_paused_here(Some(JobPause { by, why: None, at, until: None }));
         Ok(())
     }
@@ -229,11 +216,11 @@ impl SchedulerHandle {
 
     /// The status of each job, as last seen from here. Sends nothing.
     pub fn jobs(&self) -> Vec<JobStatus> {
-        self.shared.jobs().iter().map(|job| self.status(job)).collect()
+        self.shared.roster.jobs().iter().map(|job| self.status(job)).collect()
     }
 
     fn status(&self, job: &SharedJob) -> JobStatus {
-        let mut status = job.status(self.shared.now(), self.shared.redlock.now());
+        let mut status = job.status(self.shared.wall_timer.now(), self.shared.redlock.now());
         match &mut status.state {
             JobState::Running | JobState::Ended { .. } => {}
             state if self.shared.redlock.is_closed() => {
@@ -256,14 +243,127 @@ impl SchedulerHandle {
     /// Returns a receiver of this replica's events from now on. A receiver that is further behind than the
     /// [capacity](super::Scheduler::event_capacity) gets the number of lost events.
     pub fn events(&self) -> broadcast::Receiver<JobEvent> {
-        self.shared.events.subscribe()
+        self.shared.events.receivers.subscribe()
     }
 
-    pub(super) fn find(&self, name: &str) -> Result<Arc<SharedJob>, UnknownJob> {
-        let jobs = crate::sync::lock(&self.shared.jobs);
-        let job = jobs.iter().find(|job| &*job.name == name).cloned();
-        job.ok_or_else(|| UnknownJob { name: name.into() })
+    fn find(&self, name: &str) -> Result<Arc<SharedJob>, UnknownJob> {
+        self.shared.roster.find(name)
     }
+}
+
+/// # Changes while it runs
+///
+/// They concern this replica: the others make the same changes, as they start the same jobs.
+impl SchedulerHandle {
+    /// Adds a job, and starts it.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tower_redlock::{Job, Redlock, Schedule, Scheduler};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let hourly = Schedule::every(Duration::from_secs(3600));
+    /// let jobs = Scheduler::new(Redlock::embedded()).start()?;
+    /// jobs.add(Job::new("report", hourly, |_| async {}))?;
+    ///
+    /// let daily = Schedule::every(Duration::from_secs(86_400));
+    /// jobs.replace(Job::new("report", daily, |_| async {}))?;
+    /// jobs.remove("report").await?;
+    /// assert!(jobs.jobs().is_empty());
+    /// # jobs.shutdown(Duration::from_secs(1)).await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Scheduler::start`](super::Scheduler::start), with [`StartError::DuplicateJob`] also for a job
+    /// that is still being [removed](Self::remove); and [`StartError::ShuttingDown`]. The job was not added
+    /// then.
+    pub fn add(&self, job: Job) -> Result<(), StartError> {
+        self.check(&job)?;
+        let state = Arc::new(SharedJob::of(&job));
+        self.shared.roster.add(&state)?;
+        spawn(&self.shared, state, job);
+        Ok(())
+    }
+
+    /// Replaces the schedule, work and options of the job with this name. A current run ends as it was
+    /// begun, and the next tick is one of the new schedule: see [Good to know](super#good-to-know) for a
+    /// changed schedule. Counters, pauses and pending triggers stay. A second replacement before the end of
+    /// the run takes the place of the first.
+    ///
+    /// # Errors
+    ///
+    /// As [`Scheduler::start`](super::Scheduler::start), [`StartError::UnknownJob`] also for a job that is
+    /// being [removed](Self::remove), and [`StartError::ShuttingDown`]. The job continues unchanged then.
+    pub fn replace(&self, job: Job) -> Result<(), StartError> {
+        self.check(&job)?;
+        let unknown = || StartError::UnknownJob { job: job.name.as_str().into() };
+        let state = self.find(&job.name).map_err(|_| unknown())?;
+        if state.is_removed() {
+            return Err(unknown());
+        }
+        if !state.is_gone() {
+            state.retire(Retirement::Replaced(Box::new(job)));
+            return Ok(());
+        }
+        // Its task ended by a panic: begin anew.
+        let new = Arc::new(SharedJob::of(&job));
+        if !self.shared.roster.replace(&state, &new) {
+            return Err(unknown());
+        }
+        spawn(&self.shared, new, job);
+        Ok(())
+    }
+
+    /// Removes a job from this replica. Starts no more runs of it, and waits until the current one has
+    /// ended, which it is not asked to. Then its name is free for [`add`](Self::add). Triggers of this
+    /// replica that wait are cancelled; [requests](Self::trigger) to the fleet stay for other replicas. The
+    /// servers keep its claim and history: see [`Redlock::forget_job`](crate::Redlock::forget_job).
+    ///
+    /// Called by a run of the job itself it returns at once, and the job is removed when that run has ended.
+    /// A task that the run started, and awaits, is not seen as a part of it: the two wait for each other
+    /// until [`max_run`](super::Job::max_run).
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownJob`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future does not cancel the removal.
+    pub async fn remove(&self, name: &str) -> Result<(), UnknownJob> {
+        let job = self.find(name)?;
+        let mut changes = self.shared.roster.changes();
+        job.retire(Retirement::Removed);
+        if job.is_gone() {
+            // Its task ended by a panic.
+            self.shared.roster.remove(&job);
+        }
+        // A run that removes its own job ends before its job does.
+        while !is_inside(&job) && !job.is_gone() && changes.changed().await.is_ok() {}
+        Ok(())
+    }
+
+    fn check(&self, job: &Job) -> Result<(), StartError> {
+        let redlock = &self.shared.redlock;
+        if redlock.is_forked() {
+            return Err(StartError::Forked { built_in: redlock.built_in() });
+        }
+        if !self.shared.is_running() {
+            return Err(StartError::ShuttingDown);
+        }
+        if redlock.is_closed() {
+            return Err(StartError::Closed);
+        }
+        check_all(redlock, std::slice::from_ref(job))
+    }
+}
+
+/// Returns the names of the jobs for which `is_listed` holds.
+fn names(jobs: Vec<Arc<SharedJob>>, is_listed: impl Fn(&Arc<SharedJob>) -> bool) -> Vec<Arc<str>> {
+    jobs.into_iter().filter(is_listed).map(|job| Arc::clone(&job.name)).collect()
 }
 
 impl fmt::Debug for SchedulerHandle {

@@ -1,16 +1,23 @@
 //! A job and its options.
 
-use std::{fmt, future::Future, time::Duration};
+use std::{
+    collections::HashSet,
+    fmt,
+    future::{Future, ready},
+    sync::Arc,
+    time::Duration,
+};
 
 use tower_service::Service;
 
 use super::{
-    Claim, JobContext, JobError, JobResult, Missed, Overlap,
+    Claim, JobContext, JobError, JobResult, Missed, Overlap, StartError,
     policy::Policy,
-    work::{BlockingWork, FnWork, JobWork, ServiceWork},
+    work::{FnWork, JobWork, ServiceWork},
 };
 use crate::{
-    lock::{LockOptions, Overrun},
+    lock::{LockOptions, LockRequest, Overrun, Redlock},
+    resource::Resource,
     schedule::Schedule,
 };
 
@@ -69,6 +76,12 @@ impl JobOptions {
         let watched = LockOptions::new().stall_limit(STALL_LIMIT);
         self.lock.or(defaults).or(if self.blocks { LockOptions::new() } else { watched })
     }
+
+    /// The request for the lock of a job with this name.
+    pub(super) fn request(&self, redlock: &Redlock, name: &str) -> LockRequest {
+        let request = redlock.lock_own(Resource::of_job(name)).options(self.lock());
+        request.polled_within(Some(self.polled_within()))
+    }
 }
 
 impl Default for JobOptions {
@@ -116,12 +129,17 @@ impl Job {
     /// the end of its lock. The lock is not released before the work has ended, but it ends at
     /// [`max_run`](Self::max_run), as any other. For work that may hang before that, set
     /// [`heartbeat_within`](Self::heartbeat_within).
-    pub fn blocking<F, R>(name: impl Into<String>, schedule: impl Into<Schedule>, work: F) -> Self
+    pub fn blocking<F, R>(
+        name: impl Into<String>,
+        schedule: impl Into<Schedule>,
+        mut work: F,
+    ) -> Self
     where
         F: FnMut(JobContext) -> R + Send + 'static,
         R: JobResult,
     {
-        Self::of(name, schedule, Box::new(BlockingWork(work)), true)
+        let work = move |context| ready(work(context).into_result());
+        Self::of(name, schedule, Box::new(FnWork(work)), true)
     }
 
     fn of(
@@ -130,10 +148,7 @@ impl Job {
         work: Box<dyn JobWork>,
         blocks: bool,
     ) -> Self {
-        let mut options = JobOptions::default();
-        if blocks {
-            options.blocks = true;
-        }
+        let options = JobOptions { blocks, ..JobOptions::default() };
         Self { name: name.into(), schedule: schedule.into(), work, options }
     }
 }
@@ -237,8 +252,8 @@ impl Job {
     }
 
     #[cfg(test)]
-    pub(crate) fn lock_request(&self, redlock: &crate::Redlock) -> crate::lock::LockRequest {
-        super::acquire::request(redlock, &self.name, &self.options)
+    pub(crate) fn lock_request(&self, redlock: &Redlock) -> LockRequest {
+        self.options.request(redlock, &self.name)
     }
 }
 
@@ -276,4 +291,49 @@ impl fmt::Debug for Job {
             .field("options", &self.options)
             .finish_non_exhaustive()
     }
+}
+
+/// Checks jobs before they start.
+pub(super) fn check_all(redlock: &Redlock, jobs: &[Job]) -> Result<(), StartError> {
+    let mut names = HashSet::new();
+    for job in jobs {
+        let name: Arc<str> = job.name.as_str().into();
+        let invalid =
+            |reason: &str| Err(StartError::InvalidJob { job: name.clone(), reason: reason.into() });
+        if name.is_empty() {
+            return invalid("the name is empty");
+        }
+        if let Err(error) = Resource::of_job(&name) {
+            return Err(StartError::InvalidName { job: name, error });
+        }
+        if !names.insert(Arc::clone(&name)) {
+            return Err(StartError::DuplicateJob { job: name });
+        }
+        if let Err(error) = job.schedule.check() {
+            return Err(StartError::Schedule { job: name, error });
+        }
+        let JobOptions { lock, min_hold, policy, .. } = &job.options;
+        if let Err(reason) = lock.refuse_waiting() {
+            return invalid(&reason);
+        }
+        let max_run = job.options.lock().max_hold.unwrap_or(Duration::MAX);
+        if max_run.is_zero() {
+            return invalid("max_run is zero");
+        }
+        if *min_hold > max_run {
+            return invalid("min_hold is longer than max_run");
+        }
+        if policy.start_within.is_zero() {
+            return invalid("start_within is zero: no tick would be on time");
+        }
+        let max_ttl = redlock.max_ttl();
+        if let Some(ttl) = lock.ttl.filter(|ttl| *ttl > max_ttl) {
+            return invalid(&format!(
+                "its ttl of {ttl:?} is above the manager's max_ttl of {max_ttl:?}: build the manager with max_ttl({ttl:?}) or more, on all replicas, or give the job a shorter ttl"
+            ));
+        }
+        let request = job.options.request(redlock, &name);
+        request.check().map_err(|error| StartError::lock(&name, error))?;
+    }
+    Ok(())
 }

@@ -4,23 +4,33 @@
 //! |---|---|
 //! | a job: its name, schedule, work and options | [`Job`] |
 //! | starting jobs, and stopping them | [`Scheduler`], [`SchedulerHandle`] |
-//! | who leads, where one replica is to run all jobs | [`Scheduler::leader_only`], [`Candidate`] |
-//! | what a run knows | [`JobContext`] |
-//! | what is done about missed, overlapping and broken-off runs | [`Missed`], [`Overlap`], [`Claim`] |
-//! | work that is to be run again | [`NotDone`] |
+//! | one replica that runs all jobs | [`Scheduler::leader_only`], [`Candidate`] |
+//! | the context of a run | [`JobContext`] |
+//! | options for missed, overlapping and broken-off runs | [`Missed`], [`Overlap`], [`Claim`] |
+//! | work that must run again | [`NotDone`] |
 //! | runs on demand | [`Trigger`], [`RequestedRun`] |
 //! | pauses and requests of the whole fleet | [`JobCommand`], [`JobControl`] |
 //! | the latest runs of the whole fleet | [`JobRun`] |
 //! | one tick, without a scheduler | [`TickRequest`] |
-//! | where replicas differ in what they know of a job | [`JobConflict`] |
+//! | conflicts between replicas about a job | [`JobConflict`] |
 //! | how runs and ticks ended, for people | [`Scheduler::on_outcome`], [`JobOutcome`] |
-//! | what happened, how a job stands | [`JobEvent`], [`JobStatus`], [`JobState`] |
-//! | what a job does next, without I/O or a clock | `policy` |
-//! | the loop of a job on a replica | `driver`, `acquire`, `claim`, `end`, `paused`, `history`, `sync`, `reporting` |
-//! | jobs that nothing uses any more | `expiry` |
-//! | the jobs of the leader, as the others compare them | `leader_jobs` |
-//! | one run of its work | `run`, `attempts`, `blocking` |
+//! | events and the status of a job | [`JobEvent`], [`JobStatus`], [`JobState`] |
+//! | what a job does next, without I/O or a clock | `redlock_core::policy` |
+//! | the task of a job on a replica, phase by phase | `job_task` |
+//! | the jobs of a replica, and each as its task and the handle see it | `roster`, `shared_job` |
+//! | leadership, controls of the fleet, runs elsewhere, unused jobs | `upkeep` |
 //! | the checked wall clock | `wall_timer` |
+//!
+//! # One tick
+//!
+//! From the timer to the stored end, a tick goes through six files:
+//!
+//! 1. `wall_timer` wakes the job's task when the tick starts by the checked wall clock.
+//! 2. `job_task/task` asks the policy what is due, and carries it out.
+//! 3. `job_task/acquire` waits for a slot, then acquires the job's lock on a quorum of the nodes.
+//! 4. `job_task/claim` reads under the lock what ran, decides again, and stores the claim on a majority.
+//! 5. `job_task/run` runs the work under the lock, and watches it: stop requests, renewals, the next tick.
+//! 6. `job_task/end` stores the end on a majority and in the history, then releases the lock.
 //!
 //! # Good to know
 //!
@@ -128,48 +138,37 @@ assert!(error.to_string().contains("0 0 31 2 *"), "{error}");
 "#
 )]
 
-mod acquire;
-mod attempts;
-mod blocking;
-mod changes;
-mod check;
-mod claim;
+mod claims;
 mod conflict;
 pub(crate) mod context;
-mod driver;
-mod election;
-mod end;
 mod error;
 mod event;
-mod expiry;
+mod event_sink;
 pub(crate) mod fleet;
 mod handle;
-mod history;
 pub(crate) mod job;
-mod leader_jobs;
+mod job_task;
 mod options;
 mod outcome_hook;
-mod paused;
-use redlock_core::policy;
-mod reporting;
-mod run;
+mod roster;
 #[expect(clippy::module_inception, reason = "the file of the type that the module is about")]
 pub(crate) mod scheduler;
 mod shared;
 mod shared_job;
 mod status;
-mod sync;
 mod tasks;
 mod tick;
 mod trigger;
+mod upkeep;
 mod wall_timer;
 mod work;
+
+use redlock_core::policy;
 
 pub use conflict::JobConflict;
 pub(crate) use context::JobContext;
 #[cfg(feature = "testing")]
 pub(crate) use context::RunInfo;
-pub use election::Candidate;
 pub use error::{StartError, UnknownJob};
 pub use event::{JobEvent, JobEventKind, MissReason, SkipReason};
 #[cfg(any(test, fuzzing))]
@@ -187,4 +186,5 @@ pub(crate) use scheduler::Scheduler;
 pub use status::{FleetRun, JobCounts, JobState, JobStatus, LastRun, Outcome, RunningJob};
 pub use tick::{TickContext, TickError, TickOutcome, TickRequest};
 pub use trigger::{Trigger, TriggerError};
+pub use upkeep::Candidate;
 pub use work::{JobError, JobResult, NotDone};

@@ -5,7 +5,7 @@ use std::{
     fmt,
     future::Future,
     panic::AssertUnwindSafe,
-    pin::Pin,
+    pin::{Pin, pin},
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -13,8 +13,8 @@ use std::{
 use futures_util::FutureExt as _;
 use tokio::sync::watch;
 
-use super::{JobEvent, JobEventKind, attempts::message, shared::SchedulerShared};
-use crate::{guard::Inside, schedule::WallTime, sync::Mutex};
+use super::{JobEvent, JobEventKind, work::panic_message};
+use crate::{guard::Inside, lock::Redlock, schedule::WallTime, sync::Mutex};
 
 /// How a run ended, or that a tick did not run: what [`Scheduler::on_outcome`](super::Scheduler::on_outcome)
 /// is called with.
@@ -76,17 +76,9 @@ type Callback =
 /// The callback, and the outcomes that wait for it.
 pub(super) struct OutcomeHook {
     callback: Box<Callback>,
-    queue: Mutex<OutcomeQueue>,
-    /// Notifies of each further outcome.
-    added: watch::Sender<()>,
-    /// Notifies when no outcome is left.
-    idle: watch::Sender<()>,
-}
-
-#[derive(Default)]
-struct OutcomeQueue {
-    waiting: VecDeque<JobOutcome>,
-    is_calling: bool,
+    waiting: Mutex<VecDeque<JobOutcome>>,
+    /// Number of outcomes that wait or are being reported.
+    open: watch::Sender<usize>,
 }
 
 impl OutcomeHook {
@@ -98,8 +90,7 @@ impl OutcomeHook {
         let callback = Box::new(move |outcome| -> Pin<Box<dyn Future<Output = ()> + Send>> {
             Box::pin(callback(outcome))
         });
-        let [added, idle] = [(); 2].map(watch::Sender::new);
-        Self { callback, queue: Mutex::default(), added, idle }
+        Self { callback, waiting: Mutex::default(), open: watch::Sender::default() }
     }
 
     /// Queues the outcome that an event tells, if it tells one.
@@ -120,53 +111,42 @@ impl OutcomeHook {
         };
         let outcome = JobOutcome { job, tick, trigger, at, lateness, kind };
         let lost = {
-            let waiting = &mut crate::sync::lock(&self.queue).waiting;
+            let mut waiting = crate::sync::lock(&self.waiting);
             waiting.push_back(outcome);
             if waiting.len() > MAX_QUEUED { waiting.pop_front() } else { None }
         };
-        self.added.send_replace(());
-        if let Some(lost) = lost {
-            crate::log::warn!(
+        match lost {
+            Some(lost) => crate::log::warn!(
                 job = %lost.job, tick = %lost.tick, outcome = lost.kind.name(),
                 "the callback of on_outcome is too slow: an outcome is not reported to it"
-            );
+            ),
+            None => self.open.send_modify(|open| *open += 1),
         }
     }
 
-    /// Takes the next outcome, if there is one.
-    fn next(&self) -> Option<JobOutcome> {
-        let mut queue = crate::sync::lock(&self.queue);
-        let next = queue.waiting.pop_front();
-        queue.is_calling = next.is_some();
-        next
-    }
-
-    /// Number of outcomes that wait or are being reported.
-    fn open(&self) -> usize {
-        let queue = crate::sync::lock(&self.queue);
-        queue.waiting.len() + usize::from(queue.is_calling)
-    }
-
-    /// Calls the callback for one outcome after the other, until the scheduler has ended.
-    pub(super) async fn run(self: &Arc<Self>, shared: &SchedulerShared) {
-        let mut added = self.added.subscribe();
+    /// Calls the callback for one outcome after the other, until `ended` completes.
+    pub(super) async fn run(self: &Arc<Self>, redlock: &Redlock, ended: impl Future<Output = ()>) {
+        let (mut ended, mut open) = (pin!(ended), self.open.subscribe());
         loop {
-            added.mark_unchanged();
-            if let Some(outcome) = self.next() {
-                self.call(shared, outcome).await;
-                continue;
-            }
-            self.idle.send_replace(());
             tokio::select! {
                 biased;
                 // The sender is `self`.
-                _ = added.changed() => {}
-                () = shared.ended() => return,
+                _ = open.wait_for(|open| *open > 0) => {}
+                () = &mut ended => return,
             }
+            let next = crate::sync::lock(&self.waiting).pop_front();
+            debug_assert!(next.is_some(), "an open outcome waits while none is being reported");
+            if let Some(outcome) = next {
+                self.call(redlock, outcome).await;
+            }
+            self.open.send_modify(|open| {
+                debug_assert!(*open > 0 && *open <= MAX_QUEUED + 1, "{open} open outcomes");
+                *open -= 1;
+            });
         }
     }
 
-    async fn call(self: &Arc<Self>, shared: &SchedulerShared, outcome: JobOutcome) {
+    async fn call(self: &Arc<Self>, redlock: &Redlock, outcome: JobOutcome) {
         let (job, tick, name) = (Arc::clone(&outcome.job), outcome.tick, outcome.kind.name());
         let call = Inside::new(self, async { (self.callback)(outcome).await });
         // Also panics of the drop of a call that takes too long.
@@ -174,13 +154,13 @@ impl OutcomeHook {
             tokio::select! {
                 biased;
                 () = call => true,
-                () = shared.sleep(TIMEOUT) => false,
+                () = redlock.sleep(TIMEOUT) => false,
             }
         });
         let failure = match call.catch_unwind().await {
             Ok(true) => return,
             Ok(false) => format!("it took longer than {TIMEOUT:?}").into(),
-            Err(panic) => message(&*panic),
+            Err(panic) => panic_message(&*panic),
         };
         crate::log::warn!(
             %job, %tick, outcome = name, error = %failure, "the callback of on_outcome failed"
@@ -188,17 +168,14 @@ impl OutcomeHook {
     }
 
     /// Waits until all outcomes are reported, at most for `grace`.
-    pub(super) async fn drain(&self, shared: &SchedulerShared, grace: Duration) {
-        let mut idle = self.idle.subscribe();
-        let drained = async {
-            // The sender is `self`.
-            while self.open() > 0 && idle.changed().await.is_ok() {}
-        };
+    pub(super) async fn drain(&self, redlock: &Redlock, grace: Duration) {
+        let mut open = self.open.subscribe();
         tokio::select! {
             biased;
-            () = drained => {}
-            () = shared.sleep(grace) => crate::log::warn!(
-                outcomes = self.open(),
+            // The sender is `self`.
+            _ = open.wait_for(|open| *open == 0) => {}
+            () = redlock.sleep(grace) => crate::log::warn!(
+                outcomes = *self.open.borrow(),
                 "the scheduler is shut down before the callback of on_outcome has returned"
             ),
         }

@@ -9,19 +9,20 @@ use tokio::{
 
 use super::{
     Candidate, Job, JobOutcome, SchedulerHandle, StartError,
-    check::check_all,
-    election,
-    expiry::UNUSED_FOR,
+    event_sink::EventSink,
+    job::check_all,
     outcome_hook::OutcomeHook,
-    shared::{Control, Phase, SchedulerShared},
+    roster::Roster,
+    shared::{Control, Executor, Phase, SchedulerShared},
     shared_job::SharedJob,
     tasks::{TaskGuard, begin},
+    upkeep::{UNUSED_FOR, lead},
     wall_timer::WallTimer,
 };
 use crate::{
     lock::{Redlock, RuntimeSpawner, Spawner},
     protocol::Op,
-    sync::{Mutex, Notify, atomic::AtomicU64},
+    sync::atomic::AtomicU64,
 };
 
 /// Runs jobs once per tick across a fleet: each replica starts the same scheduler, and one of them
@@ -143,38 +144,35 @@ impl Scheduler {
         });
         let slots = |runs: usize| Arc::new(Semaphore::new(runs.min(Semaphore::MAX_PERMITS)));
         let states: Vec<_> = jobs.iter().map(|job| Arc::new(SharedJob::of(job))).collect();
+        let wall_timer = Arc::new(WallTimer::new(redlock.clone()));
+        let receivers = broadcast::Sender::new(events.clamp(1, MOST_EVENTS));
+        let hook = outcome_hook.clone();
+        let events = EventSink { receivers, outcome_hook, wall_timer: Arc::clone(&wall_timer) };
         let shared = Arc::new(SchedulerShared {
-            wall_timer: Arc::new(WallTimer::new(redlock.clone())),
             redlock,
-            spawner,
-            runtime,
+            wall_timer,
+            executor: Executor { spawner: Arc::clone(&spawner), runtime },
             control: watch::Sender::new(Control { phase: Phase::Running, leads: leader.is_none() }),
-            leader,
-            events: broadcast::Sender::new(events.clamp(1, MOST_EVENTS)),
-            jobs: Mutex::new(states.clone()),
-            alive: watch::Sender::new(jobs.len()),
+            leader: leader.clone(),
+            events: Arc::new(events),
+            roster: Arc::new(Roster::new(states.clone())),
             slots: max_concurrent_runs.map(slots),
-            outcome_hook,
             forget_unused_after,
-            is_full: Notify::new(),
             triggers: AtomicU64::new(0),
         });
         // Created before the task: it may be dropped unpolled.
-        let alive = states.into_iter().map(|job| TaskGuard { shared: Arc::clone(&shared), job });
-        let alive: Vec<TaskGuard> = alive.collect();
-        shared.spawner.spawn(Box::pin(begin(Arc::clone(&shared), jobs, alive)));
-        if shared.outcome_hook.is_some() {
+        let guards = states.into_iter().map(|job| TaskGuard { shared: Arc::clone(&shared), job });
+        let guards: Vec<TaskGuard> = guards.collect();
+        spawner.spawn(Box::pin(begin(Arc::clone(&shared), jobs, guards)));
+        if let Some(hook) = hook {
             let shared = Arc::clone(&shared);
-            shared.spawner.clone().spawn(Box::pin(async move {
-                if let Some(hook) = &shared.outcome_hook {
-                    hook.run(&shared).await;
-                }
-            }));
+            let calls = async move { hook.run(&shared.redlock, shared.ended()).await };
+            spawner.spawn(Box::pin(calls));
         }
-        if let Some(leader) = shared.leader.clone() {
-            shared.spawner.spawn(Box::pin(election::lead(leader, Arc::clone(&shared))));
+        if let Some(leader) = leader {
+            spawner.spawn(Box::pin(lead(leader, Arc::clone(&shared))));
         }
-        Ok(SchedulerHandle::new(shared))
+        Ok(SchedulerHandle { shared })
     }
 }
 
@@ -197,8 +195,8 @@ impl Scheduler {
     /// its claim. A replica that loses its leadership drops its runs at once.
     ///
     /// All replicas that campaign under one name need the same jobs, since a job that the leader does not
-    /// have runs nowhere. A replica that stands by compares its jobs with those of the leader, a minute after
-    /// it has seen it, and reports [`JobConflict::NotLed`](super::JobConflict::NotLed). Give each service a
+    /// have runs nowhere. A replica that stands by compares its jobs with the leader's, a minute after
+    /// it has seen the leader, and reports [`JobConflict::NotLed`](super::JobConflict::NotLed). Give each service a
     /// name of its own.
     ///
     /// The leadership is also lost if the runtime does not poll the scheduler, for example because

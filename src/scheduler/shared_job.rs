@@ -7,11 +7,9 @@ use std::{
 };
 
 use super::{
-    FleetRun, Job, JobConflict, JobControl, JobCounts, JobPause, JobState, JobStatus, JobStop,
-    LastRun, Outcome, RunningJob, Trigger, TriggerError,
-    conflict::{self, ReportedConflict},
-    fleet::FleetJob,
-    trigger::PendingTrigger,
+    FleetRun, Job, JobConflict, JobControl, JobCounts, JobEventKind, JobPause, JobState, JobStatus,
+    JobStop, LastRun, Outcome, RunningJob, SkipReason, Trigger, TriggerError,
+    conflict::ConflictLog, trigger::PendingTrigger,
 };
 use crate::{
     lock::claims::JobHistory,
@@ -27,38 +25,47 @@ pub(super) struct SharedJob {
     pub(super) name: Arc<str>,
     inner: Mutex<SharedJobState>,
     /// Notifies the task of a trigger, a request, a pause or a resume.
-    pub(super) asked: Notify,
+    pub(super) changed: Notify,
 }
 
 struct SharedJobState {
     status: JobStatus,
     /// State while nothing runs and the job is not paused.
     state: JobState,
+    life: TaskLife,
+    retirement: Option<Retirement>,
+    /// The current run blocks a thread, and can't be dropped.
+    blocks: bool,
+    /// Triggers whose runs have not begun.
     triggers: VecDeque<PendingTrigger>,
     /// The trigger that the current run, or attempt at one, is for.
-    trigger: Option<u64>,
+    trigger: Option<PendingTrigger>,
     /// Triggers that the shutdown cancelled.
     cancelled: Vec<u64>,
-    /// Conflicts with other replicas that were reported.
-    conflicts: Vec<ReportedConflict>,
-    /// Why the job has ended.
-    ended: Option<Arc<str>>,
-    /// Its task is gone.
-    is_gone: bool,
-    retirement: Option<Retirement>,
-    blocks: bool,
+    conflicts: ConflictLog,
+}
+
+/// The life of a job's task.
+enum TaskLife {
+    Alive,
+    /// It starts no more runs, for this reason.
+    Ending(Arc<str>),
+    Gone(Arc<str>),
+}
+
+impl TaskLife {
+    fn reason(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Alive => None,
+            Self::Ending(reason) | Self::Gone(reason) => Some(reason),
+        }
+    }
 }
 
 impl SharedJobState {
     fn pause_at(&self, now: WallTime) -> Option<&JobPause> {
         let JobStatus { paused_here, control, .. } = &self.status;
         paused_here.as_ref().or_else(|| control.pause_at(now))
-    }
-}
-
-impl FleetJob for SharedJob {
-    fn set_control(&self, control: JobControl) {
-        self.note_control(control);
     }
 }
 
@@ -84,13 +91,10 @@ const MAX_TRIGGERS: usize = 1_000;
 
 impl SharedJob {
     pub(super) fn of(job: &Job) -> Self {
-        Self::new(job.name.as_str().into(), &job.schedule.to_string())
-    }
-
-    fn new(name: Arc<str>, schedule: &str) -> Self {
+        let name: Arc<str> = job.name.as_str().into();
         let status = JobStatus {
             name: Arc::clone(&name),
-            schedule: schedule.into(),
+            schedule: job.schedule.to_string().into(),
             state: JobState::Starting,
             finding: None,
             next_tick: None,
@@ -104,16 +108,15 @@ impl SharedJob {
         let inner = SharedJobState {
             status,
             state: JobState::Starting,
+            life: TaskLife::Alive,
+            retirement: None,
+            blocks: false,
             triggers: VecDeque::new(),
             trigger: None,
             cancelled: Vec::new(),
-            conflicts: Vec::new(),
-            ended: None,
-            is_gone: false,
-            retirement: None,
-            blocks: false,
+            conflicts: ConflictLog::default(),
         };
-        Self { name, inner: Mutex::new(inner), asked: Notify::new() }
+        Self { name, inner: Mutex::new(inner), changed: Notify::new() }
     }
 
     fn inner(&self) -> Guard<'_, SharedJobState> {
@@ -123,9 +126,9 @@ impl SharedJob {
     pub(super) fn status(&self, now: WallTime, at: Timestamp) -> JobStatus {
         let inner = self.inner();
         let mut status = inner.status.clone();
-        let conflict = inner.conflicts.iter().find(|conflict| conflict.is_recent(at));
-        status.finding = status.finding.or_else(|| Some(conflict?.to_string().into()));
-        status.state = match &inner.ended {
+        let conflict = || Some(inner.conflicts.recent(at)?.to_string().into());
+        status.finding = status.finding.or_else(conflict);
+        status.state = match inner.life.reason() {
             _ if status.running.is_some() => JobState::Running,
             Some(reason) => JobState::Ended { reason: Arc::clone(reason) },
             None => match inner.pause_at(now).cloned() {
@@ -136,24 +139,27 @@ impl SharedJob {
         status
     }
 
+    /// Changes the status: not its state, which [`set_state`](Self::set_state) does.
+    pub(super) fn update(&self, change: impl FnOnce(&mut JobStatus)) {
+        change(&mut self.inner().status);
+    }
+
+    pub(super) fn count(&self, count: impl FnOnce(&mut JobCounts)) {
+        self.update(|status| count(&mut status.counts));
+    }
+
     pub(super) fn set_state(&self, state: JobState) {
-        let former = std::mem::replace(&mut self.inner().state, state);
-        drop(former);
+        self.inner().state = state;
     }
 
     pub(super) fn set_paused_here(&self, pause: Option<JobPause>) {
-        let former = std::mem::replace(&mut self.inner().status.paused_here, pause);
-        drop(former);
-        self.asked.notify_one();
+        self.update(|status| status.paused_here = pause);
+        self.changed.notify_one();
     }
 
     /// The pause that applies at `now`, here or on the whole fleet.
     pub(super) fn pause_at(&self, now: WallTime) -> Option<JobPause> {
         self.inner().pause_at(now).cloned()
-    }
-
-    pub(super) fn is_paused(&self, now: WallTime) -> bool {
-        self.inner().pause_at(now).is_some()
     }
 
     pub(super) fn is_paused_here(&self) -> bool {
@@ -172,22 +178,23 @@ impl SharedJob {
 
     /// Records the control of the fleet, as just read. Notifies the task if it has changed.
     pub(super) fn note_control(&self, control: JobControl) {
-        let (is_new, former) = {
+        let is_new = {
             let known = &mut self.inner().status.control;
             let is_new = *known != control;
-            (is_new, std::mem::replace(known, control))
+            *known = control;
+            is_new
         };
-        drop(former);
         if is_new {
-            self.asked.notify_one();
+            self.changed.notify_one();
         }
     }
 
+    /// Queues a triggered run.
     pub(super) fn trigger_run(self: &Arc<Self>, id: u64) -> Result<Trigger, TriggerError> {
-        let (trigger, asked) = Trigger::new(id, Some(Arc::clone(self)));
+        let (trigger, pending) = Trigger::new(id, Arc::clone(self));
         {
             let mut inner = self.inner();
-            if let Some(reason) = &inner.ended {
+            if let Some(reason) = inner.life.reason() {
                 let (job, reason) = (Arc::clone(&self.name), Arc::clone(reason));
                 return Err(TriggerError::Ended { job, reason });
             }
@@ -195,34 +202,43 @@ impl SharedJob {
                 let (job, pending) = (Arc::clone(&self.name), inner.triggers.len());
                 return Err(TriggerError::TooMany { job, pending });
             }
-            inner.triggers.push_back(asked);
+            inner.triggers.push_back(pending);
         }
-        self.asked.notify_one();
+        self.changed.notify_one();
         Ok(trigger)
     }
 
-    pub(super) fn take_trigger(&self) -> Option<PendingTrigger> {
+    /// Makes the next trigger the current one. Returns whether there is one.
+    pub(super) fn take_trigger(&self) -> bool {
         let mut inner = self.inner();
-        let asked = inner.triggers.pop_front()?;
-        inner.trigger = Some(asked.id);
-        Some(asked)
+        assert!(inner.trigger.is_none(), "the current trigger is answered first");
+        inner.trigger = inner.triggers.pop_front();
+        inner.trigger.is_some()
     }
 
-    /// Begins a run that was requested of the fleet.
-    pub(super) fn begin_trigger(&self, id: u64) {
-        self.inner().trigger = Some(id);
+    /// Makes a run that was requested of the fleet the current trigger.
+    pub(super) fn begin_request(&self, id: u64) {
+        let former = self.inner().trigger.replace(PendingTrigger::unawaited(id));
+        assert!(former.is_none(), "the current trigger is answered first");
     }
 
-    /// The trigger of the current run.
+    /// The number of the current trigger.
     pub(super) fn trigger(&self) -> Option<u64> {
-        self.inner().trigger
+        self.inner().trigger.as_ref().map(|pending| pending.id)
     }
 
-    /// Ends the current trigger.
-    pub(super) fn trigger_is_over(&self, is_cancelled: bool) {
-        let mut inner = self.inner();
-        let id = inner.trigger.take();
-        inner.cancelled.extend(id.filter(|_| is_cancelled));
+    /// Answers the current trigger, if there is one.
+    pub(super) fn answer(&self, end: Result<Outcome, SkipReason>) {
+        let pending = {
+            let mut inner = self.inner();
+            let pending = inner.trigger.take();
+            let is_cancelled = end == Err(SkipReason::Ended);
+            inner.cancelled.extend(pending.iter().filter(|_| is_cancelled).map(|it| it.id));
+            pending
+        };
+        if let Some(pending) = pending {
+            pending.answer(end);
+        }
     }
 
     pub(super) fn cancelled(&self) -> Vec<u64> {
@@ -243,26 +259,19 @@ impl SharedJob {
         );
     }
 
-    /// Notes the sight of a conflict. Returns whether it is to be reported.
+    /// Records that a conflict was seen. Returns whether to report it.
     pub(super) fn note_conflict(&self, conflict: &JobConflict, now: Timestamp) -> bool {
-        conflict::note(&mut self.inner().conflicts, conflict, now)
+        self.inner().conflicts.note(conflict, now)
     }
 
-    /// Notes that the job runs here, or on the leader.
+    /// Records that the job runs here, or on the leader.
     pub(super) fn end_not_led(&self) {
-        conflict::end_not_led(&mut self.inner().conflicts);
+        self.inner().conflicts.end_not_led();
     }
 
-    pub(super) fn set_finding(&self, finding: &str) {
-        self.inner().status.finding = Some(finding.into());
-    }
-
-    pub(super) fn count(&self, count: impl FnOnce(&mut JobCounts)) {
-        count(&mut self.inner().status.counts);
-    }
-
+    /// Records the latest run of the fleet.
     pub(super) fn seen(&self, latest: Option<&LatestClaim>) {
-        self.inner().status.fleet = latest.map(fleet_run);
+        self.update(|status| status.fleet = latest.map(fleet_run));
     }
 
     /// Whether another replica was last seen running it.
@@ -293,23 +302,18 @@ impl SharedJob {
     /// `blocks`: the run can't be dropped.
     pub(super) fn started(&self, running: RunningJob, blocks: bool) {
         let mut inner = self.inner();
-        inner.status.next_tick = None;
-        inner.status.running = Some(running);
-        inner.status.counts.started += 1;
+        let SharedJobState { status, life, .. } = &mut *inner;
+        assert!(status.running.is_none(), "a job's runs do not overlap");
+        debug_assert!(!matches!(life, TaskLife::Gone(_)), "the task runs the work");
+        status.next_tick = None;
+        status.running = Some(running);
+        status.counts.started += 1;
         inner.blocks = blocks;
     }
 
-    /// Records the error of the current attempt.
-    pub(super) fn attempt_failed(&self, error: Arc<str>) {
-        if let Some(running) = &mut self.inner().status.running {
-            running.last_error = Some(error);
-        }
-    }
-
-    pub(super) fn tries_again(&self, attempt: u32) {
-        if let Some(running) = &mut self.inner().status.running {
-            running.attempt = attempt;
-        }
+    /// Changes what is shown of the current run.
+    pub(super) fn update_run(&self, change: impl FnOnce(&mut RunningJob)) {
+        self.update(|status| status.running.as_mut().map_or((), change));
     }
 
     /// Delay of the start of the last run that ended here.
@@ -322,8 +326,8 @@ impl SharedJob {
         self.inner().status.running.clone()
     }
 
-    /// `now`: by the wall clock.
-    pub(super) fn ended(&self, outcome: &Outcome, took: Duration, now: WallTime) {
+    /// Records the end of the current run. `now`: by the wall clock. Returns the event to send.
+    pub(super) fn ended(&self, outcome: &Outcome, took: Duration, now: WallTime) -> JobEventKind {
         {
             let mut inner = self.inner();
             inner.blocks = false;
@@ -335,24 +339,31 @@ impl SharedJob {
                 inner.status.last = Some(last);
             }
         }
-        metrics::job_run(&self.name, outcome.label(), took);
+        let kind = JobEventKind::of(outcome, took);
+        metrics::job_run(&self.name, kind.name(), took);
         if *outcome == Outcome::Finished {
             metrics::job_succeeded(&self.name, Duration::from_millis(now.as_millis()));
         }
+        kind
     }
 
-    /// Marks the job as gone; the first reason counts. Returns the pending triggers.
+    /// Records that the task is gone; the first reason counts. Returns the pending triggers.
     pub(super) fn set_gone(&self, reason: &str) -> Vec<PendingTrigger> {
-        let mut inner = self.inner();
-        inner.ended.get_or_insert_with(|| reason.into());
-        inner.is_gone = true;
-        inner.status.next_tick = None;
-        // The thread outlives the task that waits for it.
-        if !inner.blocks {
-            inner.status.running = None;
-        }
-        let pending = Vec::from(std::mem::take(&mut inner.triggers));
-        inner.cancelled.extend(pending.iter().map(|asked| asked.id));
+        let (pending, _current) = {
+            let mut inner = self.inner();
+            debug_assert!(!matches!(inner.life, TaskLife::Gone(_)), "a task ends once");
+            let reason = inner.life.reason().cloned().unwrap_or_else(|| reason.into());
+            inner.life = TaskLife::Gone(reason);
+            inner.status.next_tick = None;
+            // The thread outlives the task that waits for it.
+            if !inner.blocks {
+                inner.status.running = None;
+            }
+            let pending = Vec::from(std::mem::take(&mut inner.triggers));
+            inner.cancelled.extend(pending.iter().map(|pending| pending.id));
+            // The current one is dropped without the mutex, as that wakes a task.
+            (pending, inner.trigger.take())
+        };
         pending
     }
 
@@ -367,7 +378,7 @@ impl SharedJob {
         };
         // Its work is foreign code.
         drop(former);
-        self.asked.notify_one();
+        self.changed.notify_one();
     }
 
     pub(super) fn is_retiring(&self) -> bool {
@@ -391,18 +402,21 @@ impl SharedJob {
     }
 
     pub(super) fn is_gone(&self) -> bool {
-        self.inner().is_gone
+        matches!(self.inner().life, TaskLife::Gone(_))
     }
 
     /// Sets why the job ends; the first reason counts.
     pub(super) fn set_ended(&self, reason: &str) {
-        self.inner().ended.get_or_insert_with(|| reason.into());
+        let mut inner = self.inner();
+        if matches!(inner.life, TaskLife::Alive) {
+            inner.life = TaskLife::Ending(reason.into());
+        }
     }
 
     /// Whether a shutdown does not wait for it.
     pub(super) fn is_gone_or_blocks(&self) -> bool {
         let inner = self.inner();
-        inner.is_gone || inner.blocks
+        inner.blocks || matches!(inner.life, TaskLife::Gone(_))
     }
 
     /// Whether nothing runs and the last run was stopped.
@@ -410,9 +424,5 @@ impl SharedJob {
         let status = &self.inner().status;
         let stopped = |last: &LastRun| last.outcome == Outcome::Stopped;
         status.running.is_none() && status.last.as_ref().is_some_and(stopped)
-    }
-
-    pub(super) fn is_running(&self) -> bool {
-        self.inner().status.running.is_some()
     }
 }

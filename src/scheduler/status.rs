@@ -176,21 +176,6 @@ fn as_text<S: serde::Serializer>(cause: &LossCause, serializer: S) -> Result<S::
     serializer.collect_str(cause)
 }
 
-impl Outcome {
-    /// The label in metrics.
-    pub(super) const fn label(&self) -> &'static str {
-        match self {
-            Self::Finished => "finished",
-            Self::Failed { .. } => "failed",
-            Self::Panicked { .. } => "panicked",
-            Self::Lost { .. } => "lost",
-            Self::TimedOut { .. } => "timed_out",
-            Self::Stopped => "stopped",
-            Self::NotDone { .. } => "not_done",
-        }
-    }
-}
-
 impl JobCounts {
     pub(super) const fn count(&mut self, outcome: &Outcome) {
         match outcome {
@@ -246,7 +231,7 @@ pub enum JobState {
     /// It was paused, [on the whole fleet](super::SchedulerHandle::pause) or
     /// [here](super::SchedulerHandle::pause_here).
     Paused {
-        /// The one who paused it; this replica's owner for a pause here.
+        /// Name of the person or program that paused it; this replica's owner name for a pause here.
         by: Arc<str>,
         /// The reason that was given.
         why: Option<Arc<str>>,

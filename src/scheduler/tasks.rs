@@ -6,13 +6,11 @@ use futures_util::FutureExt as _;
 
 use super::{
     Job, JobEventKind, JobState, SkipReason,
-    attempts::message,
-    driver::{CLOSED, Driver, REMOVED},
-    expiry::forget_unused,
-    leader_jobs::watch_leader,
-    paused::{read_controls, watch_controls},
-    shared::{Phase, SchedulerShared, refresh},
+    job_task::{CLOSED, JobTask, REMOVED, SHUT_DOWN},
+    shared::{Phase, SchedulerShared},
     shared_job::SharedJob,
+    upkeep::{forget_unused, read_controls, watch_controls, watch_leader, watch_runs_elsewhere},
+    work::panic_message,
 };
 use crate::{
     lock::claims::{self, JobHistory},
@@ -23,23 +21,33 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const MAX_DOUBLINGS: u32 = 6;
 
 /// Reads the claims of all jobs at once, then spawns a task for each.
-pub(super) async fn begin(shared: Arc<SchedulerShared>, jobs: Vec<Job>, alive: Vec<TaskGuard>) {
-    let states: Vec<_> = alive.iter().map(|alive| Arc::clone(&alive.job)).collect();
+pub(super) async fn begin(shared: Arc<SchedulerShared>, jobs: Vec<Job>, guards: Vec<TaskGuard>) {
+    debug_assert_eq!(jobs.len(), guards.len());
+    let states: Vec<_> = guards.iter().map(|guard| Arc::clone(&guard.job)).collect();
     let Some(kept) = read_claims(&shared, &states).await else { return };
-    read_controls(&shared).await;
-    for ((alive, job), kept) in alive.into_iter().zip(jobs).zip(kept) {
-        shared.spawner.spawn(Box::pin(run_job(Arc::clone(&shared), alive, job, Some(kept))));
+    let SchedulerShared { redlock, roster, wall_timer, leader, .. } = &*shared;
+    read_controls(redlock, roster).await;
+    for ((guard, job), kept) in guards.into_iter().zip(jobs).zip(kept) {
+        let task = run_job(Arc::clone(&shared), guard, job, Some(kept));
+        shared.executor.spawner.spawn(Box::pin(task));
     }
-    let wall_timer = Arc::clone(&shared.wall_timer);
     tokio::select! {
         biased;
         () = wall_timer.run() => {}
-        () = refresh(&shared) => {}
-        () = watch_controls(&shared) => {}
-        () = watch_leader(&shared) => {}
+        () = watch_runs_elsewhere(redlock, roster, wall_timer) => {}
+        () = watch_controls(redlock, roster) => {}
+        () = watch_leader(redlock, roster, &shared.events, leader.as_ref()) => {}
         () = forget_unused(&shared) => {}
         () = shared.ended() => {}
     }
+}
+
+/// Adds a task for a job that was added or replaced.
+pub(super) fn spawn(shared: &Arc<SchedulerShared>, state: Arc<SharedJob>, job: Job) {
+    // Created before the task: it may be dropped unpolled.
+    let guard = TaskGuard { shared: Arc::clone(shared), job: state };
+    let task = run_job(Arc::clone(shared), guard, job, None);
+    shared.executor.spawner.spawn(Box::pin(task));
 }
 
 /// Reads the claims of jobs until a quorum answers; `None` once the scheduler has ended, or all of them were
@@ -69,26 +77,26 @@ async fn read_claims(shared: &SchedulerShared, jobs: &[Arc<SharedJob>]) -> Optio
                 tries = (tries + 1).min(MAX_DOUBLINGS);
                 tokio::select! {
                     biased;
-                    () = shared.sleep(pause) => {}
+                    () = shared.redlock.sleep(pause) => {}
                     _ = control.wait_for(|control| control.phase > Phase::Running) => {}
                 }
             }
         }
         let is_removed = !jobs.is_empty() && jobs.iter().all(|job| job.is_removed());
-        if is_removed || shared.control().phase > Phase::Running || shared.redlock.is_closed() {
+        if is_removed || !shared.is_running() || shared.redlock.is_closed() {
             return None;
         }
     }
 }
 
 /// Runs a job, and then what replaces it. `kept`: what the nodes keep of it, if that was read.
-pub(super) async fn run_job(
+async fn run_job(
     shared: Arc<SchedulerShared>,
-    alive: TaskGuard,
+    guard: TaskGuard,
     mut job: Job,
     mut kept: Option<JobHistory>,
 ) {
-    let state = Arc::clone(&alive.job);
+    let state = Arc::clone(&guard.job);
     loop {
         let kept = if let Some(kept) = kept.take() {
             kept
@@ -97,16 +105,15 @@ pub(super) async fn run_job(
             let Some(kept) = read.and_then(|mut kept| kept.pop()) else { return };
             kept
         };
-        let Job { schedule, options, work, .. } = job;
-        let driver = Driver::new(&shared, &state, (schedule, options), work, kept);
+        let task = JobTask::new(&shared, &state, job, kept);
         // `drive` catches panics, but the drop of the work is foreign code too.
-        if let Err(panic) = AssertUnwindSafe(driver.drive()).catch_unwind().await {
-            let panic = message(&*panic);
+        if let Err(panic) = AssertUnwindSafe(task.drive()).catch_unwind().await {
+            let panic = panic_message(&*panic);
             state.set_ended(&format!("a panic outside of the work: {panic}"));
             crate::log::error!(job = %state.name, %panic, "the job has ended: a panic outside of its work");
             return;
         }
-        if shared.control().phase > Phase::Running {
+        if !shared.is_running() {
             return;
         }
         let Some(replacement) = state.take_replacement() else { return };
@@ -123,21 +130,22 @@ pub(super) struct TaskGuard {
 
 impl Drop for TaskGuard {
     fn drop(&mut self) {
-        let is_removed = self.job.is_removed();
-        let reason = match self.shared.control().phase {
-            Phase::Running if self.shared.redlock.is_closed() => CLOSED,
+        let Self { shared, job } = self;
+        let is_removed = job.is_removed();
+        let reason = match shared.control().phase {
+            Phase::Running if shared.redlock.is_closed() => CLOSED,
             Phase::Running if is_removed => REMOVED,
             Phase::Running => "its task was dropped: its runtime is gone",
-            _ => "the scheduler was shut down",
+            _ => SHUT_DOWN,
         };
-        for asked in self.job.set_gone(reason) {
-            let kind = JobEventKind::Skipped(SkipReason::Ended);
-            self.shared.emit_for(&self.job, self.shared.now(), Some(asked.id), kind);
-            asked.answer(Err(SkipReason::Ended));
+        for pending in job.set_gone(reason) {
+            let (now, kind) = (shared.wall_timer.now(), JobEventKind::Skipped(SkipReason::Ended));
+            shared.events.emit_for(job, now, Some(pending.id), kind);
+            pending.answer(Err(SkipReason::Ended));
         }
         if is_removed {
-            crate::sync::lock(&self.shared.jobs).retain(|job| !Arc::ptr_eq(job, &self.job));
+            shared.roster.remove(job);
         }
-        self.shared.alive.send_modify(|jobs| *jobs -= 1);
+        shared.roster.task_ended();
     }
 }

@@ -45,20 +45,15 @@ use crate::guard::is_inside;
 pub struct Trigger {
     id: u64,
     end: oneshot::Receiver<TriggerResult>,
-    job: Option<Arc<SharedJob>>,
+    job: Arc<SharedJob>,
 }
 
 type TriggerResult = Result<Outcome, SkipReason>;
 
 impl Trigger {
-    pub(super) fn new(id: u64, job: Option<Arc<SharedJob>>) -> (Self, PendingTrigger) {
+    pub(super) fn new(id: u64, job: Arc<SharedJob>) -> (Self, PendingTrigger) {
         let (answer, end) = oneshot::channel();
         (Self { id, end, job }, PendingTrigger { id, answer })
-    }
-
-    /// A run that was requested of the fleet: nobody awaits it here.
-    pub(super) fn of_fleet(id: u64) -> PendingTrigger {
-        Self::new(id, None).1
     }
 
     /// The number of this request, counted from 1 in its scheduler: the
@@ -79,7 +74,7 @@ impl Future for Trigger {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let polled = Pin::new(&mut self.end).poll(cx);
-        if polled.is_pending() && self.job.as_ref().is_some_and(is_inside) {
+        if polled.is_pending() && is_inside(&self.job) {
             return Poll::Ready(Err(SkipReason::OwnRun));
         }
         let end = ready!(polled);
@@ -88,7 +83,7 @@ impl Future for Trigger {
     }
 }
 
-/// The other end of a [`Trigger`]. To be answered without a mutex held, as that wakes a task.
+/// The other end of a [`Trigger`].
 #[derive(Debug)]
 pub(super) struct PendingTrigger {
     pub(super) id: u64,
@@ -96,6 +91,12 @@ pub(super) struct PendingTrigger {
 }
 
 impl PendingTrigger {
+    /// A run that was requested of the fleet, which no task of this replica awaits.
+    pub(super) fn unawaited(id: u64) -> Self {
+        Self { id, answer: oneshot::channel().0 }
+    }
+
+    /// Wakes a task, so no mutex may be held.
     pub(super) fn answer(self, end: TriggerResult) {
         crate::sync::assert_unlocked();
         // The caller may be gone.

@@ -66,7 +66,7 @@ impl CheckedClock {
     /// Stored times after this come from a wrong clock.
     pub(super) fn limit(&self) -> WallTime {
         let now = self.redlock.now();
-        // The local clock may have been set back: earlier stored times are no future ones.
+        // The local clock may have been set back: times that were stored before do not lie in the future.
         let own = || self.redlock.wall().max(self.began.continued(now));
         let latest = self.checked(now).unwrap_or_else(own);
         WallTime::since_epoch(latest.saturating_add(TOLERANCE))
@@ -88,7 +88,6 @@ impl CheckedClock {
 /// The clock may be set at any time, so it is read at least once a second.
 #[derive(Debug)]
 pub(super) struct WallTimer {
-    redlock: Redlock,
     clock: CheckedClock,
     entries: Mutex<BTreeMap<(WallTime, u64), Waker>>,
     next_id: AtomicU64,
@@ -106,10 +105,10 @@ const JUMP: Duration = Duration::from_secs(1);
 impl WallTimer {
     pub(super) fn new(redlock: Redlock) -> Self {
         let entries = Mutex::default();
-        let clock = CheckedClock::new(redlock.clone());
+        let clock = CheckedClock::new(redlock);
         let (next_id, looked) = (AtomicU64::new(0), AtomicU64::new(0));
         let jumps = watch::Sender::new(0);
-        Self { redlock, clock, entries, next_id, changed: Notify::new(), looked, jumps }
+        Self { clock, entries, next_id, changed: Notify::new(), looked, jumps }
     }
 
     pub(super) fn now(&self) -> WallTime {
@@ -138,9 +137,10 @@ impl WallTimer {
 
     /// Wakes due tasks until it is dropped.
     pub(super) async fn run(&self) {
-        let mut last = (self.redlock.now(), self.clock.wall());
+        let redlock = &self.clock.redlock;
+        let mut last = (redlock.now(), self.clock.wall());
         loop {
-            let (at, wall) = (self.redlock.now(), self.clock.wall());
+            let (at, wall) = (redlock.now(), self.clock.wall());
             self.looked.store(at.as_nanos(), Ordering::Relaxed);
             let expected = last.1.saturating_add(at.saturating_duration_since(last.0));
             if expected.abs_diff(wall) > JUMP {
@@ -152,6 +152,7 @@ impl WallTimer {
                 let mut entries = crate::sync::lock(&self.entries);
                 let later = entries.split_off(&(now, u64::MAX));
                 let due = std::mem::replace(&mut *entries, later);
+                debug_assert!(due.keys().all(|(at, _)| *at <= now), "no alarm comes early");
                 (due, entries.first_key_value().map(|((at, _), _)| *at))
             };
             crate::sync::wake_all(due.into_values());
@@ -159,7 +160,7 @@ impl WallTimer {
                 let left = Duration::from_millis(at.as_millis()).saturating_sub(wall);
                 left.clamp(Duration::from_micros(1), LOOK_INTERVAL)
             });
-            let sleep = self.redlock.sleep_until(self.redlock.now() + pause);
+            let sleep = redlock.sleep_until(redlock.now() + pause);
             tokio::select! {
                 biased;
                 () = self.changed.notified() => {}

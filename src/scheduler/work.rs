@@ -1,6 +1,6 @@
 //! The work of a job, and its errors.
 
-use std::{borrow::Cow, error::Error, fmt, future::Future, pin::Pin};
+use std::{any::Any, borrow::Cow, error::Error, fmt, future::Future, pin::Pin, sync::Arc};
 
 use tower_service::Service;
 
@@ -51,7 +51,7 @@ where
     }
 }
 
-/// Work that is a closure.
+/// Work that is a closure. It may block its thread in the call.
 pub(super) struct FnWork<F>(pub(super) F);
 
 impl<F, Fut> JobWork for FnWork<F>
@@ -65,17 +65,12 @@ where
     }
 }
 
-/// Work that blocks its thread.
-pub(super) struct BlockingWork<F>(pub(super) F);
-
-impl<F, R> JobWork for BlockingWork<F>
-where
-    F: FnMut(JobContext) -> R + Send,
-    R: JobResult,
-{
-    fn run(&mut self, context: JobContext) -> Running<'_> {
-        Box::pin(async move { (self.0)(context).into_result() })
+/// The message of a panic, if it is a text.
+pub(super) fn panic_message(panic: &(dyn Any + Send)) -> Arc<str> {
+    if let Some(text) = panic.downcast_ref::<&str>() {
+        return (*text).into();
     }
+    panic.downcast_ref::<String>().map_or("a panic without a text", String::as_str).into()
 }
 
 /// The error of unfinished work that asks to be run again.

@@ -11,7 +11,7 @@ use tower_redlock::once::{Once, OnceError, OnceRequest, UnknownOutcome};
 
 use super::scene::{HOUR, KEY, Scene, TTL, assert_ran, in_progress_by};
 
-/// The key is given back at once, without a trace.
+/// The key is free at once, and no node has a record.
 fn frees_at_once(unknown: UnknownOutcome, end: impl Fn(&Scene, OnceRequest)) {
     let scene = Scene::new(3);
     end(&scene, scene.at_blue.once(KEY).unknown(unknown));
@@ -80,7 +80,7 @@ fn drop_leaves_unknown_outcome() {
     });
 }
 
-/// Before the work, nothing has happened.
+/// An end before the start of the work has a known outcome.
 #[test]
 fn aborted_check_frees_the_key() {
     for unknown in [UnknownOutcome::Release, UnknownOutcome::Hold(HOUR)] {

@@ -15,7 +15,7 @@ use super::{
     scene::{Ended, HOUR, KEY, Scene, TTL, assert_done_by, assert_ran, in_progress_by},
 };
 
-/// Work of blue's that is cut off from the nodes until its lock is lost.
+/// Partitions blue from the nodes until the lock of its work is lost.
 fn loses(scene: &Scene, request: OnceRequest) -> Task<Ended> {
     let forever = std::future::pending::<Result<usize, Infallible>>();
     let mut work = scene.clock.spawn(request.run(|_| forever));
@@ -73,7 +73,7 @@ fn lost_work_is_held() {
     assert_ran(&scene.green_does(), 1);
 }
 
-/// The nodes can be reached, and are not told to forget.
+/// The nodes are reachable, but blue does not remove its record.
 #[test]
 fn overlong_work_is_held() {
     let scene = Scene::new(3);
@@ -89,7 +89,7 @@ fn overlong_work_is_held() {
     assert!(unknown);
 }
 
-/// The lock is over before anybody has seen that.
+/// The lock expires before blue notices it.
 #[test]
 fn drop_after_expiry_is_held() {
     let scene = Scene::new(3);

@@ -16,7 +16,7 @@ fn status(scene: &Scene) -> Option<OnceStatus> {
     scene.at_green.once(KEY).status().now_or_never().expect("at once").expect("a quorum")
 }
 
-/// Work of blue's that nobody knows the outcome of.
+/// Drops work of blue after its start: its outcome is unknown.
 fn unknown(scene: &Scene) {
     let forever = std::future::pending::<Result<usize, Infallible>>();
     let request = scene.at_blue.once(KEY).unknown(UnknownOutcome::Hold(HOUR));
@@ -126,7 +126,7 @@ fn mark_done_refuses_zero_retain() {
     assert_eq!(status(&scene), None);
 }
 
-/// What is left of an attempt on one node is nobody at work.
+/// A key that a failed attempt left on one node does not count as a holder.
 #[test]
 fn minority_lock_does_not_hide_unknown() {
     let scene = Scene::new(3);

@@ -1,4 +1,4 @@
-//! A manager that has had as many records kept as it may.
+//! A manager that has reached its limit of records.
 
 use futures_util::FutureExt;
 use tower_redlock::{
@@ -10,7 +10,7 @@ use super::scene::{Ended, HOUR, SECOND, Scene, assert_done_by, assert_ran};
 
 const RETAIN: std::time::Duration = HOUR;
 
-/// At most two records for blue.
+/// Creates a manager that stores at most two records.
 fn bounded() -> (Scene, Redlock) {
     let scene = Scene::new(3);
     let redlock = scene.blue.builder().max_records(2).build().unwrap();

@@ -1,5 +1,4 @@
-//! That the work is done: told to a quorum, again and again if need be, and brought to nodes that
-//! don't know.
+//! Records of done work: stored on a quorum, with retries, and repaired on nodes that lack them.
 
 use std::{convert::Infallible, future::Future};
 
@@ -11,7 +10,7 @@ use super::{
     scene::{Ended, KEY, MS, SECOND, Scene, assert_done_by, assert_ran},
 };
 
-/// Work of blue's, over five nodes, at whose end `act` happens.
+/// Runs work of blue that calls `act` at its end.
 fn does_and(scene: &Scene, act: impl FnOnce() + Send + 'static) -> Task<Ended> {
     let runs = scene.runs.clone();
     let work = scene.clock.spawn(scene.at_blue.once(KEY).run(|_| async move {
@@ -83,7 +82,7 @@ fn read_repairs_late_nodes() {
     assert_done_by(&scene.green_does(), "blue");
 }
 
-/// Each copy would end a little later than the one before it, without an end where requests don't end.
+/// Repairs of an expiring record would prolong it without end.
 #[test]
 fn expiring_record_is_not_repaired() {
     for (left, is_brought) in [(51 * MS, true), (50 * MS, false)] {

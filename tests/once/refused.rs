@@ -1,4 +1,4 @@
-//! Nodes that give locks and keep no records, as full servers do.
+//! Nodes that grant locks but store no records, as full servers do.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -19,7 +19,7 @@ fn full(node: &Arc<dyn Node>) -> MockNode {
     MockNode::refusing(node, Reason::OutOfMemory, |op| matches!(op, Op::Record(_)))
 }
 
-/// Stores that work has begun, and not that it is done.
+/// Stores that work has started, but not that it is done.
 fn filling(node: &Arc<dyn Node>) -> MockNode {
     MockNode::refusing(
         node,
@@ -69,7 +69,7 @@ async fn unrecorded_work_is_reported() {
     assert_full(&error);
 }
 
-/// One node keeps that it is done, and says so only when it is to keep that it begins.
+/// One node has the record of done work, and reports it only in reply to the record of a start.
 #[tokio::test]
 async fn late_done_record_prevents_start() {
     let nodes = EmbeddedNodes::new(3);
@@ -104,7 +104,7 @@ async fn unreadable_record_prevents_start() {
     assert_eq!(runs.count(), 0);
 }
 
-/// Its effect is there, and nobody is to run it again before somebody has looked.
+/// The work had its effect, so it must not run again before a person has decided.
 #[tokio::test]
 async fn unrecorded_held_work_stays_held() {
     let (nodes, runs) = (EmbeddedNodes::new(3), Runs::default());

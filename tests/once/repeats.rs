@@ -1,4 +1,4 @@
-//! One request runs; repeats learn of it.
+//! One request runs; repetitions get its outcome.
 
 use std::{convert::Infallible, time::Duration};
 

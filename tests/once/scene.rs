@@ -47,7 +47,7 @@ pub(super) fn assert_done_by<T: std::fmt::Debug, E: std::fmt::Debug>(
     assert_eq!(&**by, who);
 }
 
-/// Told as in progress; whether its outcome is unknown.
+/// Asserts that the key is in progress. Returns whether its outcome is unknown, and the time to retry.
 #[track_caller]
 pub(super) fn in_progress_by(ended: &Ended, who: &str) -> (bool, Option<Duration>) {
     let Ok(Once::InProgress { by, unknown, retry_after, .. }) = ended else { panic!("{ended:?}") };

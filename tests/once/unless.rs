@@ -1,4 +1,4 @@
-//! Work that is known to be done in a database of the user's own.
+//! Work whose end is known from the user's own database.
 
 use std::sync::{Arc, Mutex};
 
@@ -41,7 +41,7 @@ fn failed_check_lets_work_run() {
     assert_done_by(&scene.green_does(), "blue");
 }
 
-/// The table of the documentation: the check leaves its token, the work needs it.
+/// The table of the documentation: the check writes its token, which the work needs.
 #[derive(Clone, Debug, Default)]
 struct Table(Arc<Mutex<(u64, bool, usize)>>);
 

@@ -126,7 +126,7 @@ async fn invalid_json_is_always_400() {
     }
 }
 
-/// A layer outside decodes them, or the answer says what is missing.
+/// A layer outside decodes the bodies; without it the response names what is missing.
 #[tokio::test]
 async fn encoded_bodies_name_their_encoding() {
     let (site, client) = site(Missing::Run).await;
@@ -172,7 +172,7 @@ async fn failed_body_is_400() {
     assert_eq!(problem["code"], "body-failed");
 }
 
-/// A body of which only the beginning comes is given up after so long.
+/// A body that does not end times out.
 fn assert_times_out(
     site: &Site,
     call: impl Future<Output = Result<http::Response<impl http_body::Body>, Infallible>>,

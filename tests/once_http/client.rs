@@ -37,7 +37,7 @@ impl Client {
         self.addr
     }
 
-    /// The answer with its body still to be read.
+    /// Returns the response before its body is read.
     pub(crate) async fn open(
         &self,
         request: Request<Body>,
@@ -68,7 +68,7 @@ impl Answer {
         self.headers.get(name).map(|value| value.to_str().expect("visible ASCII"))
     }
 
-    /// Tells of no node and no owner.
+    /// Asserts a problem body that names no node and no owner.
     #[track_caller]
     pub(crate) fn assert_problem(
         &self,

@@ -1,4 +1,4 @@
-//! Callers that go away while the handler runs: it runs to its end.
+//! Clients that disconnect while the handler runs: it runs to its end.
 
 use std::{
     collections::HashMap,
@@ -56,7 +56,7 @@ impl Handler {
         Router::new().route("/hook", handle.clone()).route("/pay", handle)
     }
 
-    /// A request is sent, and given up once the handler runs.
+    /// Sends a request, and cancels it once the handler runs.
     async fn give_up(&self, client: &Client, request: Request<Body>) {
         let client = client.clone();
         let gone = tokio::spawn(async move { client.send(request).await });

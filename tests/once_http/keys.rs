@@ -1,4 +1,4 @@
-//! Requests without a key, and with one that is none.
+//! Requests without a key, and with an invalid one.
 
 use axum::{Router, body::Body, routing::any};
 use bytes::Bytes;
@@ -15,7 +15,7 @@ use crate::{
     site::{Runs, Site, hook, serve},
 };
 
-/// Tells the token that the request has.
+/// Responds with the request's token.
 fn app(runs: &Runs) -> Router {
     let runs = runs.clone();
     Router::new().route(
@@ -66,7 +66,7 @@ async fn keyless_requests_lose_forged_tokens() {
     let token = client.send(forged).await.body;
     assert_ne!(token, "none");
     assert_ne!(token, "7");
-    // Keys that are there and wrong are no missing keys.
+    // An invalid key is not a missing key.
     client.send(hook("")).await.assert_problem(400, None, "bad-key", "not-run");
     let mut twice = hook("a");
     twice.headers_mut().append("webhook-id", "b".parse().unwrap());
@@ -137,7 +137,7 @@ async fn each_sender_has_its_header() {
     }
 }
 
-/// Their HTTP status is 200 whatever becomes of them.
+/// The HTTP status of gRPC calls is always 200.
 #[tokio::test]
 async fn keyed_grpc_requests_are_refused() {
     let site = Site::new(3);

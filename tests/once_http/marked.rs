@@ -1,4 +1,4 @@
-//! Answers that say more of their request than their status does.
+//! Responses whose `RequestOutcome` takes precedence over their status.
 
 use std::{future::pending, time::Duration};
 
@@ -30,7 +30,7 @@ pub(crate) fn payment() -> Request<Body> {
 
 pub(crate) type Send = fn() -> Request<Body>;
 
-/// A server for each kind of layer around `app`, and what it is sent.
+/// A server for each kind of layer around `app`, and its request.
 async fn layers(site: &Site, app: &Router, unknown: UnknownOutcome) -> [(Client, Send); 3] {
     let redlock = || site.at_blue.clone();
     let by_head = OnceLayer::new(redlock(), "head", key::header("webhook-id")).unknown(unknown);
@@ -43,7 +43,7 @@ async fn layers(site: &Site, app: &Router, unknown: UnknownOutcome) -> [(Client,
     ]
 }
 
-/// A handler that answers so at first, and then that it is done.
+/// A handler whose first response is this one, and whose next responses are successes.
 fn first_then_done<A: IntoResponse>(
     runs: &Runs,
     first: impl Fn() -> A + Clone + std::marker::Send + Sync + 'static,
@@ -58,7 +58,7 @@ fn first_then_done<A: IntoResponse>(
     )
 }
 
-/// The key of an answer whose outcome is unknown, by what is said of such keys.
+/// The key of a response with an unknown outcome, by the setting for such keys.
 async fn assert_unknown(client: &Client, request: Send, unknown: UnknownOutcome, status: u16) {
     assert_eq!(soon("the first", client.send(request())).await.code(), status);
     let again = soon("the second", client.send(request())).await;

@@ -1,4 +1,4 @@
-//! Webhooks that are delivered again and again.
+//! Webhooks that are delivered several times.
 
 use std::sync::Arc;
 

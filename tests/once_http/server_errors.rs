@@ -17,7 +17,7 @@ use crate::{
     site::{HOUR, Site, hook, serve},
 };
 
-/// As it is written in a service.
+/// Runs the layers as a service sets them up.
 macro_rules! layers {
     ($site:expr, $app:expr, |$layer:ident| $adjusted:expr) => {{
         let redlock = $site.at_blue.clone();
@@ -180,7 +180,7 @@ async fn complete_when_takes_precedence() {
     }
 }
 
-/// A handler that fails at first, and says what that means.
+/// A handler whose first response is an error with a `RequestOutcome`.
 fn saying(site: &Site, said: RequestOutcome) -> Router {
     let runs = site.runs.clone();
     Router::new().route(

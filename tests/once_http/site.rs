@@ -1,4 +1,4 @@
-//! Servers of two replicas over nodes of one process, and handlers that can be counted.
+//! Servers of two replicas over nodes of one process, and handlers that count their runs.
 
 use std::{future::Future, time::Duration};
 

@@ -36,7 +36,7 @@ async fn both(site: &Site, app: Router, unknown: UnknownOutcome) -> (Client, Cli
     (blue, serve(app.route_layer(layer(&site.at_green))).await)
 }
 
-/// Blue's request is cut off from the nodes until its lock is lost.
+/// Partitions blue from the nodes until the lock of its request is lost.
 async fn lose(site: &Site, blue: &Client) {
     let client = blue.clone();
     let lost = tokio::spawn(async move { client.send(hook("evt_1")).await });

@@ -21,6 +21,8 @@ fn post() -> Request<Body> {
     post.body(Full::from("body")).unwrap()
 }
 
+/// A key in the head is found in the caller's task. A key in the body is found after the body was read, so
+/// it moves to other threads with the request.
 #[tokio::test]
 async fn thread_bound_keys_compile() {
     let (name, calls) = (Rc::new("x".to_owned()), Runs::default());
@@ -33,12 +35,10 @@ async fn thread_bound_keys_compile() {
     let seen = calls.clone();
     let of_body = service_fn(move |_: Request<Intact<Body>>| call(&seen));
 
-    let key = Rc::clone(&name);
-    let key = move |_: &Request<Body>| (*key).clone();
+    let key = move |_: &Request<Body>| (*name).clone();
     let layer = OnceLayer::new(redlock.clone(), "hook", key).http();
     assert_eq!(layer.layer(of_head).oneshot(post()).await.unwrap().status(), 200);
-    let key =
-        move |_: &tower_redlock::key::RequestHead<'_>, body: &[u8]| format!("{name}{}", body.len());
+    let key = |_: &tower_redlock::key::RequestHead<'_>, body: &[u8]| format!("x{}", body.len());
     let layer = OnceLayer::by_body(redlock.clone(), "hook", key);
     assert_eq!(layer.layer(of_body.clone()).oneshot(post()).await.unwrap().status(), 200);
     let layer = OnceLayer::idempotency(redlock, "pay").scope(Scope::none());

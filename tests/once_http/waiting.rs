@@ -95,7 +95,7 @@ where
     BoxCloneService::new(answered)
 }
 
-/// By name: each layer that reads bodies first.
+/// Returns each layer that reads bodies first, with its name.
 fn scenes(does: Does) -> Vec<(&'static str, Scene)> {
     let scene = |layered: &dyn Fn(&Redlock, &Arc<Semaphore>) -> Layered| {
         let (site, go) = (Site::new(3), Arc::new(Semaphore::new(0)));
@@ -169,7 +169,7 @@ fn whole(length: usize) -> Sent {
     Full::new(json(length)).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// Frames that come as they were written, then nothing any more, or an error.
+/// A body of these frames, which then stays pending, or fails.
 struct Scripted {
     announced: u64,
     frames: Vec<Bytes>,

@@ -104,7 +104,7 @@ mod of_leader {
         assert_eq!(finding(&stands_by, "mail"), None);
     }
 
-    /// The list is that of a leader before, as the new one could not store its own.
+    /// The list is a former leader's, as the new one could not store its own.
     #[test]
     fn former_leaders_list_counts_nothing() {
         let scene = Scene::new();

@@ -80,7 +80,7 @@ fn pause_stops_every_replica() {
     assert!(scene.log.ticks().contains(&13_000), "{:?}", scene.log.ticks());
 }
 
-/// Nobody reads the control of all jobs between the resume and the tick.
+/// No replica reads the control of all jobs between the resume and the tick.
 #[test]
 fn resume_is_seen_before_next_tick() {
     let scene = Scene::new();

@@ -17,7 +17,7 @@ use crate::{
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// Two replicas, of which one runs the job for an hour, unless it is asked to stop.
+/// Two replicas, of which one runs the job for an hour, unless it gets a stop request.
 fn fleet(scene: &Scene, job: impl Fn(&Site) -> Job) -> [RunningScheduler; 2] {
     ["a", "b"].map(|name| {
         let site = scene.site(name);

@@ -67,8 +67,8 @@ fn unused_since_the_tick_not_run() {
     assert_eq!(unused(&scene, &site.redlock, 6 * MINUTE), []);
 }
 
-/// The jobs that are left when a scheduler with default options has looked, this long after the tick that
-/// nobody ran.
+/// The jobs that are left after the search of a scheduler with default options, this long after the tick
+/// that no replica ran.
 fn left_after(time: Duration) -> Vec<String> {
     let scene = Scene::new();
     former_service(&scene);
@@ -98,7 +98,7 @@ fn looks_are_daily() {
     let site = scene.site("new");
     let _jobs = start(&site, 2 * HOUR);
 
-    // At the first look, it is in use.
+    // The first search finds it in use.
     scene.advance(HOUR + MINUTE);
     assert!(claimed(&scene, &site).contains(&"old".into()));
     scene.advance(30 * HOUR);

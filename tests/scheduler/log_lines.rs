@@ -31,7 +31,7 @@ impl Lines {
         tracing::dispatcher::with_default(&dispatch, || test(&lines));
     }
 
-    /// The lines of a level since the last call, those of the scheduler only.
+    /// The scheduler's lines of a level since the last call.
     pub(crate) fn take(&self, level: &str) -> Vec<String> {
         let lines = std::mem::take(&mut *self.lines.lock().unwrap());
         lines.into_iter().filter(|line| line.starts_with(level)).collect()

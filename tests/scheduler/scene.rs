@@ -76,7 +76,7 @@ impl Scene {
             .clock(clock.clone());
         let direct = replica.redlock();
         let watched = direct.nodes().iter().enumerate().map(|(number, node)| {
-            let node = wire.node(node, number);
+            let node = wire.node(node, number, &self.clock);
             if tells_time { node } else { node.without_wall() }
         });
         let redlock = with_nodes(builder, watched).build().unwrap();

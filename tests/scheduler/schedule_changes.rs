@@ -53,7 +53,7 @@ fn changed_schedule_has_missed_nothing() {
     for missed in [Missed::Skip, Missed::RunLatest, ALL] {
         assert_eq!(after_change(&daily, &five, missed), every_five, "{missed:?}");
     }
-    // At ten, the tick of nine is not run.
+    // A change at ten does not make up for the tick of nine.
     let (three, four) = (Schedule::every(3 * HOUR), Schedule::every(4 * HOUR));
     assert_eq!(after_change(&four, &three, Missed::RunLatest), [0_i64; 0]);
 }

@@ -3,11 +3,13 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use tower_redlock::{
     error::Reason,
     node::{Answer, ClaimOp, ClaimsAnswer, Node, Op, PrepareOp, PromisedAnswer, Reply},
+    testing::ManualClock,
 };
 
 use crate::mock_node::MockNode;
@@ -16,6 +18,8 @@ use crate::mock_node::MockNode;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Passes,
+    /// It takes this time to the node, and the answer as long back.
+    Late(Duration),
     /// It does not reach the node.
     Refused,
     /// The node runs it, and its answer is lost.
@@ -60,8 +64,13 @@ impl Wire {
     }
 
     /// A node that counts its operations and does with them what the judge decides.
-    pub(crate) fn node(&self, inner: &Arc<dyn Node>, number: usize) -> MockNode {
-        let wire = self.clone();
+    pub(crate) fn node(
+        &self,
+        inner: &Arc<dyn Node>,
+        number: usize,
+        clock: &ManualClock,
+    ) -> MockNode {
+        let (wire, clock, node) = (self.clone(), clock.clone(), Arc::clone(inner));
         MockNode::over(inner, move |op, reply, inner| {
             *wire.sent.lock().unwrap().entry(kind(&op)).or_default() += 1;
             let mut judge = wire.judge.lock().unwrap();
@@ -69,6 +78,7 @@ impl Wire {
             drop(judge);
             match fate {
                 Fate::Passes => inner.send(op, reply),
+                Fate::Late(by) => send_late(&clock, by, Arc::clone(&node), op, reply),
                 Fate::Refused => reply.not_sent(Reason::NotConnected("refused".into())),
                 Fate::Floor(floor) => inner.send(
                     op,
@@ -81,6 +91,21 @@ impl Wire {
             }
         })
     }
+}
+
+fn send_late(clock: &ManualClock, by: Duration, node: Arc<dyn Node>, op: Op, reply: Reply) {
+    let (there, returns) = (clock.sleep(by), clock.clone());
+    let answered = Reply::from_fn(move |answer| {
+        let back = returns.sleep(by);
+        drop(returns.spawn(async move {
+            back.await;
+            reply.send(answer);
+        }));
+    });
+    drop(clock.spawn(async move {
+        there.await;
+        node.send(op, answered);
+    }));
 }
 
 const DOCUMENTS: [&str; 3] = ["control", "history", "leader"];

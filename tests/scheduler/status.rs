@@ -20,7 +20,7 @@ fn fleet_shows_the_own_run() {
     assert!(fleet.tick.is_some() && fleet.ended.is_none());
     scene.advance(10 * SECOND);
     assert!(at_a.status("j").fleet.unwrap().ended.is_some());
-    // A triggered run on another replica is no run of the tick.
+    // A triggered run on another replica does not run the tick.
     let at_b = b.start([b.job("j", Schedule::every(100 * SECOND), Duration::ZERO)]);
     scene.advance(SECOND);
     at_b.handle.trigger_here("j").unwrap();

@@ -116,6 +116,29 @@ fn split_vote_burns_no_tick() {
     assert_once(&scene, 1..=10);
 }
 
+/// Each replica has its own votes before the requests of the others arrive.
+#[test]
+fn split_vote_costs_few_round_trips() {
+    let scene = Scene::new();
+    let far = 20 * MS;
+    let sites = [("a", 0..2), ("b", 2..4), ("c", 4..5)].map(|(name, near)| {
+        let site = scene.site(name);
+        site.wire.judge(move |node, _| Fate::Late(if near.contains(&node) { MS } else { far }));
+        site
+    });
+    let _jobs: Vec<_> = sites
+        .iter()
+        .map(|site| site.start([site.job("j", Schedule::every(10 * SECOND), 10 * MS)]))
+        .collect();
+
+    scene.advance(300 * SECOND);
+
+    let runs = scene.log.entries();
+    assert!(runs.len() >= 29, "{} runs", runs.len());
+    let latest = runs.iter().map(|run| run.lateness).max();
+    assert!(latest < Some(SECOND), "{latest:?}");
+}
+
 #[test]
 fn failed_claim_burns_no_tick() {
     for fate in [Fate::Refused, Fate::Unanswered] {

@@ -379,7 +379,7 @@ impl SharedLease {
         now: Timestamp,
     ) -> Option<(Arc<ActiveLease>, Waker, LeftWaiters)> {
         let nth = state.grant.nth + 1;
-        let limit = self.client.settings.handoff_limit;
+        let limit = self.client.settings.bounds.handoff_limit;
         let is_short = nth <= limit
             && state
                 .granted

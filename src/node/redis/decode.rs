@@ -8,6 +8,7 @@ use super::{
     claim_text,
     encode::Keys,
     server_error::{reason, unexpected},
+    values::{int, number, text},
 };
 use crate::{
     error::Reason,
@@ -93,14 +94,6 @@ fn held(fence: u64, value: Option<&Value>, remaining: Option<&Value>) -> Answer 
         fence,
         lingers: value.and_then(linger_mark) == Some(b'\t'),
     })
-}
-
-/// Parses an integer, or a string of its digits.
-fn number(value: &Value) -> Option<u64> {
-    match value {
-        Value::BulkString(digits) => std::str::from_utf8(digits).ok()?.parse().ok(),
-        other => int(other),
-    }
 }
 
 fn released(lease: &LeaseId, deleted: Option<u64>, awaited: bool) -> Result<Answer, Reason> {
@@ -249,32 +242,6 @@ fn claim(value: Option<&Value>) -> Result<Option<TickClaim>, Reason> {
     let Value::BulkString(bytes) = value else { return Err(unexpected(value)) };
     let claim = std::str::from_utf8(bytes).ok().and_then(claim_text::read);
     claim.map(Some).ok_or_else(|| unexpected(value))
-}
-
-/// Returns a non-negative integer.
-pub(super) fn int(value: &Value) -> Option<u64> {
-    match value {
-        Value::Int(number) => u64::try_from(*number).ok(),
-        _ => None,
-    }
-}
-
-/// Returns a string; empty for other values.
-pub(super) fn text(value: &Value) -> Arc<str> {
-    match value {
-        Value::BulkString(bytes) => String::from_utf8_lossy(bytes).into(),
-        Value::SimpleString(text) => text.as_str().into(),
-        _ => "".into(),
-    }
-}
-
-/// Returns the items of the last reply, which must be a list.
-pub(super) fn list(mut replies: Vec<Value>) -> Result<Vec<Value>, Reason> {
-    match replies.pop() {
-        Some(Value::Array(items)) => Ok(items),
-        Some(Value::ServerError(error)) => Err(reason(&error)),
-        _ => Err(Reason::Protocol("a list was expected".into())),
-    }
 }
 
 #[cfg(test)]

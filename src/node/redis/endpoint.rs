@@ -15,7 +15,7 @@ use crate::error::{BuildError, Reason};
 #[derive(Clone, Debug)]
 pub(crate) struct Endpoint {
     pub(crate) place: Place,
-    #[cfg(feature = "tls")]
+    /// Whether the server uses TLS; never without the feature.
     pub(crate) tls: bool,
     /// The name that the server's certificate must have; `None` for the host of its address.
     #[cfg(feature = "tls")]
@@ -154,7 +154,6 @@ impl Endpoint {
         }
         Ok(Self {
             place: Place::Fixed(address),
-            #[cfg(feature = "tls")]
             tls,
             #[cfg(feature = "tls")]
             certificate_name: None,
@@ -232,14 +231,12 @@ impl Endpoint {
         address: Address,
         #[cfg_attr(not(feature = "tls"), expect(unused_variables, reason = "never used"))]
         certificate_name: Option<&Address>,
-        #[cfg_attr(not(feature = "tls"), expect(unused_variables, reason = "never true"))]
         tls: bool,
         credentials: Option<Credentials>,
     ) -> Self {
         let name = address.to_string().into();
         Self {
             place: Place::Fixed(address),
-            #[cfg(feature = "tls")]
             tls,
             #[cfg(feature = "tls")]
             certificate_name: certificate_name.cloned(),
@@ -262,17 +259,6 @@ impl Endpoint {
             Place::Fixed(_) => None,
             Place::Named(directory) => Some(directory),
         }
-    }
-
-    #[cfg(feature = "tls")]
-    pub(super) const fn is_tls(&self) -> bool {
-        self.tls
-    }
-
-    #[cfg(not(feature = "tls"))]
-    #[expect(clippy::unused_self, reason = "as with TLS")]
-    pub(super) const fn is_tls(&self) -> bool {
-        false
     }
 
     /// Returns whether the node's server, or the servers of its directory, use TLS.

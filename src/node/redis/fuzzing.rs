@@ -19,6 +19,7 @@ use super::{
     handshake, permissions,
     server_traits::Probe,
     settings::RestartGuard,
+    values,
     wire::fuzzing::replies,
 };
 use crate::{
@@ -100,7 +101,7 @@ fn greeting(values: &[Value]) {
     }
     let errors = ["redlock", "{redlock}"].map(|prefix| probe.check_mode(prefix).err());
     let first = || values.first().cloned().unwrap_or(Value::Nil);
-    let others = [handshake::digest(first()).err(), handshake::read_time(first()).err()];
+    let others = [values::digest(first()).err(), values::read_time(first()).err()];
     errors.iter().chain(&others).flatten().for_each(is_presentable);
 }
 

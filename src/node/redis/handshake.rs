@@ -10,17 +10,17 @@ use ::redis::{Pipeline, Value};
 use super::tls;
 use super::{
     Access, Address, Credentials, Endpoint, IoStream, RestartGuard,
+    connection_login::ConnectionLogin,
     connector::UnknownHost,
-    decode::text,
     directory::Location,
     endpoint::Place,
-    enrol::{Membership, NodeReport, Tag, info},
-    login::{ConnectionLogin, Login},
+    enrol::{Membership, NodeReport, Tag},
+    login::{Login, refused_login},
     scripts::{self, Digests},
     server_clock::ServerClock,
-    server_error::reason,
     server_traits::{self, Probe},
     side_connection::SideConnection,
+    values::{digest, info, read_time},
     wire::{TOO_LONG, Wire},
 };
 use crate::error::{Reason, UnfitServer};
@@ -64,7 +64,7 @@ pub(super) fn no_greeting(endpoint: &Endpoint) -> Reason {
 /// Adds to the error of a first command that the server may use another protocol.
 pub(super) fn unanswered(endpoint: &Endpoint, reason: Reason) -> Reason {
     match reason {
-        Reason::NotConnected(text) if !endpoint.is_tls() && &*text != TOO_LONG => {
+        Reason::NotConnected(text) if !endpoint.tls && &*text != TOO_LONG => {
             Reason::NotConnected(format!("{text}; the port may speak only TLS").into())
         }
         other => other,
@@ -93,7 +93,10 @@ async fn greet(
     let wire = Wire::new(open(endpoint, access, &location.address).await?);
     let current = login.current().cloned();
     let greeted = greet_as(login, endpoint, member, (wire, location)).await;
-    greeted.map_err(|reason| hide(reason, current.as_ref()))
+    greeted.map_err(|reason| match &current {
+        Some(login) => login.hide(reason),
+        None => reason,
+    })
 }
 
 async fn greet_as(
@@ -263,17 +266,6 @@ fn auth(login: Option<&Login>) -> Pipeline {
     pipeline
 }
 
-/// Classifies the error of `AUTH` or of `SELECT`. Errors that are not known to be temporary are due
-/// to the settings. A server without a password, for example, answers `AUTH` with a general error.
-pub(super) fn refused_login(answer: &Value, is_auth: bool) -> Result<(), Reason> {
-    let Value::ServerError(error) = answer else { return Ok(()) };
-    Err(match reason(error) {
-        Reason::Server(text) if is_auth => Reason::Auth(text),
-        Reason::Server(error) => Reason::Unfit(UnfitServer::NoDatabase { error }),
-        other => other,
-    })
-}
-
 /// Returns the login of a new connection.
 pub(super) async fn current_login(
     endpoint: &Endpoint,
@@ -295,45 +287,11 @@ pub(super) fn credentials<'a>(
     endpoint.credentials.as_ref().or(access.credentials.as_ref())
 }
 
-/// Hides the password in an error, as servers may repeat it.
-pub(super) fn hide(reason: Reason, login: Option<&Login>) -> Reason {
-    let Some(Login { password, .. }) = login.filter(|login| !login.password.is_empty()) else {
-        return reason;
-    };
-    let hidden = |text: &str| text.replace(&**password, "***");
-    match reason {
-        Reason::Auth(text) => Reason::Auth(hidden(&text).into()),
-        Reason::NoPermission(text) => Reason::NoPermission(hidden(&text).into()),
-        Reason::Server(text) => Reason::Server(hidden(&text).into()),
-        Reason::Unfit(UnfitServer::NoScripts { error }) => {
-            Reason::Unfit(UnfitServer::NoScripts { error: hidden(&error).into() })
-        }
-        Reason::NotConnected(text) => Reason::NotConnected(hidden(&text).into()),
-        Reason::Protocol(text) => Reason::Protocol(hidden(&text).into()),
-        Reason::Unfit(UnfitServer::NoDatabase { error }) => {
-            Reason::Unfit(UnfitServer::NoDatabase { error: hidden(&error).into() })
-        }
-        Reason::Tls(text) => Reason::Tls(hidden(&text).into()),
-        Reason::NotLocated(text) => Reason::NotLocated(hidden(&text).into()),
-        other => other,
-    }
-}
-
 /// Returns the reason for which a server loads no scripts, unless the failure may be temporary.
 fn no_scripts(reason: Reason) -> Reason {
     match reason {
         Reason::Server(error) => Reason::Unfit(UnfitServer::NoScripts { error }),
         other => other,
-    }
-}
-
-pub(super) fn digest(value: Value) -> Result<String, Reason> {
-    match value {
-        Value::BulkString(bytes) => String::from_utf8(bytes)
-            .map_err(|_| Reason::Protocol("a script digest that is not text".into())),
-        Value::SimpleString(text) => Ok(text),
-        Value::ServerError(error) => Err(reason(&error)),
-        _ => Err(Reason::Protocol("SCRIPT LOAD did not answer with a digest".into())),
     }
 }
 
@@ -353,21 +311,4 @@ pub(super) fn version(answer: &Value) -> Result<(Option<Arc<str>>, Version), Rea
     }
     let names = ["valkey_version", "dragonfly_version", "garnet_version"];
     Ok((Some(names.into_iter().find_map(field).unwrap_or(version)), parsed))
-}
-
-/// Reads the server's TIME, in µs.
-pub(super) fn read_time(answer: Value) -> Result<u64, Reason> {
-    let number = |value: &Value| text(value).parse::<u64>().ok();
-    match answer {
-        Value::Array(parts) => {
-            match (parts.first().and_then(number), parts.get(1).and_then(number)) {
-                (Some(seconds), Some(micros)) => {
-                    Ok(seconds.saturating_mul(1_000_000).saturating_add(micros))
-                }
-                _ => Err(Reason::Protocol("TIME did not answer with two numbers".into())),
-            }
-        }
-        Value::ServerError(error) => Err(reason(&error)),
-        _ => Err(Reason::Protocol("TIME did not answer with a list".into())),
-    }
 }

@@ -9,13 +9,13 @@ use tokio::time::Instant;
 use super::{
     Endpoint,
     backoff::Backoff,
-    decode::text,
+    connection_login::{ConnectionLogin, LoginStep},
     directory::Location,
     enrol::Membership,
     handshake::{self, TIMEOUT},
-    login::{ConnectionLogin, LoginStep},
     server_error::reason,
     status::Status,
+    values::text,
     wire::{Command, Wire},
 };
 use crate::{error::Reason, node::subscriptions::Subscriptions};

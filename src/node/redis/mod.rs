@@ -6,16 +6,16 @@
 //! | names that Sentinels or a Cluster resolve | `directory` |
 //! | opening a stream; a seam for proxies and simulated networks | [`Connector`] |
 //! | what runs on the server | `scripts` and the Lua files beside it |
-//! | operation → command, answer → vote | `request`, `encode`, `decode` |
+//! | operation → command, answer → vote | `request`, `encode`, `decode`, `values` |
 //! | bytes out and in | `wire` |
-//! | credentials that end: authentication anew on an open connection | `login` |
+//! | credentials that end: authentication anew on an open connection | `login`, `connection_login` |
 //! | connection beside a node's own, asked by one task | `side_connection` |
 //! | greeting: authentication, scripts, the server's clock | `handshake` |
 //! | probe on connect: kind of server, whether it is fit to vote | `server_traits` |
 //! | connection kept up, replaced, batched | `supervisor`, `backoff`, `session` |
 //! | commands that the server denies to our user | `permissions` |
 //! | connection that reports releases, open while a waiter subscribes | `listener` |
-//! | a server that is no node | `single_server` |
+//! | a server that is not a node | `single_server` |
 //! | which of the set's servers may vote | `enrol` |
 //! | what outlives a connection: clock readings, unanswered grants | `reconnect_state` |
 //!
@@ -51,7 +51,7 @@
 //!   the key `{prefix}:lock:`, which no name has; what it finds stays listed until the next
 //!   diagnosis.
 //! * **Credentials that end.** Each connection requests its next login when most of its time has
-//!   passed, and sends `AUTH` between operations, in their order (`login`). A refused `AUTH` leaves
+//!   passed, and sends `AUTH` between operations, in their order (`connection_login`). A refused `AUTH` leaves
 //!   the former login in force, so failures are repeated until its end. A RESP2 connection with
 //!   subscriptions takes no `AUTH`: the listening one sends UNSUBSCRIBE, AUTH and SUBSCRIBE in one
 //!   write, and waiters try once more when the channels are confirmed. Connections that are used from
@@ -73,6 +73,7 @@
 mod backoff;
 mod breaks;
 mod claim_text;
+mod connection_login;
 mod connector;
 mod credentials;
 mod decode;
@@ -106,6 +107,7 @@ mod supervisor;
 #[cfg(feature = "tls")]
 mod tls;
 mod tls_options;
+mod values;
 mod wire;
 
 pub use connector::{Address, Connecting, Connector, IoStream, LookingUp, SocketConnector};

@@ -8,7 +8,7 @@ use std::{
 
 use ::redis::{Pipeline, Value};
 
-use super::{RedisSettings, decode::text, encode::Keys, scripts, server_error::reason};
+use super::{RedisSettings, encode::Keys, scripts, server_error::reason, values::text};
 use crate::{error::Reason, protocol::Op};
 
 /// The commands known to be denied.
@@ -59,7 +59,7 @@ pub(super) fn ask(pipeline: &mut Pipeline, settings: &RedisSettings, keys: &Keys
     pipeline.cmd("EVALSHA").arg(NO_DIGEST).arg(0);
     pipeline
         .cmd("EVAL")
-        .arg(scripts::PERMISSIONS.text)
+        .arg(scripts::PERMISSIONS)
         .arg(1)
         // Names are not empty, so no lock has this key.
         .arg(&keys.lock_prefix)

@@ -84,6 +84,7 @@ impl ReconnectState {
         let entry = self.unsettled.entry(lease.nonce()).or_insert(Unsettled { deadline, until });
         entry.deadline = entry.deadline.max(deadline);
         entry.until = entry.until.max(until);
+        debug_assert!(self.unsettled.len() <= self.sweep_at, "expired entries are removed");
     }
 
     /// Returns whether a release that ran at `server_micros` is final: no grant can run after it.

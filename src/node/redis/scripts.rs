@@ -2,12 +2,6 @@
 
 use ::redis::Pipeline;
 
-/// A script that is sent by its text.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Script {
-    pub(super) text: &'static str,
-}
-
 /// A script of an operation, which is sent by its digest once that is known.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OperationScript {
@@ -40,68 +34,49 @@ macro_rules! enrolling {
     };
 }
 
-pub(super) const ACQUIRE: OperationScript = OperationScript {
-    number: 0,
-    text: concat!(
+/// Defines the scripts of operations, in the order of their numbers.
+macro_rules! operation_scripts {
+    ($($number:literal $name:ident: $text:expr,)*) => {
+        $(pub(super) const $name: OperationScript =
+            OperationScript { number: $number, text: $text };)*
+        /// The scripts of all operations, by their numbers.
+        pub(super) const OPERATIONS: [OperationScript; 13] = [$($name),*];
+    };
+}
+
+operation_scripts! {
+    0 ACQUIRE: concat!(
         include_str!("scripts/acquire.lua"),
         include_str!("scripts/held.lua"),
         include_str!("scripts/acquire_all.lua")
     ),
-};
-pub(super) const RAISE: OperationScript =
-    OperationScript { number: 1, text: include_str!("scripts/raise.lua") };
-pub(super) const EXTEND: OperationScript =
-    OperationScript { number: 2, text: include_str!("scripts/extend.lua") };
-pub(super) const RELEASE: OperationScript =
-    OperationScript { number: 3, text: include_str!("scripts/release.lua") };
-pub(super) const INSPECT: OperationScript =
-    OperationScript { number: 4, text: include_str!("scripts/inspect.lua") };
-pub(super) const SCAN_FIELDS: OperationScript =
-    OperationScript { number: 5, text: include_str!("scripts/scan_fields.lua") };
-pub(super) const CLAIM: OperationScript =
-    OperationScript { number: 6, text: include_str!("scripts/claim.lua") };
-pub(super) const CLAIMS: OperationScript =
-    OperationScript { number: 7, text: include_str!("scripts/claims.lua") };
-pub(super) const READ_RECORD: OperationScript =
-    OperationScript { number: 8, text: include_str!("scripts/read_record.lua") };
-pub(super) const RECORD: OperationScript =
-    OperationScript { number: 9, text: include_str!("scripts/record.lua") };
-pub(super) const REPAIR: OperationScript =
-    OperationScript { number: 10, text: include_str!("scripts/repair.lua") };
-pub(super) const FORGET: OperationScript =
-    OperationScript { number: 11, text: include_str!("scripts/forget.lua") };
-pub(super) const FORGET_JOB: OperationScript =
-    OperationScript { number: 12, text: include_str!("scripts/forget_job.lua") };
+    1 RAISE: include_str!("scripts/raise.lua"),
+    2 EXTEND: include_str!("scripts/extend.lua"),
+    3 RELEASE: include_str!("scripts/release.lua"),
+    4 INSPECT: include_str!("scripts/inspect.lua"),
+    5 SCAN_FIELDS: include_str!("scripts/scan_fields.lua"),
+    6 CLAIM: include_str!("scripts/claim.lua"),
+    7 CLAIMS: include_str!("scripts/claims.lua"),
+    8 READ_RECORD: include_str!("scripts/read_record.lua"),
+    9 RECORD: include_str!("scripts/record.lua"),
+    10 REPAIR: include_str!("scripts/repair.lua"),
+    11 FORGET: include_str!("scripts/forget.lua"),
+    12 FORGET_JOB: include_str!("scripts/forget_job.lua"),
+}
+
 pub(super) const CHANGE: Enrolling = enrolling!("scripts/change.lua");
-pub(super) const READ_RECORDS: Script = Script { text: include_str!("scripts/read_records.lua") };
-pub(super) const KINDS: Script = Script { text: include_str!("scripts/kinds.lua") };
-pub(super) const COPY_RECORDS: Script = Script { text: include_str!("scripts/copy_records.lua") };
+pub(super) const READ_RECORDS: &str = include_str!("scripts/read_records.lua");
+pub(super) const KINDS: &str = include_str!("scripts/kinds.lua");
+pub(super) const COPY_RECORDS: &str = include_str!("scripts/copy_records.lua");
 pub(super) const LEASE_TASK: Enrolling = enrolling!("scripts/lease_task.lua");
 pub(super) const LEARN_MARKS: Enrolling = enrolling!("scripts/learn_marks.lua");
 pub(super) const COPIED: Enrolling = enrolling!("scripts/copied.lua");
 
-pub(super) const PERMISSIONS: Script = Script { text: include_str!("scripts/permissions.lua") };
+pub(super) const PERMISSIONS: &str = include_str!("scripts/permissions.lua");
 
 /// The scripts that every lock needs, which are loaded at connect; the others are loaded at their
 /// first use.
 pub(super) const OF_LOCKS: [OperationScript; 4] = [ACQUIRE, RAISE, EXTEND, RELEASE];
-/// The scripts of all operations, by their numbers.
-pub(super) const OPERATIONS: [OperationScript; 13] = [
-    ACQUIRE,
-    RAISE,
-    EXTEND,
-    RELEASE,
-    INSPECT,
-    SCAN_FIELDS,
-    CLAIM,
-    CLAIMS,
-    READ_RECORD,
-    RECORD,
-    REPAIR,
-    FORGET,
-    FORGET_JOB,
-];
-
 /// Adds SCRIPT LOAD for these scripts.
 pub(super) fn load(pipeline: &mut Pipeline, scripts: &[OperationScript]) {
     for script in scripts {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ::redis::{Pipeline, Value};
 
-use super::{RestartGuard, directory::hash_tag, enrol::info};
+use super::{RestartGuard, directory::hash_tag, values::info};
 use crate::{
     error::{Reason, UnfitServer},
     node::{Finding, ServerKind},

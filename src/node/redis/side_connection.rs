@@ -5,7 +5,7 @@ use std::{future::poll_fn, task::Poll, time::Duration};
 use ::redis::{Pipeline, Value};
 
 use super::{
-    login::{ConnectionLogin, LoginStep},
+    connection_login::{ConnectionLogin, LoginStep},
     wire::Wire,
 };
 use crate::error::Reason;

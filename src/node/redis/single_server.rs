@@ -11,9 +11,10 @@ use futures_util::FutureExt;
 use tokio::time::{Instant, sleep_until};
 
 use super::{
-    Access, Endpoint, handshake,
+    Access, Endpoint,
+    connection_login::{ConnectionLogin, ResolvingLogin},
+    handshake,
     log_budget::{LogBudget, MessageLevel},
-    login::{ConnectionLogin, ResolvingLogin},
     server_error::reason,
     side_connection::SideConnection,
     wire::MAX_LONG,

@@ -188,7 +188,6 @@ impl Status {
             detail.denied.connecting = None;
             detail.known.address = Some(address);
             detail.known.round_trip = Some(round_trip);
-            self.down.store(false, Ordering::Release);
             Some(event)
         });
     }
@@ -216,8 +215,6 @@ impl Status {
             detail.known.round_trip = None;
             detail.known.findings.clear();
             self.ahead.store(UNKNOWN, Ordering::Relaxed);
-            self.refusing.store(false, Ordering::Release);
-            self.down.store(true, Ordering::Release);
             event
         });
     }
@@ -232,7 +229,6 @@ impl Status {
             };
             let reason = reason.clone();
             detail.state = ConnectionState::Refusing { reason, since, latest: now };
-            self.refusing.store(true, Ordering::Release);
             event
         });
     }
@@ -252,7 +248,6 @@ impl Status {
             }
             let outage = now.saturating_duration_since(*since);
             detail.state = ConnectionState::Up;
-            self.refusing.store(false, Ordering::Release);
             Some(StatusEvent::RefusesNoLonger { outage })
         });
     }
@@ -379,6 +374,13 @@ impl Status {
         {
             let mut detail = self.detail();
             let event = change(&mut detail, now);
+            let (is_down, is_refusing) = match detail.state {
+                ConnectionState::Connecting | ConnectionState::Up => (false, false),
+                ConnectionState::Refusing { .. } => (false, true),
+                ConnectionState::Down { .. } => (true, false),
+            };
+            self.refusing.store(is_refusing, Ordering::Release);
+            self.down.store(is_down, Ordering::Release);
             detail.queue(event, now);
         }
         self.emit();

@@ -8,7 +8,7 @@ use tokio::{sync::mpsc, time::Instant};
 use super::{
     Endpoint,
     backoff::{Backoff, LONGEST_PAUSE},
-    directory::Location,
+    directory::{DirectoryLookup, Location},
     enrol::{AdminRequest, Membership},
     handshake::{self, ReadyConnection},
     reconnect_state::ReconnectState,
@@ -62,10 +62,11 @@ impl Supervisor {
     pub(crate) async fn run(self) {
         let Some(directory) = self.endpoint.directory().cloned() else { return self.serve().await };
         let set = Arc::clone(&self.member.set);
+        let lookup = DirectoryLookup::new(&directory, set.keys.slot(), &set.settings.access);
         tokio::select! {
             biased;
             () = self.serve() => {}
-            () = directory.watch(set.keys.slot(), &set.settings.access) => {}
+            () = lookup.run() => {}
         }
     }
 

@@ -2,24 +2,15 @@
 
 use std::{
     fmt,
+    future::Future,
     pin::Pin,
     task::{Context, Poll},
 };
 
-use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use pin_project::pin_project;
 
-use super::{
-    call::Answered,
-    relay::End,
-    slot::{Out, Reader},
-};
-use crate::{
-    error::LockError,
-    once::outcome::OnceOutcome,
-    reject::{RejectReason, Rejection},
-};
+use super::call::{SlotItem, SlotReader};
 
 /// The body of a response behind [`OnceLayer::grpc`](crate::OnceLayer::grpc): the service's own,
 /// polled under the lock of its key, or an empty one for a call that did not run.
@@ -46,18 +37,23 @@ enum BodyState<A: Body> {
     },
     Answered {
         /// Dropped first: the call then has no reader.
-        reader: Reader<A>,
-        call: Pin<Box<dyn Answered<A>>>,
+        reader: SlotReader<A>,
+        call: RestOfCall<A>,
     },
     Over,
 }
+
+/// A call whose head was sent, up to its last frame.
+pub(super) type RestOfCall<A> = Pin<Box<dyn Future<Output = Option<LastFrame<A>>> + Send>>;
+
+pub(super) type LastFrame<A> = Result<Frame<<A as Body>::Data>, <A as Body>::Error>;
 
 impl<A: Body> OnceGrpcBody<A> {
     pub(super) const fn own(body: A) -> Self {
         Self { state: BodyState::Own { body } }
     }
 
-    pub(super) fn answered(reader: Reader<A>, call: Pin<Box<dyn Answered<A>>>) -> Self {
+    pub(super) const fn answered(reader: SlotReader<A>, call: RestOfCall<A>) -> Self {
         Self { state: BodyState::Answered { reader, call } }
     }
 }
@@ -78,27 +74,20 @@ impl<A: Body> Body for OnceGrpcBody<A> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
         let mut state = self.project().state;
-        let end = match state.as_mut().project() {
-            BodyStateProj::Own { body } => return body.poll_frame(cx),
-            BodyStateProj::Answered { reader, call } => match call.as_mut().poll_end(cx) {
-                Poll::Ready(end) => end,
-                Poll::Pending => {
-                    let Some(Out::Data(data)) = reader.take() else { return Poll::Pending };
-                    return Poll::Ready(Some(Ok(data)));
+        match state.as_mut().project() {
+            BodyStateProj::Own { body } => body.poll_frame(cx),
+            BodyStateProj::Answered { reader, call } => match call.as_mut().poll(cx) {
+                Poll::Ready(last) => {
+                    state.set(BodyState::Over);
+                    Poll::Ready(last)
                 }
+                Poll::Pending => match reader.take() {
+                    Some(SlotItem::Data(data)) => Poll::Ready(Some(Ok(data))),
+                    _ => Poll::Pending,
+                },
             },
-            BodyStateProj::Over => return Poll::Ready(None),
-        };
-        state.set(BodyState::Over);
-        Poll::Ready(match end {
-            Ok(OnceOutcome::Ran(made) | OnceOutcome::Unrecorded(made, _)) => match made.end {
-                End::Trailers(trailers) => Some(Ok(Frame::trailers(trailers))),
-                End::Failed(error) => Some(Err(error)),
-                End::Cut | End::Head(_) => None,
-            },
-            Ok(OnceOutcome::Done { .. } | OnceOutcome::Busy { .. }) => None,
-            Err(error) => Some(Ok(Frame::trailers(trailers(&error)))),
-        })
+            BodyStateProj::Over => Poll::Ready(None),
+        }
     }
 
     fn is_end_stream(&self) -> bool {
@@ -116,15 +105,6 @@ impl<A: Body> Body for OnceGrpcBody<A> {
             BodyState::Over => SizeHint::with_exact(0),
         }
     }
-}
-
-/// Returns the trailers of a call that lost its lock after its head was sent.
-fn trailers(error: &LockError) -> HeaderMap {
-    let mut trailers = HeaderMap::new();
-    let rejection = Rejection::new(RejectReason::Lock(error), None);
-    // The texts of a rejection fit into headers.
-    let _ = rejection.grpc_status().add_header(&mut trailers);
-    trailers
 }
 
 impl<A: Body> fmt::Debug for OnceGrpcBody<A> {

@@ -1,78 +1,167 @@
-//! A gRPC call under the lock of its key.
+//! A gRPC call under the lock of its key: passes the response to the client while the status is awaited.
 
 use std::{
-    pin::Pin,
-    task::{Context, Poll},
+    future::{Future, poll_fn},
+    pin::pin,
+    sync::{Arc, Weak},
+    task::Poll,
 };
 
-use http::{Request, Response};
-use http_body::Body;
-use tower_service::Service;
+use http::{HeaderMap, Response};
+use http_body::{Body, Frame};
+use tonic::Code;
 
-use super::{
-    CompletesGrpc,
-    relay::{ByStatus, Made, Relay},
-    slot::Writer,
-};
+use super::{CallOutcome, CompletesGrpc};
 use crate::{
-    error::LockError,
-    guard::LockContext,
-    layer::ReadyCall,
-    once::{
-        OnceError, Unchecked, Work, call::OnceCall, http::future::HttpCall, outcome::OnceOutcome,
-    },
+    once::work::WorkVerdict,
+    reject::RequestOutcome,
+    sync::{self, Mutex},
 };
 
-/// A call of the service, from its start to its status.
-pub(super) struct GrpcCall<S, B, A: Body, C> {
-    pub(super) call: HttpCall<S, B>,
-    pub(super) writer: Writer<A>,
-    pub(super) complete: C,
+/// The end of a call.
+pub(super) enum CallEnd<A: Body> {
+    /// The head has the status. Nothing was sent yet.
+    Head(Response<A>),
+    Trailers(HeaderMap),
+    Failed(A::Error),
+    /// The body ended without trailers.
+    Cut,
 }
 
-impl<S, B, A, C> Work for GrpcCall<S, B, A, C>
+/// Calls the service, and passes its response on until the status is known. Without a reader, it still
+/// reads the body to its end, and drops the data.
+///
+/// While the slot is full, this is pending without a wake-up: the reader empties the slot and polls again,
+/// and a detached call is polled first by its new task.
+pub(super) async fn relay<A, E>(
+    call: impl Future<Output = Result<Response<A>, E>>,
+    writer: SlotWriter<A>,
+    complete: impl CompletesGrpc,
+) -> Result<(CallEnd<A>, WorkVerdict), E>
 where
-    S: Service<Request<B>, Response = Response<A>>,
     A: Body,
-    C: CompletesGrpc,
 {
-    type Future = Relay<ReadyCall<S, Request<B>>, A, C>;
-    type Success = Made<A>;
-    type Failure = S::Error;
+    let response = call.await?;
+    // It takes precedence over the status.
+    let stated = RequestOutcome::of(&response).map(CallOutcome::from);
+    if let Some(by_status) = outcome_of(&complete, response.headers()) {
+        return Ok((CallEnd::Head(response), stated.unwrap_or(by_status).into()));
+    }
+    let (parts, body) = response.into_parts();
+    writer.put(SlotItem::Head(Response::from_parts(parts, ())));
+    let mut body = pin!(body);
+    let end =
+        loop {
+            let frame = poll_fn(|cx| {
+                if writer.is_full() { Poll::Pending } else { body.as_mut().poll_frame(cx) }
+            });
+            match frame.await.transpose() {
+                Ok(Some(frame)) => match frame.into_trailers() {
+                    Ok(trailers) => break CallEnd::Trailers(trailers),
+                    Err(data) if writer.is_read() => writer.put(SlotItem::Data(data)),
+                    // A body that is never pending takes turns with other tasks.
+                    Err(_) => tokio::task::yield_now().await,
+                },
+                Ok(None) => break CallEnd::Cut,
+                Err(error) => break CallEnd::Failed(error),
+            }
+        };
+    let by_status = match &end {
+        CallEnd::Trailers(trailers) => outcome_of(&complete, trailers),
+        _ => None,
+    };
+    Ok((end, stated.or(by_status).unwrap_or(CallOutcome::Unknown).into()))
+}
 
-    fn begin(self, context: LockContext) -> Self::Future {
-        Relay::new(self.call.begin(context), self.writer, self.complete)
+/// Returns the outcome by the status, if there is one.
+fn outcome_of(complete: &impl CompletesGrpc, headers: &HeaderMap) -> Option<CallOutcome> {
+    let status = headers.get("grpc-status")?;
+    Some(complete.outcome(Code::from_bytes(status.as_bytes())))
+}
+
+impl From<RequestOutcome> for CallOutcome {
+    fn from(outcome: RequestOutcome) -> Self {
+        match outcome {
+            RequestOutcome::Done => Self::Done,
+            RequestOutcome::Refused => Self::NotDone,
+            RequestOutcome::Unknown => Self::Unknown,
+        }
     }
 }
 
-/// A call under the lock of its key.
-pub(super) type OnceGrpcCall<S, B, A, C> = OnceCall<GrpcCall<S, B, A, C>, Unchecked, ByStatus>;
-
-/// Boxed, as it moves from the future into the response's body.
-pub(super) type BoxedCall<S, B, A, C> = Pin<Box<OnceGrpcCall<S, B, A, C>>>;
-
-/// A call whose head was sent, for bodies without the type of the service.
-pub(super) trait Answered<A: Body>: Send {
-    fn poll_end(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<OnceOutcome<Made<A>>, LockError>>;
+impl From<CallOutcome> for WorkVerdict {
+    fn from(outcome: CallOutcome) -> Self {
+        match outcome {
+            CallOutcome::Done => Self::done(),
+            CallOutcome::NotDone => Self::Free,
+            CallOutcome::Unknown => Self::Unknown { hold: None },
+        }
+    }
 }
 
-impl<S, B, A, C> Answered<A> for OnceGrpcCall<S, B, A, C>
-where
-    Self: Send,
-    S: Service<Request<B>, Response = Response<A>>,
-    A: Body,
-    C: CompletesGrpc,
-{
-    fn poll_end(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<OnceOutcome<Made<A>>, LockError>> {
-        self.poll(cx).map_err(|error| match error {
-            OnceError::Lock(error) => error,
-            OnceError::Work(_) => unreachable!("the service fails before its head"),
-        })
+/// A part of the response that is sent before the status is known.
+pub(super) enum SlotItem<A: Body> {
+    Head(Response<()>),
+    Data(Frame<A::Data>),
+}
+
+type Slot<A> = Mutex<Option<SlotItem<A>>>;
+
+/// The caller's side. Dropping it ends the reading.
+pub(super) struct SlotReader<A: Body>(Arc<Slot<A>>);
+
+/// The call's side, which may outlive the caller.
+pub(super) struct SlotWriter<A: Body>(Weak<Slot<A>>);
+
+/// Passes the response from a call to its caller: the head, then the data, one item at a time.
+pub(super) fn slot<A: Body>() -> (SlotReader<A>, SlotWriter<A>) {
+    let slot = Arc::new(Mutex::new(None));
+    let writer = SlotWriter(Arc::downgrade(&slot));
+    (SlotReader(slot), writer)
+}
+
+impl<A: Body> SlotReader<A> {
+    pub(super) fn take(&self) -> Option<SlotItem<A>> {
+        sync::lock(&self.0).take()
+    }
+}
+
+impl<A: Body> SlotWriter<A> {
+    /// Returns whether the caller has not taken the last item yet.
+    fn is_full(&self) -> bool {
+        self.0.upgrade().is_some_and(|slot| sync::lock(&slot).is_some())
+    }
+
+    /// Passes an item to the reader, or drops it without one.
+    fn put(&self, item: SlotItem<A>) {
+        if let Some(slot) = self.0.upgrade() {
+            let before = sync::lock(&slot).replace(item);
+            debug_assert!(before.is_none(), "the slot has room for one item");
+        }
+    }
+
+    fn is_read(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Full = http_body_util::Full<bytes::Bytes>;
+
+    #[test]
+    fn writer_notices_dropped_reader() {
+        let (reader, writer) = slot::<Full>();
+        assert!(writer.is_read() && !writer.is_full());
+        writer.put(SlotItem::Data(Frame::data("x".into())));
+        assert!(writer.is_full());
+
+        assert!(reader.take().is_some() && reader.take().is_none());
+        writer.put(SlotItem::Data(Frame::data("x".into())));
+        drop(reader);
+
+        assert!(!writer.is_read() && !writer.is_full());
     }
 }

@@ -32,8 +32,8 @@
 //! | settings | [`OnceGrpc`] |
 //! | the effect of a call's status on its key | [`CallOutcome`], [`CompletesGrpc`] |
 //! | the statuses of rejected calls | [`Rejection::grpc_status`](crate::reject::Rejection::grpc_status) |
-//! | the future of a call, the body of a response | [`OnceGrpcFuture`], [`OnceGrpcBody`] |
-//! | a call up to its status | `relay`, `slot` |
+//! | the body of a response | [`OnceGrpcBody`] |
+//! | a call up to its status | `call` |
 //!
 //! # When a call is done (R13)
 //!
@@ -48,13 +48,10 @@
 
 mod body;
 mod call;
-mod future;
 mod outcome;
-mod relay;
 mod service;
-mod slot;
+mod settings;
 
 pub use body::OnceGrpcBody;
-pub use future::OnceGrpcFuture;
 pub use outcome::{CallOutcome, CompletesGrpc};
-pub use service::OnceGrpc;
+pub use settings::{ByStatus, OnceGrpc};

@@ -1,213 +1,157 @@
-//! The settings of a once layer over gRPC, and its service.
+//! The service of gRPC calls with a key.
 
 use std::{
-    fmt,
-    sync::Arc,
+    future::{Future, poll_fn},
     task::{Context, Poll},
 };
 
-use http::{HeaderName, Request, Response};
-use http_body::Body;
-use tonic::{Status, server::NamedService};
+use http::{HeaderMap, Request, Response};
+use http_body::{Body, Frame};
+use tonic::{Code, Status, metadata::MetadataValue, server::NamedService};
+use tonic_types::StatusExt;
 use tower_service::Service;
 
 use super::{
-    CompletesGrpc, OnceGrpcBody, OnceGrpcFuture, call::GrpcCall, relay::ByStatus, slot::slot,
+    CompletesGrpc, OnceGrpc, OnceGrpcBody,
+    call::{CallEnd, SlotItem, SlotReader, relay, slot},
 };
 use crate::{
-    error::LockError,
-    layer::{ReadyCall, ResourceKey, grpc::timeout::timeout, token_header::TokenHeader},
+    layer::{ReadyCall, ResourceKey, grpc::timeout::timeout},
     once::{
-        OnceLayer, OnceService,
-        call::OnceCall,
-        detach::Detach,
-        http::{Missing, future::HttpCall},
-        service::begin,
+        OnceError, OnceFuture, OnceService,
+        execution::run_attached,
+        http::call::{HttpCall, reject},
+        outcome::{OnceOutcome, RequestEnd},
     },
-    reject::{DefaultResponse, OnReject, Rejection},
+    reject::{OnReject, RejectReason, Rejection, RequestOutcome, error_info},
+    resource::Resource,
 };
-
-/// The settings of a [`OnceLayer`] over gRPC, where outcomes are statuses. Created by [`OnceLayer::grpc`].
-#[derive(Clone, Debug)]
-pub struct OnceGrpc<R = DefaultResponse> {
-    missing: Missing,
-    token_header: TokenHeader,
-    on_reject: R,
-    detached: bool,
-}
-
-impl<K, C> OnceLayer<K, C> {
-    /// Makes outcomes gRPC statuses, for tonic's `Server::layer` or around one service:
-    ///
-    /// | what happened | status | details | does the method run? |
-    /// |---|---|---|---|
-    /// | the key is free | the method's | the method's | yes |
-    /// | done before | `ALREADY_EXISTS`, with the metadata `once: duplicate` | `ErrorInfo`: `DUPLICATE` | no |
-    /// | another call with the key runs | `ABORTED` | `ErrorInfo`: `IN_PROGRESS`; `RetryInfo`: an estimate of when it ends | no |
-    /// | its outcome is unknown, and [held](crate::once::UnknownOutcome::Hold) | `FAILED_PRECONDITION` | `ErrorInfo`: `UNKNOWN_OUTCOME` | no |
-    /// | no key | `INVALID_ARGUMENT`; or see [`missing`](Self::missing) | | no |
-    /// | an invalid key | `INVALID_ARGUMENT` | | no |
-    /// | no quorum, too slow, shutting down | `UNAVAILABLE` | `RetryInfo`: 1 s | no |
-    /// | the lock was lost while it ran, or `max_hold` was over | `UNKNOWN` | `ErrorInfo`: `LOCK_LOST` | yes, to some point |
-    /// | the client disconnected | none | | yes, to its end: see [`detached`](Self::detached) |
-    /// | a TTL or wait that the manager refuses, a set of names as a key | `INTERNAL` | | no |
-    ///
-    /// `ErrorInfo`s are of the domain `tower-redlock`, and their metadata has the `outcome`: `done`,
-    /// `not-run` or `unknown`. A duplicate is not `OK`, which needs a message that this layer does not have.
-    ///
-    /// # The effect of a call's status
-    ///
-    /// A [`RequestOutcome`](crate::reject::RequestOutcome) in the extensions of the response's head takes
-    /// precedence over the status: after a refusal of a `RedlockLayer` inside, over HTTP too, the key is
-    /// free. Without it:
-    ///
-    /// | the call ends with | the key |
-    /// |---|---|
-    /// | `OK` | done |
-    /// | `UNKNOWN`, `DEADLINE_EXCEEDED`, `INTERNAL`, `DATA_LOSS`, `CANCELLED` | unknown: see [`unknown`](OnceLayer::unknown); a WARN |
-    /// | another status | free at once |
-    /// | no status: its body fails, or ends without trailers | unknown; a WARN |
-    /// | an error of the service, instead of a response | free at once |
-    ///
-    /// [`complete_when`](OnceLayer::complete_when) replaces this table by a closure from [`tonic::Code`] to
-    /// [`CallOutcome`](super::CallOutcome). Use it for a method that forwards the `UNAVAILABLE` of a server
-    /// behind it, as the call to that server may have had an effect.
-    ///
-    /// ```
-    /// use tonic::Code;
-    /// use tower_redlock::{key, once::grpc::CallOutcome, OnceLayer, Redlock};
-    ///
-    /// let once = OnceLayer::new(Redlock::embedded(), "orders", key::header("request-id"))
-    ///     .complete_when(|code| match code {
-    ///         // The order existed before.
-    ///         Code::AlreadyExists => CallOutcome::Done,
-    ///         Code::Unavailable => CallOutcome::Unknown,
-    ///         code => code.into(),
-    ///     })
-    ///     .grpc();
-    /// # let _ = once;
-    /// ```
-    ///
-    /// The status is in the trailers. A stream runs under the lock of its key up to them, and they are sent
-    /// when its end is recorded, or with a WARN if too few nodes store the record. A client that stops
-    /// reading keeps its call in progress for `max_hold` at most; the outcome is then unknown. Calls with
-    /// streams of requests run once too: the layer reads no message. Put the translation of gRPC-Web outside
-    /// of this layer, as its trailers are part of the body. A request with a truncated message may end with
-    /// one of the unknown statuses, although the method never ran.
-    ///
-    /// A call waits for its lock no longer than its `grpc-timeout`. The
-    /// [`LockContext`](crate::LockContext) is in the request's extensions, and with those of other layers in
-    /// [`LockContexts`](crate::LockContexts). Around a client's `Channel` the layer responds with the same
-    /// statuses, without a request.
-    pub fn grpc(self) -> OnceLayer<K, C, OnceGrpc> {
-        self.map_protocol(|_| OnceGrpc {
-            missing: Missing::Reject,
-            token_header: TokenHeader::default(),
-            on_reject: DefaultResponse::default(),
-            detached: true,
-        })
-    }
-}
-
-/// # Calls over gRPC
-impl<K, C, R> OnceLayer<K, C, OnceGrpc<R>> {
-    /// Sets what happens to a call without a key. Default: [`Missing::Reject`], with `INVALID_ARGUMENT`.
-    ///
-    /// A closure reports such a call by [`KeyError::missing`](crate::layer::KeyError::missing). If it returns
-    /// `None`, the call runs with either setting.
-    pub fn missing(mut self, missing: Missing) -> Self {
-        self.protocol.missing = missing;
-        self
-    }
-
-    /// Sets whether a call that has started continues when its client disconnects, its deadline is over, or
-    /// a layer outside drops it. Default: yes. The layer then reads the response to its end, also of a
-    /// stream, and records the status. Otherwise the call is dropped, and its outcome is
-    /// [unknown](crate::once::UnknownOutcome).
-    ///
-    /// It continues as a task of the tokio runtime that polled it, like a request over HTTP.
-    pub fn detached(mut self, detached: bool) -> Self {
-        self.protocol.detached = detached;
-        self
-    }
-
-    /// See [`RedlockLayer::token_header`](crate::RedlockLayer::token_header).
-    ///
-    /// # Panics
-    ///
-    /// If `name` is not a valid header name.
-    pub fn token_header<N>(mut self, name: N) -> Self
-    where
-        N: TryInto<HeaderName>,
-        N::Error: fmt::Debug,
-    {
-        self.protocol.token_header = TokenHeader::new(name);
-        self
-    }
-
-    /// Sets the closure that makes the statuses of rejected calls. Default: [`Rejection::grpc_status`], with
-    /// which a call that loses its lock after its head was sent always ends. Duplicates of done work are not
-    /// rejected.
-    pub fn on_reject<G>(self, respond: G) -> OnceLayer<K, C, OnceGrpc<G>>
-    where
-        G: Fn(Rejection<'_>) -> Status,
-    {
-        self.map_protocol(|OnceGrpc { missing, token_header, detached, .. }| OnceGrpc {
-            missing,
-            token_header,
-            on_reject: respond,
-            detached,
-        })
-    }
-}
 
 impl<S, K, C, R, B, A> Service<Request<B>> for OnceService<S, K, C, OnceGrpc<R>>
 where
-    S: Service<Request<B>, Response = Response<A>> + Clone + Send + 'static,
-    S::Future: Send + 'static,
-    S::Error: Send + 'static,
+    S: Service<Request<B>, Response = Response<A>, Error: Send, Future: Send>,
+    S: Clone + Send + 'static,
     K: ResourceKey<Request<B>>,
     C: CompletesGrpc + Clone + Send + 'static,
-    R: OnReject<Status> + Clone,
+    R: OnReject<Status> + Clone + Send + 'static,
     B: Send + 'static,
     A: Body<Data: Send, Error: Send> + Send + 'static,
 {
     type Response = Response<OnceGrpcBody<A>>;
     type Error = S::Error;
-    type Future = OnceGrpcFuture<S, B, A, C, R>;
+    type Future = OnceFuture<Self::Response, S::Error>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        let protocol = &self.layer.protocol;
-        protocol.token_header.strip(request.headers_mut());
-        let on_reject = protocol.on_reject.clone();
-        let (reader, writer) = slot();
-        let call = match protocol.missing.settle(self.layer.key.key(&request)) {
-            Ok(Some(key)) => {
-                let detach = protocol.detached.then(Detach::new);
-                let token_header = protocol.token_header.clone();
-                let mut asked = self.layer.request_for(&key);
-                asked.lock = asked.lock.wait_at_most(timeout(request.headers()));
-                let complete = self.layer.complete.clone();
-                let name = Arc::clone(self.layer.name());
-                let call = HttpCall::new(self.inner.clone(), request, token_header, name);
-                let call = GrpcCall { call, writer, complete };
-                begin(asked, call, ByStatus).detached(detach)
-            }
-            Ok(None) => {
-                let future = ReadyCall::new(self.inner.clone(), request);
-                return OnceGrpcFuture::unguarded(future, on_reject);
-            }
-            Err(error) => OnceCall::rejected(LockError::InvalidResource(error.into()), ByStatus),
-        };
-        OnceGrpcFuture::calling(reader, call, on_reject)
+        let layer = &self.layer;
+        layer.protocol.token_header.strip(request.headers_mut());
+        let found = layer.protocol.missing.settle(layer.key.key(&request));
+        let key = layer.request_for(found);
+        let wait = timeout(request.headers());
+        let HttpCall { inner, rules, on_reject, detached } = HttpCall::new(self);
+        OnceFuture::new(async move {
+            let mut key = match key {
+                Ok(Some(key)) => key,
+                Ok(None) => {
+                    let call = ReadyCall::new(inner.service, request);
+                    return Ok(call.await?.map(OnceGrpcBody::own));
+                }
+                Err(error) => return Ok(rejected(&on_reject, RejectReason::Lock(&error), None)),
+            };
+            key.lock = key.lock.wait_at_most(wait);
+            let resource = key.resource.clone().ok();
+            let (reader, writer) = slot();
+            let work = move |context| relay(inner.begin(request, context), writer, rules.complete);
+            let ended = match until_head(run_attached(key, |_| true, detached, work), reader).await
+            {
+                Ok(response) => return Ok(response),
+                Err(ended) => ended,
+            };
+            let reject = |reason: RejectReason<'_>| rejected(&on_reject, reason, resource.as_ref());
+            Ok(match RequestEnd::of(ended, reject)? {
+                RequestEnd::Ran(CallEnd::Head(response)) => response.map(OnceGrpcBody::own),
+                RequestEnd::Ran(_) => unreachable!("the head comes first"),
+                RequestEnd::Done(_) => answer(duplicate(), RequestOutcome::Done),
+                RequestEnd::Rejected(response) => response,
+            })
+        })
     }
 }
 
 /// For `Server::add_service` with the service inside the layer.
 impl<S: NamedService, K, C, P> NamedService for OnceService<S, K, C, P> {
     const NAME: &'static str = S::NAME;
+}
+
+type Ended<A, E> = Result<OnceOutcome<CallEnd<A>>, OnceError<E>>;
+
+/// Polls a call until its head is passed on. The body then drives the rest of the call.
+///
+/// # Errors
+///
+/// The end of a call that ended before.
+async fn until_head<A, E>(
+    call: impl Future<Output = Ended<A, E>> + Send + 'static,
+    reader: SlotReader<A>,
+) -> Result<Response<OnceGrpcBody<A>>, Ended<A, E>>
+where
+    A: Body + 'static,
+    E: 'static,
+{
+    let mut call = Box::pin(call);
+    // Declared after the call, so dropped before it: a detached call then has no reader.
+    let reader = reader;
+    let head = poll_fn(|cx| match (call.as_mut().poll(cx), reader.take()) {
+        (Poll::Ready(ended), _) => Poll::Ready(Err(ended)),
+        (Poll::Pending, Some(SlotItem::Head(head))) => Poll::Ready(Ok(head)),
+        (Poll::Pending, _) => Poll::Pending,
+    });
+    let head = head.await?;
+    let rest = async move {
+        match RequestEnd::of(call.await, trailers) {
+            Ok(RequestEnd::Ran(CallEnd::Failed(error))) => Some(Err(error)),
+            Ok(RequestEnd::Ran(CallEnd::Trailers(trailers)) | RequestEnd::Rejected(trailers)) => {
+                Some(Ok(Frame::trailers(trailers)))
+            }
+            Ok(RequestEnd::Ran(CallEnd::Cut)) => None,
+            Ok(RequestEnd::Ran(CallEnd::Head(_)) | RequestEnd::Done(_)) | Err(_) => {
+                unreachable!("the call had begun, and its head was sent")
+            }
+        }
+    };
+    Ok(head.map(|()| OnceGrpcBody::answered(reader, Box::pin(rest))))
+}
+
+/// Returns the trailers of a call that lost its lock after its head was sent.
+fn trailers(reason: RejectReason<'_>) -> HeaderMap {
+    let mut trailers = HeaderMap::new();
+    // The texts of a rejection fit into headers.
+    let _ = Rejection::new(reason, None).grpc_status().add_header(&mut trailers);
+    trailers
+}
+
+/// Logs the rejection, and makes its response.
+fn rejected<A: Body>(
+    on_reject: &impl OnReject<Status>,
+    reason: RejectReason<'_>,
+    resource: Option<&Resource>,
+) -> Response<OnceGrpcBody<A>> {
+    let (status, outcome) = reject(on_reject, reason, resource);
+    answer(status, outcome)
+}
+
+fn answer<A: Body>(status: Status, outcome: RequestOutcome) -> Response<OnceGrpcBody<A>> {
+    outcome.mark(status.into_http::<()>().map(|()| OnceGrpcBody::default()))
+}
+
+/// Returns the status of a call that was done before. It can't be `OK`, which needs a message.
+fn duplicate() -> Status {
+    let text = "this was done before; nothing was done now";
+    let details = error_info("DUPLICATE", "done");
+    let mut status = Status::with_error_details(Code::AlreadyExists, text, details);
+    status.metadata_mut().insert("once", MetadataValue::from_static("duplicate"));
+    status
 }

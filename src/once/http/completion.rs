@@ -4,13 +4,10 @@ use std::time::Duration;
 
 use http::{Response, StatusCode};
 
-use super::OnceHttp;
 use crate::{
     error::LockError,
-    layer::KeyError,
-    once::{Always, Completes, OnceLayer, terms, work::WorkVerdict},
+    once::{Always, terms, work::WorkVerdict},
     reject::RequestOutcome,
-    resource::Resource,
 };
 
 /// Decides which responses mean that a key is done. Implemented by closures, for
@@ -34,8 +31,8 @@ impl<A, F: Fn(&Response<A>) -> bool> CompletesHttp<A> for F {
 
 /// The settings that decide what a response does to its key.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct CompletionRules<C> {
-    pub(super) complete: C,
+pub(in crate::once) struct CompletionRules<C> {
+    pub(in crate::once) complete: C,
     pub(super) server_errors: ServerErrors,
 }
 
@@ -52,31 +49,17 @@ impl<C> CompletionRules<C> {
     {
         let is_server_error = response.status().is_server_error();
         match RequestOutcome::of(response) {
-            Some(RequestOutcome::Done) => WorkVerdict::Done,
+            Some(RequestOutcome::Done) => WorkVerdict::done(),
             Some(RequestOutcome::Unknown) => match self.server_errors {
                 ServerErrors::Hold(time) if is_server_error => {
                     WorkVerdict::Unknown { hold: Some(time) }
                 }
                 _ => WorkVerdict::Unknown { hold: None },
             },
-            None if self.complete.completes(response, rule) => WorkVerdict::Done,
+            None if self.complete.completes(response, rule) => WorkVerdict::done(),
             None if is_server_error => self.server_errors.verdict(),
             Some(RequestOutcome::Refused) | None => WorkVerdict::Free,
         }
-    }
-}
-
-/// Completes the key on a 2xx.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct SuccessCompletion<C>(pub(super) CompletionRules<C>);
-
-impl<A, C: CompletesHttp<A>> Completes<Response<A>> for SuccessCompletion<C> {
-    fn completes(&self, response: &Response<A>) -> bool {
-        self.verdict(response) == WorkVerdict::Done
-    }
-
-    fn verdict(&self, response: &Response<A>) -> WorkVerdict {
-        self.0.verdict(response, &|status| status.is_success())
     }
 }
 
@@ -101,52 +84,19 @@ pub enum ServerErrors {
     Hold(Duration),
 }
 
-/// # Server errors
-impl<K, C, R, M> OnceLayer<K, C, OnceHttp<R, M>> {
-    /// Sets what happens to a key whose request was answered with a 5xx. Default:
-    /// [`ServerErrors::Free`].
-    ///
-    /// The response's own [`RequestOutcome`](crate::reject::RequestOutcome) takes precedence, then a
-    /// [`complete_when`](OnceLayer::complete_when) that completes the key. An error of the
-    /// service, instead of a response, leaves the key free.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tower_redlock::{
-    ///     OnceLayer, Redlock, key,
-    ///     once::{UnknownOutcome, http::ServerErrors},
-    /// };
-    ///
-    /// let hold = Duration::from_secs(24 * 3600);
-    /// # let _layer: OnceLayer<_, _, tower_redlock::once::http::OnceHttp> =
-    /// OnceLayer::new(Redlock::embedded(), "ledger", key::header("webhook-id"))
-    ///     .http()
-    ///     .unknown(UnknownOutcome::Hold(hold))
-    ///     .server_errors(ServerErrors::Hold(hold));
-    /// ```
-    pub fn server_errors(mut self, errors: ServerErrors) -> Self {
-        self.protocol.server_errors = errors;
-        self
-    }
-}
-
 impl ServerErrors {
-    /// Checks the hold time of a request that has a key.
-    pub(super) fn check_with(
-        self,
-        found: Result<Option<Resource>, KeyError>,
-    ) -> Result<Option<Resource>, LockError> {
-        let found = found.map_err(|error| LockError::InvalidResource(error.into()))?;
-        if let (Some(_), Self::Hold(time)) = (&found, self) {
-            terms::check_time("ServerErrors::Hold", time)?;
+    /// Checks the time for which keys are held.
+    pub(super) fn check(self) -> Result<(), LockError> {
+        match self {
+            Self::Hold(time) => terms::check_time("ServerErrors::Hold", time),
+            Self::Free | Self::Keep => Ok(()),
         }
-        Ok(found)
     }
 
-    const fn verdict(self) -> WorkVerdict {
+    fn verdict(self) -> WorkVerdict {
         match self {
             Self::Free => WorkVerdict::Free,
-            Self::Keep => WorkVerdict::Done,
+            Self::Keep => WorkVerdict::done(),
             Self::Hold(time) => WorkVerdict::Unknown { hold: Some(time) },
         }
     }
@@ -164,7 +114,7 @@ mod tests {
         if let Some(outcome) = outcome {
             response.extensions_mut().insert(outcome);
         }
-        SuccessCompletion(rules).verdict(&response)
+        rules.verdict(&response, &|status| status.is_success())
     }
 
     #[test]
@@ -176,6 +126,6 @@ mod tests {
         assert_eq!(verdict(202, Some(RequestOutcome::Unknown)), unknown(None));
         assert_eq!(verdict(404, None), WorkVerdict::Free);
         assert_eq!(verdict(500, Some(RequestOutcome::Refused)), WorkVerdict::Free);
-        assert_eq!(verdict(200, None), WorkVerdict::Done);
+        assert_eq!(verdict(200, None), WorkVerdict::done());
     }
 }

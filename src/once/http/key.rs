@@ -1,8 +1,15 @@
-//! Which requests have a key: those without one, and those of gRPC.
+//! Which requests have a key: those without one, those of gRPC, and those whose body is read first.
 
+use bytes::Bytes;
 use http::{HeaderMap, header};
+use http_body::Body;
 
-use crate::{layer::KeyError, resource::Resource};
+use crate::{
+    error::LockError,
+    layer::KeyError,
+    once::{Intact, ReadBody},
+    resource::Resource,
+};
 
 /// What happens to a request without a key.
 ///
@@ -48,4 +55,16 @@ pub(super) fn refuse_grpc(
         }
         found => found,
     }
+}
+
+/// Reads the body of a request. Returns its data, and the body again, unchanged.
+///
+/// # Errors
+///
+/// The error with which the request is rejected.
+pub(super) async fn read_body<B: Body>(
+    mut read: ReadBody<B>,
+) -> Result<(Bytes, Intact<B>), LockError> {
+    let body = (&mut read).await.map_err(|incomplete| incomplete.lock_error())?;
+    Ok((body.data().clone(), Intact::from(body).holding(read.take_held())))
 }

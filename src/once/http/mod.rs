@@ -17,10 +17,10 @@
 //! each route with another handler: an event that was handled behind a layer is a duplicate on all
 //! routes of that layer. [Retain](crate::OnceLayer::retain) keys for longer than the sender retries.
 //!
-//! **Check signatures before this layer**, in a layer outside of it. Behind it, anybody who can guess
-//! an event's id could block the event before its sender has sent it, and would learn from the 200
-//! which events were handled. The outermost of axum's layers is the one that was added *last*, that of
-//! a `ServiceBuilder` the *first*. A signature covers the bytes of the body: the check passes them on
+//! **Check signatures before this layer**, in a layer outside of it. Inside of it, a client that can
+//! guess an event's id could block the event before its sender has sent it, and would learn from the 200
+//! which events were handled. In axum the layer that was added *last* is the outermost, in a
+//! `ServiceBuilder` the *first*. A signature covers the bytes of the body: the check passes them on
 //! unchanged.
 //!
 //! ```
@@ -87,20 +87,16 @@
 //! To hold the key of a 5xx, a record that its work was *begun* is stored after the response, unless
 //! the option for unknown outcomes has stored it before.
 
-mod by_body;
+pub(super) mod call;
 mod completion;
-pub(super) mod future;
 mod idempotency;
 mod key;
 mod service;
+mod settings;
 
-pub use by_body::{ByBody, ByBodyFuture};
 pub use completion::{CompletesHttp, ServerErrors};
-pub use future::OnceHttpFuture;
 #[cfg(any(test, fuzzing))]
 pub(crate) use idempotency::fuzzing;
-pub use idempotency::{
-    DEFAULT_RESPONSE_LIMIT, Idempotency, IdempotencyFuture, KeptStatuses, OnNodes, Scope, Unscoped,
-};
+pub use idempotency::{DEFAULT_RESPONSE_LIMIT, Idempotency, KeptStatuses, Scope, Unscoped};
 pub use key::Missing;
-pub use service::{ByHead, OnceHttp};
+pub use settings::{ByBody, ByHead, HttpMode, OnceHttp};

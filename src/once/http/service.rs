@@ -1,250 +1,55 @@
-//! The settings of a once layer over HTTP, and the service of webhooks with a key in the head.
+//! The services of webhooks: with the key in the request's head, and in its body.
 
-use std::{
-    fmt,
-    sync::Arc,
-    task::{Context, Poll},
-};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::{HeaderName, Request, Response};
+use http::{HeaderMap, Request, Response};
 use http_body::Body;
 use tower_service::Service;
 
 use super::{
-    CompletesHttp, Missing, OnceHttpFuture, ServerErrors,
-    completion::{CompletionRules, SuccessCompletion},
-    future::HttpCall,
-    key::refuse_grpc,
+    ByBody, CompletesHttp, OnceHttp,
+    call::{HttpCall, reject_http},
+    key::{read_body, refuse_grpc},
 };
 use crate::{
-    layer::{KeyError, ReadyCall, ResourceKey, http::HttpBody, token_header::TokenHeader},
-    once::{OnceLayer, OnceService, call::OnceCall, detach::Detach, service::begin},
-    reject::{DefaultResponse, OnReject, Rejection},
+    error::LockError,
+    key::{BodyKey, RequestHead},
+    layer::{KeyError, ResourceKey, http::HttpBody},
+    once::{Intact, OnceFuture, OnceLayer, OnceService, ReadBody, claim::KeyRequest},
+    reject::{OnReject, RejectReason},
     resource::Resource,
 };
 
-/// The settings of a [`OnceLayer`] over HTTP, where outcomes are responses. Created by [`OnceLayer::http`],
-/// [`OnceLayer::by_body`] and [`OnceLayer::idempotency`], each with a mode `M`.
-#[derive(Clone, Debug)]
-pub struct OnceHttp<R = DefaultResponse, M = ByHead> {
-    pub(super) missing: Missing,
-    pub(super) token_header: TokenHeader,
-    pub(super) on_reject: R,
-    pub(super) detached: bool,
-    pub(super) server_errors: ServerErrors,
-    pub(super) mode: M,
-}
-
-/// The mode for webhooks whose key is in the request's head. Created by [`OnceLayer::http`].
-#[derive(Clone, Copy, Debug)]
-pub struct ByHead(());
-
-impl<M> OnceHttp<DefaultResponse, M> {
-    pub(super) fn new(mode: M) -> Self {
-        let (missing, token_header) = (Missing::Reject, TokenHeader::default());
-        let server_errors = ServerErrors::Free;
-        let on_reject = DefaultResponse::default();
-        Self { missing, token_header, on_reject, detached: true, server_errors, mode }
-    }
-}
-
-impl<K, C> OnceLayer<K, C> {
-    /// Makes outcomes HTTP responses, for webhooks, whose senders repeat a request until they get a 2xx.
-    ///
-    /// | what happened | status | `Retry-After` | does the handler run? |
-    /// |---|---|---|---|
-    /// | the key is free | the handler's | the handler's | yes |
-    /// | done before | 200, empty, `once: duplicate` | | no |
-    /// | another request with the key runs | 409, `in-progress` | an estimate of when it ends | no |
-    /// | stopped before its end, and [held](crate::once::UnknownOutcome::Hold) | 409, `unknown-outcome` | none | no |
-    /// | no key | 400, `bad-key`; or see [`missing`](Self::missing) | none | no |
-    /// | an invalid key | 400, `bad-key` | none | no |
-    /// | no quorum, too slow, shutting down | 503 | 1 s | no |
-    /// | the lock was lost while it ran, or `max_hold` was over | 500, `lost`, `outcome: unknown` | none | yes, to some point |
-    /// | the handler, or a layer around it, reports an [unknown](crate::reject::RequestOutcome) outcome | the response's | the response's | yes; [`unknown`](OnceLayer::unknown) decides on the key |
-    /// | the sender disconnected | none | | yes, to its end: see [`detached`](Self::detached) |
-    /// | a TTL or wait that the manager refuses, a set of names as a key | 500 | none | no |
-    /// | a gRPC request with a key: see `grpc()` | 500 | none | no |
-    ///
-    /// Refusals have problem bodies after RFC 9457: see [`on_reject`](Self::on_reject).
-    ///
-    /// A 2xx completes the key, unless [`complete_when`](Self::complete_when) decides otherwise. After any
-    /// other status the key is free for the next try; after a 5xx it may be
-    /// [kept or held](Self::server_errors). When the handler has returned its response, the record is
-    /// stored, the lock released, and the response sent. An error of the body has no effect on the record.
-    /// If too few nodes store the record, a WARN is logged, and the response is still sent, so that the
-    /// sender does not retry.
-    ///
-    /// A [`RequestOutcome`](crate::reject::RequestOutcome) in the response takes precedence over its status:
-    /// after a lost lock of a [`RedlockLayer`](crate::RedlockLayer) inside, the outcome is unknown.
-    ///
-    /// # Signatures come first
-    ///
-    /// Verify signatures *outside* of this layer. Inside, anyone could probe which events are done, and
-    /// block another by sending its id and a body that does not end.
-    ///
-    /// Standard Webhooks sign the id. GitHub and Shopify sign the body alone: a captured delivery can be
-    /// sent again under another id, and is handled again. To prevent that, take the key from the body:
-    /// [`by_body`](OnceLayer::by_body).
-    ///
-    /// ```
-    /// use axum::{Router, extract::Request, middleware::{self, Next}, response::Response, routing::post};
-    /// use tower_redlock::{OnceLayer, Redlock, key};
-    ///
-    /// async fn verify(request: Request, next: Next) -> Response {
-    ///     // … the signature over the id, the time and the body as they were sent, or 401.
-    ///     next.run(request).await
-    /// }
-    ///
-    /// async fn handle(event: String) {}
-    ///
-    /// let once = OnceLayer::new(Redlock::embedded(), "payments", key::header("webhook-id")).http();
-    /// let app: Router = Router::new()
-    ///     .route("/webhooks", post(handle))
-    ///     .route_layer(once)
-    ///     // Outside, as it is added later.
-    ///     .route_layer(middleware::from_fn(verify));
-    /// # let _ = app;
-    /// ```
-    ///
-    /// # In the handler
-    ///
-    /// The [`LockContext`](crate::LockContext) is in the request's extensions; with the feature
-    /// `axum` it is an extractor. With nested layers it is that of the innermost, and
-    /// [`LockContexts`](crate::LockContexts) has each layer's by its name. HEAD has a key like other
-    /// requests: axum runs the handler of GET for it. Put the layer around the routes of POST alone, or use
-    /// [`only`](crate::key::Key::only). axum's `Router::layer` also wraps the fallback: requests without a
-    /// route and a key get 400 there, and 404 with `Router::route_layer`.
-    ///
-    /// ```
-    /// use axum::{Extension, Router, http::StatusCode, routing::post};
-    /// use tower_redlock::{LockContext, OnceLayer, Redlock, key};
-    ///
-    /// async fn handle(Extension(lock): Extension<LockContext>, event: String) -> StatusCode {
-    ///     println!("{event}, under the token {}", lock.fencing_token());
-    ///     StatusCode::NO_CONTENT
-    /// }
-    ///
-    /// let once = OnceLayer::new(Redlock::embedded(), "hook", key::header("webhook-id")).http();
-    /// // What checks the sender's signature goes outside: see `tower_redlock::once::http`.
-    /// let app: Router = Router::new().route("/hook", post(handle)).route_layer(once);
-    /// # let _ = app;
-    /// ```
-    pub fn http(self) -> OnceLayer<K, C, OnceHttp> {
-        self.map_protocol(|_| OnceHttp::new(ByHead(())))
-    }
-}
-
-/// # Requests over HTTP
 impl<K, C, R, M> OnceLayer<K, C, OnceHttp<R, M>> {
-    /// Sets what happens to a request without a key. Default: [`Missing::Reject`].
-    ///
-    /// A closure reports such a request by [`KeyError::missing`]. If it returns `None`, the request runs
-    /// with either setting.
-    pub fn missing(mut self, missing: Missing) -> Self {
-        self.protocol.missing = missing;
-        self
-    }
-
-    /// Sets whether a request that has started continues when its client disconnects, or a layer outside
-    /// drops it, such as a timeout. Default: yes, so that it is done at the client's next try. Otherwise it
-    /// is dropped, and its outcome is [unknown](crate::once::UnknownOutcome).
-    ///
-    /// It continues as a task of the tokio runtime that polled it, in its span and under its lock, which
-    /// is renewed up to [`max_hold`](OnceLayer::max_hold).
-    /// [`Redlock::shutdown`](crate::Redlock::shutdown) waits for it. At the end of the runtime, and outside
-    /// a tokio runtime, it is dropped with a WARN. It loses the task-local values of the connection's task.
-    /// A request without a key does not continue.
-    pub fn detached(mut self, detached: bool) -> Self {
-        self.protocol.detached = detached;
-        self
-    }
-
-    /// See [`RedlockLayer::token_header`](crate::RedlockLayer::token_header).
-    ///
-    /// # Panics
-    ///
-    /// If `name` is not a valid header name.
-    pub fn token_header<N>(mut self, name: N) -> Self
-    where
-        N: TryInto<HeaderName>,
-        N::Error: fmt::Debug,
-    {
-        self.protocol.token_header = TokenHeader::new(name);
-        self
-    }
-
-    /// Sets the closure that makes the responses to rejected requests. Default: [`Rejection::response`].
-    /// Duplicates of done work are not rejected.
-    ///
-    /// A closure that is not written inside this call needs the type of its argument.
-    pub fn on_reject<G>(self, respond: G) -> OnceLayer<K, C, OnceHttp<G, M>>
-    where
-        G: Fn(Rejection<'_>) -> Response<Bytes>,
-    {
-        self.map_protocol(|http| {
-            let OnceHttp { missing, token_header, detached, server_errors, mode, .. } = http;
-            OnceHttp { missing, token_header, on_reject: respond, detached, server_errors, mode }
-        })
-    }
-}
-
-impl<S, K, C, R, M> OnceService<S, K, C, OnceHttp<R, M>> {
-    /// Starts a call of the service.
-    pub(super) fn begin_http<B, A>(
-        &mut self,
-        request: Request<B>,
+    /// Turns what was found in a webhook into the request for its key.
+    fn webhook_key(
+        &self,
+        headers: &HeaderMap,
         found: Result<Option<Resource>, KeyError>,
-    ) -> OnceHttpFuture<S, B, C, R>
-    where
-        S: Service<Request<B>, Response = Response<A>> + Clone + Send + 'static,
-        S::Future: Send + 'static,
-        S::Error: Send + 'static,
-        C: CompletesHttp<A> + Clone + Send + 'static,
-        R: Clone,
-        B: Send + 'static,
-        A: Send + 'static,
-    {
-        let protocol = &self.layer.protocol;
-        let (server_errors, on_reject) = (protocol.server_errors, protocol.on_reject.clone());
-        let completion = SuccessCompletion(CompletionRules {
-            complete: self.layer.complete.clone(),
-            server_errors,
-        });
-        let found = refuse_grpc(request.headers(), protocol.missing.settle(found));
-        let call = match server_errors.check_with(found) {
-            Ok(Some(key)) => {
-                let (asked, token_header) =
-                    (self.layer.request_for(&key), protocol.token_header.clone());
-                let detach = protocol.detached.then(Detach::new);
-                let name = Arc::clone(self.layer.name());
-                let call = HttpCall::new(self.inner.clone(), request, token_header, name);
-                begin(asked, call, completion).detached(detach)
-            }
-            Ok(None) => {
-                OnceCall::unguarded(ReadyCall::new(self.inner.clone(), request), completion)
-            }
-            Err(error) => OnceCall::rejected(error, completion),
-        };
-        OnceHttpFuture::new(call, on_reject)
+    ) -> Result<Option<KeyRequest>, LockError> {
+        let found = refuse_grpc(headers, self.protocol.missing.settle(found));
+        let key = self.request_for(found)?;
+        if key.is_some() {
+            self.protocol.server_errors.check()?;
+        }
+        Ok(key)
     }
 }
 
 impl<S, K, C, R, B, A> Service<Request<B>> for OnceService<S, K, C, OnceHttp<R>>
 where
-    S: Service<Request<B>, Response = Response<A>> + Clone + Send + 'static,
-    S::Future: Send + 'static,
-    S::Error: Send + 'static,
+    S: Service<Request<B>, Response = Response<A>, Error: Send, Future: Send>,
+    S: Clone + Send + 'static,
     K: ResourceKey<Request<B>>,
     C: CompletesHttp<A> + Clone + Send + 'static,
-    R: OnReject<Response<Bytes>> + Clone,
+    R: OnReject<Response<Bytes>> + Clone + Send + 'static,
     B: Send + 'static,
     A: Body + Send + 'static,
 {
     type Response = Response<HttpBody<A>>;
     type Error = S::Error;
-    type Future = OnceHttpFuture<S, B, C, R>;
+    type Future = OnceFuture<Self::Response, S::Error>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         Poll::Ready(Ok(()))
@@ -252,7 +57,55 @@ where
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         self.layer.protocol.token_header.strip(request.headers_mut());
-        let found = self.layer.key.key(&request);
-        self.begin_http(request, found)
+        let key = self.layer.webhook_key(request.headers(), self.layer.key.key(&request));
+        OnceFuture::new(HttpCall::new(self).webhook(key, request))
+    }
+}
+
+impl<S, K, C, R, B, A> Service<Request<B>> for OnceService<S, K, C, OnceHttp<R, ByBody>>
+where
+    S: Service<Request<Intact<B>>, Response = Response<A>, Error: Send, Future: Send>,
+    S: Clone + Send + 'static,
+    K: BodyKey + Clone + Send + 'static,
+    C: CompletesHttp<A> + Clone + Send + 'static,
+    R: OnReject<Response<Bytes>> + Clone + Send + 'static,
+    B: Body<Error: Send> + Send + 'static,
+    A: Body + Send + 'static,
+{
+    type Response = Response<HttpBody<A>>;
+    type Error = S::Error;
+    type Future = OnceFuture<Self::Response, S::Error>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        let service = self.clone();
+        let protocol = &service.layer.protocol;
+        protocol.token_header.strip(request.headers_mut());
+        let (parts, body) = request.into_parts();
+        let ByBody { limit, timeout } = protocol.mode;
+        let read = ReadBody::new(&parts.headers, body, limit);
+        let read = read.for_layer(&service.layer.redlock, timeout);
+        OnceFuture::new(async move {
+            let body = read_body(read).await;
+            let layer = &service.layer;
+            let (data, body) = match body {
+                Ok(body) => body,
+                Err(error) => {
+                    let reason = RejectReason::Lock(&error);
+                    let answer = reject_http(&layer.protocol.on_reject, reason, None);
+                    return Ok(answer.map(HttpBody::of_bytes));
+                }
+            };
+            let found = layer.key.body_key(&RequestHead::from(&parts), &data);
+            // The memory is free once the service has read the body.
+            drop(data);
+            let key = layer.webhook_key(&parts.headers, found);
+            let call = HttpCall::new(&service);
+            drop(service);
+            call.webhook(key, Request::from_parts(parts, body)).await
+        })
     }
 }

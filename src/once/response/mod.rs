@@ -1,9 +1,7 @@
 //! A response in the form in which it is stored.
 
-mod encoding;
 mod headers;
 mod stored;
 
-pub use encoding::DecodeResponseError;
 pub use headers::StoredHeaders;
-pub use stored::StoredResponse;
+pub use stored::{DecodeResponseError, StoredResponse};

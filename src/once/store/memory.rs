@@ -3,12 +3,12 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
-    future::{Ready, ready},
+    future::ready,
     sync::Arc,
     time::Duration,
 };
 
-use super::{ResponseStore, StoreError, StoredBy};
+use super::{ResponseStore, StoreError, StoreFuture, StoredBy};
 use crate::{
     once::StoredResponse,
     sync::{self, Mutex},
@@ -84,27 +84,24 @@ impl Default for MemoryStore {
 }
 
 impl ResponseStore for MemoryStore {
-    type Put = Ready<Result<(), StoreError>>;
-    type Get = Ready<Result<Option<StoredBy>, StoreError>>;
-
     fn put(
         &self,
         key: &str,
         response: Arc<StoredResponse>,
         retain: Duration,
         token: FencingToken,
-    ) -> Self::Put {
+    ) -> StoreFuture<()> {
         let now = self.clock.now();
         let stored = StoredBy { token, response };
         let mut removed = Vec::new();
         let put = sync::lock(&self.table).put(key, stored, (now, now + retain), &mut removed);
         drop(removed);
-        ready(put)
+        Box::pin(ready(put))
     }
 
-    fn get(&self, key: &str) -> Self::Get {
+    fn get(&self, key: &str) -> StoreFuture<Option<StoredBy>> {
         let now = self.clock.now();
-        ready(Ok(sync::lock(&self.table).get(key, now)))
+        Box::pin(ready(Ok(sync::lock(&self.table).get(key, now))))
     }
 }
 
@@ -168,6 +165,7 @@ impl ResponseTable {
         while self.len() > self.capacity {
             removed.extend(self.remove_first());
         }
+        debug_assert!(self.len() <= self.capacity && self.expiries.len() == self.len());
         Ok(())
     }
 
@@ -177,7 +175,9 @@ impl ResponseTable {
     }
 
     fn remove_first(&mut self) -> Option<StoredBy> {
-        let (_, key) = self.expiries.pop_first()?;
-        self.entries.remove(&key).map(|entry| entry.stored)
+        let (expiry, key) = self.expiries.pop_first()?;
+        let removed = self.entries.remove(&key)?;
+        debug_assert_eq!(removed.expiry, expiry, "the table has one expiry of each response");
+        Some(removed.stored)
     }
 }

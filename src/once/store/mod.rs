@@ -9,5 +9,5 @@ mod tests;
 #[cfg(any(test, fuzzing))]
 pub(crate) use self::redis::fuzzing::stored as fuzz_stored;
 pub use memory::{DEFAULT_STORE_CAPACITY, MemoryStore};
-pub use redis::{RedisGet, RedisPut, RedisStore, RedisStoreBuilder};
-pub use response_store::{ResponseStore, StoreError, StoredBy};
+pub use redis::{RedisStore, RedisStoreBuilder};
+pub use response_store::{ResponseStore, StoreError, StoreFuture, StoredBy};

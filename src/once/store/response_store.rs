@@ -1,14 +1,14 @@
 //! The trait of stores of responses, and their error.
 
-use std::{error::Error, fmt, future::Future, sync::Arc, time::Duration};
+use std::{error::Error, fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use crate::{once::StoredResponse, token::FencingToken};
 
 /// Stores the first response of each request, to be replayed for its repetitions.
 ///
 /// The holder that puts a response may have lost its lock without knowing. So a store compares
-/// fencing tokens: an older holder's response never replaces a newer one. The reader compares the
-/// token with that of the record.
+/// fencing tokens: an older holder's response never replaces a newer one. The reader compares it
+/// with the token of the record.
 ///
 /// In a database, the write itself has to compare:
 ///
@@ -29,11 +29,12 @@ use crate::{once::StoredResponse, token::FencingToken};
 /// If the work writes to the same database, it can write the response in its own transaction; `put`
 /// then has nothing to do.
 ///
-/// A store may box its futures:
-///
 /// ```
-/// use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
-/// use tower_redlock::{FencingToken, once::{ResponseStore, StoreError, StoredBy, StoredResponse}};
+/// use std::{sync::Arc, time::Duration};
+/// use tower_redlock::{
+///     FencingToken,
+///     once::{ResponseStore, StoreError, StoreFuture, StoredBy, StoredResponse},
+/// };
 ///
 /// # #[derive(Clone)] struct Pool;
 /// # impl Pool {
@@ -42,13 +43,14 @@ use crate::{once::StoredResponse, token::FencingToken};
 /// # }
 /// struct Database(Pool);
 ///
-/// type Boxed<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
-///
 /// impl ResponseStore for Database {
-///     type Put = Boxed<()>;
-///     type Get = Boxed<Option<StoredBy>>;
-///
-///     fn put(&self, key: &str, response: Arc<StoredResponse>, retain: Duration, token: FencingToken) -> Self::Put {
+///     fn put(
+///         &self,
+///         key: &str,
+///         response: Arc<StoredResponse>,
+///         retain: Duration,
+///         token: FencingToken,
+///     ) -> StoreFuture<()> {
 ///         let (pool, key) = (self.0.clone(), key.to_owned());
 ///         Box::pin(async move {
 ///             let put = pool.upsert(key, token.get(), response.encode(), retain);
@@ -59,7 +61,7 @@ use crate::{once::StoredResponse, token::FencingToken};
 ///         })
 ///     }
 ///
-///     fn get(&self, key: &str) -> Self::Get {
+///     fn get(&self, key: &str) -> StoreFuture<Option<StoredBy>> {
 ///         let (pool, key) = (self.0.clone(), key.to_owned());
 ///         Box::pin(async move {
 ///             let row = pool.select(key).await.map_err(StoreError::failed)?;
@@ -71,11 +73,6 @@ use crate::{once::StoredResponse, token::FencingToken};
 /// }
 /// ```
 pub trait ResponseStore: Send + Sync + 'static {
-    /// The future of [`put`](Self::put).
-    type Put: Future<Output = Result<(), StoreError>> + Send + 'static;
-    /// The future of [`get`](Self::get).
-    type Get: Future<Output = Result<Option<StoredBy>, StoreError>> + Send + 'static;
-
     /// Stores a response for `retain`. Replaces a response of the same or an older token.
     ///
     /// Repeating a put only renews its time. Without fencing all tokens are zero, and the last put
@@ -95,15 +92,18 @@ pub trait ResponseStore: Send + Sync + 'static {
         response: Arc<StoredResponse>,
         retain: Duration,
         token: FencingToken,
-    ) -> Self::Put;
+    ) -> StoreFuture<()>;
 
     /// Returns the response of a key, with its token; `None` if there is none, or it has expired.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if the store could not be read.
-    fn get(&self, key: &str) -> Self::Get;
+    fn get(&self, key: &str) -> StoreFuture<Option<StoredBy>>;
 }
+
+/// The future of a put or a get.
+pub type StoreFuture<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
 
 /// A stored response, with the token of its holder.
 #[derive(Clone, Debug, PartialEq, Eq)]

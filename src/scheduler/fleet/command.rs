@@ -1,16 +1,16 @@
 //! The commands that pause, resume and run a job of the whole fleet.
 
 use std::{
+    convert::identity,
     fmt,
     future::{Future, IntoFuture},
-    marker::PhantomData,
     pin::Pin,
     sync::Arc,
     time::{Duration, SystemTime},
 };
 
 use super::{
-    super::UnknownJob,
+    super::{UnknownJob, shared_job::SharedJob},
     control::{JobControl, JobPause, JobStop, RequestedRun},
     error::ControlError,
 };
@@ -55,22 +55,17 @@ pub struct JobCommand<T = ()> {
     why: Option<Arc<str>>,
     until: Option<SystemTime>,
     /// The scheduler's own job, which sees the result at once.
-    local: Option<Arc<dyn FleetJob>>,
-    result: PhantomData<fn() -> T>,
+    local: Option<Arc<SharedJob>>,
+    /// Makes the result of the token that the command returns.
+    result: fn(u64) -> T,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CommandKind {
+pub(in super::super) enum CommandKind {
     Pause,
     Resume,
     Trigger,
     Stop,
-}
-
-/// A job of a running scheduler, as its commands see it.
-pub(in super::super) trait FleetJob: Send + Sync {
-    /// Takes over what is stored now.
-    fn set_control(&self, control: JobControl);
 }
 
 /// # Commands for jobs of a fleet
@@ -84,7 +79,7 @@ impl Redlock {
     /// long as no majority of the servers loses its data, it stays over restarts of everything. The job
     /// need not be known to this process.
     pub fn pause_job(&self, name: impl Into<Arc<str>>) -> JobCommand {
-        self.command(name, CommandKind::Pause)
+        self.command(name, CommandKind::Pause, drop)
     }
 
     /// Ends the [pause](Self::pause_job) of a job. Each replica sees it before its next tick; of a schedule
@@ -92,7 +87,7 @@ impl Redlock {
     /// ([`start_within`](crate::Job::start_within)); about the others, the job's
     /// [`Missed`](crate::scheduler::Missed) decides. No error if it was not paused.
     pub fn resume_job(&self, name: impl Into<Arc<str>>) -> JobCommand {
-        self.command(name, CommandKind::Resume)
+        self.command(name, CommandKind::Resume, drop)
     }
 
     /// Requests one run of a job, by any replica of the fleet, even while the job is paused. Returns its
@@ -100,10 +95,10 @@ impl Redlock {
     ///
     /// A replica that runs the job starts it within 5 s or so, once no other run is in progress. It first
     /// removes the request from a majority of the servers: so it starts once at most. If that replica then
-    /// crashes, the next run reports it as broken off. The run is no tick: the schedule ignores it. With
+    /// crashes, the next run reports it as broken off. The run does not count as a tick: the schedule ignores it. With
     /// [`until`](JobCommand::until), it is not started later.
     pub fn trigger_job(&self, name: impl Into<Arc<str>>) -> JobCommand<u64> {
-        self.command(name, CommandKind::Trigger)
+        self.command(name, CommandKind::Trigger, identity)
     }
 
     /// Requests that the run of a job which is under way is stopped, wherever it is. Returns its fencing
@@ -112,74 +107,47 @@ impl Redlock {
     /// The replica that runs it sees the request within 5 s or so. The work gets a stop request, and is
     /// dropped after the job's [`stop_grace`](crate::Job::stop_grace); [blocking](crate::Job::blocking) work
     /// that does not return can't be stopped. The run counts as [stopped](crate::scheduler::Outcome::Stopped)
-    /// and is not repeated; the schedule goes on. [`revoke`](Self::revoke) takes the lock from a replica that
+    /// and is not repeated; the schedule continues. [`revoke`](Self::revoke) takes the lock from a replica that
     /// does not see requests.
     ///
     /// Fails with [`ControlError::NotRunning`] if there is no run.
     pub fn stop_job(&self, name: impl Into<Arc<str>>) -> JobCommand<u64> {
-        self.command(name, CommandKind::Stop)
+        self.command(name, CommandKind::Stop, identity)
     }
 
-    fn command<T>(&self, name: impl Into<Arc<str>>, kind: CommandKind) -> JobCommand<T> {
-        JobCommand::new(self, Ok(name.into()), None, kind)
-    }
-}
-
-impl JobCommand {
-    pub(in super::super) fn pause(
-        redlock: &Redlock,
-        job: Result<(Arc<str>, Arc<dyn FleetJob>), UnknownJob>,
-    ) -> Self {
-        Self::of_local(redlock, job, CommandKind::Pause)
-    }
-
-    pub(in super::super) fn resume(
-        redlock: &Redlock,
-        job: Result<(Arc<str>, Arc<dyn FleetJob>), UnknownJob>,
-    ) -> Self {
-        Self::of_local(redlock, job, CommandKind::Resume)
-    }
-}
-
-impl JobCommand<u64> {
-    pub(in super::super) fn trigger(
-        redlock: &Redlock,
-        job: Result<(Arc<str>, Arc<dyn FleetJob>), UnknownJob>,
-    ) -> Self {
-        Self::of_local(redlock, job, CommandKind::Trigger)
-    }
-
-    pub(in super::super) fn stop(
-        redlock: &Redlock,
-        job: Result<(Arc<str>, Arc<dyn FleetJob>), UnknownJob>,
-    ) -> Self {
-        Self::of_local(redlock, job, CommandKind::Stop)
+    fn command<T>(
+        &self,
+        name: impl Into<Arc<str>>,
+        kind: CommandKind,
+        result: fn(u64) -> T,
+    ) -> JobCommand<T> {
+        JobCommand::new(self, (Ok(name.into()), None), kind, result)
     }
 }
 
 impl<T> JobCommand<T> {
-    fn of_local(
+    /// A command for a job of a scheduler.
+    pub(in super::super) fn here(
         redlock: &Redlock,
-        job: Result<(Arc<str>, Arc<dyn FleetJob>), UnknownJob>,
+        job: Result<Arc<SharedJob>, UnknownJob>,
         kind: CommandKind,
+        result: fn(u64) -> T,
     ) -> Self {
-        match job {
-            Ok((name, local)) => Self::new(redlock, Ok(name), Some(local), kind),
-            Err(error) => Self::new(redlock, Err(error), None, kind),
-        }
+        let name = job.as_ref().map(|job| Arc::clone(&job.name)).map_err(Clone::clone);
+        Self::new(redlock, (name, job.ok()), kind, result)
     }
 
     fn new(
         redlock: &Redlock,
-        job: Result<Arc<str>, UnknownJob>,
-        local: Option<Arc<dyn FleetJob>>,
+        (job, local): (Result<Arc<str>, UnknownJob>, Option<Arc<SharedJob>>),
         kind: CommandKind,
+        result: fn(u64) -> T,
     ) -> Self {
         let redlock = redlock.clone();
-        Self { redlock, job, kind, by: None, why: None, until: None, local, result: PhantomData }
+        Self { redlock, job, kind, by: None, why: None, until: None, local, result }
     }
 
-    /// The one who gives the command, for people: at most 128 bytes, without control characters. Default:
+    /// Name of the person or program that gives the command: at most 128 bytes, without control characters. Default:
     /// the manager's [`owner`](crate::RedlockBuilder::owner).
     pub fn by(self, name: impl Into<Arc<str>>) -> Self {
         Self { by: Some(name.into()), ..self }
@@ -197,9 +165,9 @@ impl<T> JobCommand<T> {
         Self { until: Some(time), ..self }
     }
 
-    /// Carries the command out; returns the fencing token under which it was stored, or that of the run to
-    /// stop.
-    async fn run(self) -> Result<u64, ControlError> {
+    /// Carries the command out; returns the fencing token under which it was stored, or the token of the run
+    /// to stop.
+    async fn run(self) -> Result<T, ControlError> {
         let job = self.job.clone()?;
         let now = WallTime::since_epoch(self.redlock.nodes_wall());
         let invalid =
@@ -241,9 +209,9 @@ impl<T> JobCommand<T> {
         .await?;
         crate::log::info!(%job, ?kind, by = %self.by.as_deref().unwrap_or_else(|| self.redlock.owner()), "a command for a job is stored");
         if let Some(local) = &self.local {
-            local.set_control(control);
+            local.note_control(control);
         }
-        Ok(if kind == CommandKind::Stop { run } else { token })
+        Ok((self.result)(if kind == CommandKind::Stop { run } else { token }))
     }
 }
 
@@ -340,18 +308,9 @@ fn check(what: &str, text: &str, most: usize) -> Result<(), String> {
 
 type CommandFuture<T> = Pin<Box<dyn Future<Output = Result<T, ControlError>> + Send>>;
 
-impl IntoFuture for JobCommand {
-    type Output = Result<(), ControlError>;
-    type IntoFuture = CommandFuture<()>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move { self.run().await.map(drop) })
-    }
-}
-
-impl IntoFuture for JobCommand<u64> {
-    type Output = Result<u64, ControlError>;
-    type IntoFuture = CommandFuture<u64>;
+impl<T: 'static> IntoFuture for JobCommand<T> {
+    type Output = Result<T, ControlError>;
+    type IntoFuture = CommandFuture<T>;
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(self.run())

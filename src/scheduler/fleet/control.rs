@@ -30,7 +30,7 @@ pub struct JobControl {
 #[cfg_attr(feature = "config", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct JobPause {
-    /// The one who paused it.
+    /// Name of the person or program that paused it.
     pub by: Arc<str>,
     /// The reason that was given.
     pub why: Option<Arc<str>>,
@@ -49,7 +49,7 @@ pub struct JobPause {
 pub struct JobStop {
     /// The fencing token of the run.
     pub run: u64,
-    /// The one who requested it.
+    /// Name of the person or program that requested it.
     pub by: Arc<str>,
     /// The reason that was given.
     pub why: Option<Arc<str>>,
@@ -76,7 +76,7 @@ impl fmt::Display for JobStop {
 pub struct RequestedRun {
     /// Its number, unique in the namespace. A later request has a greater one.
     pub id: u64,
-    /// The one who requested it.
+    /// Name of the person or program that requested it.
     pub by: Arc<str>,
     /// The reason that was given.
     pub why: Option<Arc<str>>,

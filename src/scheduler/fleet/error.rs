@@ -18,7 +18,7 @@ pub enum ControlError {
         /// What is wrong.
         reason: Arc<str>,
     },
-    /// As many runs are requested as may be. Nothing was changed.
+    /// The maximum number of runs is requested already. Nothing was changed.
     TooManyRequests {
         /// The job.
         job: Arc<str>,

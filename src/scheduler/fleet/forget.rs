@@ -23,7 +23,7 @@ impl Redlock {
     /// [`ControlError::Incomplete`], with the nodes that did not confirm it: run it again once they answer.
     /// Until then, such a node keeps what it had, and teaches it to servers that lost their data. A new job of
     /// this name may then find the former claim, which delays no tick, as its ticks lie in the past; the
-    /// former history, until its first run; and the former pause, until somebody resumes it.
+    /// former history, until its first run; and the former pause, until it is resumed.
     /// [`ControlError::Nodes`] with [`LockError::Held`](crate::LockError::Held) while the job runs.
     ///
     /// # Cancel safety
@@ -33,8 +33,8 @@ impl Redlock {
         self.forget(name, None).await
     }
 
-    /// [Forgets](Self::forget_job) a job if it has been [unused](Self::unused_jobs) for that long. It is looked
-    /// at again under its lock. Returns false if it is in use, or was forgotten already.
+    /// [Forgets](Self::forget_job) a job if it has been [unused](Self::unused_jobs) for that long. Checks that
+    /// again under the job's lock. Returns false if it is in use, or was forgotten already.
     ///
     /// A [`Scheduler`](crate::Scheduler) does this with all jobs, once a day: see
     /// [`forget_unused_after`](crate::Scheduler::forget_unused_after).

@@ -8,6 +8,8 @@ use std::{
 
 use super::super::Outcome;
 use crate::{
+    error::LockError,
+    lock::{Redlock, documents},
     protocol::{JobDocument, TickRun},
     quorum::claims::LatestClaim,
     schedule::WallTime,
@@ -115,6 +117,7 @@ impl JobRun {
             Outcome::Stopped => (JobRunResult::Stopped, error),
             Outcome::NotDone { reason } => (JobRunResult::NotDone, Some(&**reason)),
         };
+        debug_assert!(self.ended.is_none(), "a run ends once");
         (self.ended, self.result) = (Some(at.into()), result);
         self.error = error.and_then(first_line);
     }
@@ -147,6 +150,26 @@ impl JobRuns {
     /// Maximum number of runs.
     pub(in super::super) const MAX: usize = 50;
 
+    /// Reads them under the job's lock. From then on, no earlier token can store any.
+    pub(in super::super) async fn read(
+        redlock: &Redlock,
+        job: &str,
+        token: u64,
+    ) -> Result<Self, LockError> {
+        let text = documents::prepare(redlock, JobDocument::History, job, token).await?;
+        Ok(Self::from_text(&text))
+    }
+
+    /// Stores them on a majority. `order`: the token of the job's lock, and the number of the store under it.
+    pub(in super::super) async fn store(
+        &self,
+        redlock: &Redlock,
+        job: &str,
+        order: (u64, u32),
+    ) -> Result<(), LockError> {
+        documents::store(redlock, JobDocument::History, job, order, self.to_text()).await
+    }
+
     /// Adds a run, unless it is known already. An end replaces what was known of the run.
     pub(in super::super) fn add(&mut self, run: JobRun) {
         // Attempts may follow each other within a millisecond.
@@ -161,17 +184,9 @@ impl JobRuns {
                 self.0.insert(at, run);
                 let over = self.0.len().saturating_sub(Self::MAX);
                 self.0.drain(..over);
+                debug_assert!(self.0.len() <= Self::MAX, "{} runs", self.0.len());
             }
         }
-    }
-
-    /// Whether a run that was claimed for this tick, at this time, is known.
-    fn has(&self, tick: SystemTime, started: SystemTime, owner: Option<&str>) -> bool {
-        let is_it = |run: &JobRun| {
-            let is_by = owner.is_none_or(|owner| *run.owner == *owner);
-            run.tick == tick && run.started == started && run.trigger.is_none() && is_by
-        };
-        self.0.iter().any(is_it)
     }
 
     /// Adds the latest run if it has not ended. Under the job's lock: it is not in progress.
@@ -182,7 +197,11 @@ impl JobRuns {
         };
         let at = |time| SystemTime::from(WallTime::since_epoch(time));
         let (tick, started) = (at(run.tick), at(run.since));
-        if !self.has(tick, started, owner.as_deref()) {
+        let is_known = self.0.iter().any(|known| {
+            let is_by = owner.as_ref().is_none_or(|owner| known.owner == *owner);
+            (known.tick, known.started, known.trigger) == (tick, started, None) && is_by
+        });
+        if !is_known {
             let owner = owner.clone().unwrap_or_else(|| "unknown".into());
             self.add(JobRun::of_tick(run, owner));
         }
@@ -205,7 +224,7 @@ impl JobRuns {
 
     /// Writes them as nodes store them, in at most [`JobDocument::MAX_BYTES`]: without errors of the oldest
     /// runs, and at last without the oldest runs, if they are longer.
-    pub(in super::super) fn to_text(&self) -> Arc<str> {
+    pub(super) fn to_text(&self) -> Arc<str> {
         let mut runs = self.0.clone();
         loop {
             let text = write(&runs);

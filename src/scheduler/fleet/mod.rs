@@ -37,11 +37,11 @@ mod stored_schedule;
 mod unused;
 
 pub use command::JobCommand;
-pub(super) use command::{FleetJob, take_request};
+pub(super) use command::{CommandKind, take_request};
 pub use control::{JobControl, JobPause, JobStop, RequestedRun};
 pub use error::ControlError;
 pub(super) use history::JobRuns;
 pub use history::{JobRun, JobRunResult};
-pub(super) use read::controls;
+pub(super) use read::{CONTROL_INTERVAL, controls};
 pub use stored_schedule::StoredSchedule;
 pub use unused::UnusedJob;

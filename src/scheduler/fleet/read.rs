@@ -1,6 +1,6 @@
 //! Reads what the nodes store about jobs.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     control::JobControl,
@@ -13,6 +13,10 @@ use crate::{
     resource::Resource,
     schedule::WallTime,
 };
+
+/// Interval between two reads of the control of all jobs, on each replica, without its jitter of a
+/// quarter. A requested run starts within it.
+pub(in super::super) const CONTROL_INTERVAL: Duration = Duration::from_secs(4);
 
 /// # Jobs of a fleet
 impl Redlock {

@@ -25,8 +25,8 @@ const BATCH: usize = 100;
 pub struct UnusedJob {
     /// Its name.
     pub name: Arc<str>,
-    /// Since when: the first tick that was not run, or the last thing that happened to the job where its next
-    /// tick is not known. The Unix epoch where nothing is known.
+    /// Since when: the first tick that was not run, or the latest event of the job where its next tick is not
+    /// known. The Unix epoch if the servers have no information about the job.
     #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
     pub since: SystemTime,
     /// Whether the schedule shows that it is unused. Otherwise its next tick may be to come: the schedule is

@@ -6,14 +6,11 @@ use futures_util::future::{join, join3};
 
 use super::{
     super::{
-        JobStop, Outcome,
-        claim::AFTER_CLAIM,
-        driver::millis,
-        fleet::{JobRun, JobRuns, controls},
-        paused::CONTROL_INTERVAL,
-        sync::{OwnSchedule, zone_conflict},
+        JobConflict, JobStop, Outcome,
+        claims::{AFTER_CLAIM, OwnSchedule, millis},
+        fleet::{CONTROL_INTERVAL, JobRun, JobRuns, controls},
     },
-    TickContext, TickError, TickOutcome,
+    TickContext, TickError, TickOutcome, TickRequest,
 };
 use crate::{
     error::LockError,
@@ -21,12 +18,11 @@ use crate::{
     lock::{
         Redlock,
         claims::{self, JobHistory},
-        documents,
     },
-    protocol::{JobDocument, TickClaim, TickRun},
+    protocol::{TickClaim, TickRun},
     quorum::claims::LatestClaim,
     random,
-    schedule::{Schedule, WallTime},
+    schedule::WallTime,
     sync::{
         Mutex,
         atomic::{AtomicBool, Ordering},
@@ -40,16 +36,21 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// One attempt at a tick.
 pub(super) struct TickAttempt<'a> {
+    request: &'a TickRequest,
     redlock: &'a Redlock,
     job: &'a Arc<str>,
-    schedule: &'a Schedule,
     tick: WallTime,
-    attempts: u32,
-    stop_grace: Duration,
-    /// The claim under which nothing has begun.
-    claim: Mutex<Option<TickClaim>>,
-    /// The run that has begun, with its token.
-    begun: Mutex<Option<(u64, JobRun)>>,
+    phase: Mutex<TickPhase>,
+}
+
+/// How far an attempt at a tick has got: what a loss of the lock leaves behind depends on it.
+enum TickPhase {
+    /// Nothing is claimed, or the claim was given back, or the end is entered.
+    Idle,
+    /// The tick may be claimed, and nothing has begun.
+    Claiming(TickClaim),
+    /// The run has begun: its token, and its entry in the history.
+    Running(u64, JobRun),
 }
 
 /// What to do about the tick.
@@ -59,24 +60,14 @@ enum Decision<T> {
 }
 
 impl<'a> TickAttempt<'a> {
-    pub(super) const fn new(
-        redlock: &'a Redlock,
-        job: &'a Arc<str>,
-        schedule: &'a Schedule,
-        tick: WallTime,
-        attempts: u32,
-        stop_grace: Duration,
-    ) -> Self {
-        Self {
-            redlock,
-            job,
-            schedule,
-            tick,
-            attempts,
-            stop_grace,
-            claim: Mutex::new(None),
-            begun: Mutex::new(None),
-        }
+    pub(super) const fn new(request: &'a TickRequest, tick: WallTime) -> Self {
+        let TickRequest { redlock, job, .. } = request;
+        Self { request, redlock, job, tick, phase: Mutex::new(TickPhase::Idle) }
+    }
+
+    /// Enters a phase. Returns the one before.
+    fn enter(&self, phase: TickPhase) -> TickPhase {
+        std::mem::replace(&mut *crate::sync::lock(&self.phase), phase)
     }
 
     fn now(&self) -> WallTime {
@@ -98,7 +89,7 @@ impl<'a> TickAttempt<'a> {
         let (kept, control, runs) = join3(
             claims::prepare(redlock, job, token, &[]),
             controls(redlock, std::slice::from_ref(job)),
-            documents::prepare(redlock, JobDocument::History, job, token),
+            JobRuns::read(redlock, job, token),
         )
         .await;
         let (kept, control) = (kept?, control?.pop().unwrap_or_default());
@@ -110,12 +101,11 @@ impl<'a> TickAttempt<'a> {
             Decision::Leave(outcome) => return Ok(outcome),
             Decision::Run { attempt } => attempt,
         };
-        let runs = runs.ok().map(|text| JobRuns::from_text(&text));
         let claimed = self.claim(token, attempt, latest.as_ref(), &context).await?;
         let run = claimed.run;
-        *crate::sync::lock(&self.claim) = None;
-        *crate::sync::lock(&self.begun) =
-            Some((token, JobRun::of_tick(&run, Arc::clone(redlock.owner()))));
+        let entry = JobRun::of_tick(&run, Arc::clone(redlock.owner()));
+        let former = self.enter(TickPhase::Running(token, entry));
+        assert!(matches!(former, TickPhase::Claiming(_)), "a run begins under its claim");
         let (is_given_back, stop) =
             (Arc::<AtomicBool>::default(), Arc::<Mutex<Option<JobStop>>>::default());
         let work = work(TickContext {
@@ -133,8 +123,8 @@ impl<'a> TickAttempt<'a> {
         if is_given_back.load(Ordering::Relaxed)
             && let Err(error) = result
         {
-            *crate::sync::lock(&self.begun) = None;
-            self.take_back(claimed, Some(&context)).await;
+            self.enter(TickPhase::Idle);
+            self.give_back(claimed, Some(&context)).await;
             return Err(error);
         }
         let stop = crate::sync::lock(&stop).clone();
@@ -152,7 +142,7 @@ impl<'a> TickAttempt<'a> {
             self.store_end(end.numbered(AFTER_CLAIM), &context).await
         };
         let why = stop.map(|stop| stop.to_string());
-        let entered = self.enter(runs, latest.as_ref(), &outcome, why.as_deref());
+        let entered = self.enter_run(runs.ok(), latest.as_ref(), &outcome, why.as_deref());
         let (ended, ()) = join(end, entered).await;
         match (result, ended) {
             (Err(error), ended) => {
@@ -181,10 +171,10 @@ impl<'a> TickAttempt<'a> {
                 break stop.clone();
             }
         };
-        // Set first: the work may look at it when it is asked.
+        // Set first: the work may read it as soon as it gets the stop request.
         *crate::sync::lock(asked) = Some(stop.clone());
         context.ask_to_stop();
-        self.redlock.sleep(self.stop_grace).await;
+        self.redlock.sleep(self.request.stop_grace).await;
         stop
     }
 
@@ -210,8 +200,7 @@ impl<'a> TickAttempt<'a> {
         let tick = millis(self.tick);
         let Some(LatestClaim { run, owner, .. }) = latest.filter(|latest| latest.run.tick >= tick)
         else {
-            let is_burnt = kept.burnt >= tick;
-            return if is_burnt {
+            return if kept.burnt >= tick {
                 Decision::Leave(TickOutcome::Unknown)
             } else {
                 Decision::Run { attempt: 1 }
@@ -224,7 +213,7 @@ impl<'a> TickAttempt<'a> {
         if let Some(ended) = run.ended.map(at) {
             return Decision::Leave(TickOutcome::AlreadyDone { by, ended: Some(ended) });
         }
-        if run.attempt >= self.attempts {
+        if run.attempt >= self.request.attempts.max(1) {
             return Decision::Leave(TickOutcome::GivenUp { by, attempts: run.attempt });
         }
         Decision::Run { attempt: run.attempt + 1 }
@@ -239,25 +228,25 @@ impl<'a> TickAttempt<'a> {
         context: &LockContext,
     ) -> Result<TickClaim, LockError> {
         let (owner, since) = (Arc::clone(self.redlock.owner()), millis(self.now()));
-        let mut mark = OwnSchedule::new(self.schedule, millis(self.tick), Arc::clone(&owner)).mark;
+        let mut own =
+            OwnSchedule::new(&self.request.schedule, millis(self.tick), Arc::clone(&owner));
         if let Some(latest) = latest
             && let Some(stored) = &latest.schedule
-            && stored.fingerprint == mark.fingerprint
+            && let Some(conflict @ JobConflict::ZoneDatabase { .. }) =
+                own.compare(stored, latest, &owner)
         {
-            mark.adopt(stored);
-            if let Some(conflict) = zone_conflict(&mark, latest, &owner) {
-                crate::log::info!(job = %self.job, "{conflict}");
-            }
+            crate::log::info!(job = %self.job, "{conflict}");
         }
         let run = TickRun::new(millis(self.tick), attempt, since);
         let before = latest.map(|latest| latest.run);
-        let claim = TickClaim::new(token, run, owner, before).by_schedule(mark);
-        *crate::sync::lock(&self.claim) = Some(claim.clone());
+        let claim = TickClaim::new(token, run, owner, before).by_schedule(own.mark);
+        let former = self.enter(TickPhase::Claiming(claim.clone()));
+        assert!(matches!(former, TickPhase::Idle), "a tick is claimed once");
         match claims::claim(self.redlock, self.job, claim.clone()).await {
             Ok(()) => Ok(claim),
             Err(error) => {
-                self.take_back(claim, Some(context)).await;
-                *crate::sync::lock(&self.claim) = None;
+                self.give_back(claim, Some(context)).await;
+                self.enter(TickPhase::Idle);
                 Err(error)
             }
         }
@@ -265,7 +254,7 @@ impl<'a> TickAttempt<'a> {
 
     /// Stores the previous run in the place of a claim that too few nodes stored: nothing was started.
     /// Without a lock it is tried once: nodes that promised a later token refuse it.
-    async fn take_back(&self, claim: TickClaim, context: Option<&LockContext>) {
+    async fn give_back(&self, claim: TickClaim, context: Option<&LockContext>) {
         let none = TickRun::new(Duration::ZERO, 1, claim.run.since);
         let run = claim.before.unwrap_or(none);
         let previous = TickClaim { run, ..claim }.numbered(AFTER_CLAIM);
@@ -296,44 +285,40 @@ impl<'a> TickAttempt<'a> {
     }
 
     /// Enters the end of the run into the job's history, which is read again where it was not before.
-    async fn enter(
+    async fn enter_run(
         &self,
         runs: Option<JobRuns>,
         latest: Option<&LatestClaim>,
         outcome: &Outcome,
         error: Option<&str>,
     ) {
-        let Some((token, mut run)) = crate::sync::lock(&self.begun).take() else { return };
+        let TickPhase::Running(token, mut run) = self.enter(TickPhase::Idle) else { return };
         run.end(outcome, self.now(), error);
         let entered = async {
             let mut runs = match runs {
                 Some(runs) => runs,
-                None => self.read_history(token).await?,
+                None => JobRuns::read(self.redlock, self.job, token).await?,
             };
             runs.add_broken_off(latest);
             runs.add(run);
-            let (text, history) = (runs.to_text(), JobDocument::History);
-            documents::store(self.redlock, history, self.job, (token, 0), text).await
+            runs.store(self.redlock, self.job, (token, 0)).await
         };
         if let Err(error) = entered.await {
             crate::log::warn!(job = %self.job, %error, "a run is not entered into the job's history");
         }
     }
 
-    async fn read_history(&self, token: u64) -> Result<JobRuns, LockError> {
-        let history = JobDocument::History;
-        let text = documents::prepare(self.redlock, history, self.job, token).await?;
-        Ok(JobRuns::from_text(&text))
-    }
-
-    /// After a loss: takes back a claim under which nothing has begun; otherwise enters the loss, unless
+    /// After a loss: gives back a claim under which nothing has begun; otherwise enters the loss, unless
     /// another host has the job's lock already, and will.
     pub(super) async fn note_lost(&self, error: &LockError) {
-        let claim = crate::sync::lock(&self.claim).take();
-        if let Some(claim) = claim {
-            self.take_back(claim, None).await;
-        } else if let LockError::Lost { cause } = error {
-            self.enter(None, None, &Outcome::Lost { cause: cause.clone() }, None).await;
+        let phase = self.enter(TickPhase::Idle);
+        match (phase, error) {
+            (TickPhase::Claiming(claim), _) => self.give_back(claim, None).await,
+            (running @ TickPhase::Running(..), LockError::Lost { cause }) => {
+                self.enter(running);
+                self.enter_run(None, None, &Outcome::Lost { cause: cause.clone() }, None).await;
+            }
+            _ => {}
         }
     }
 }

@@ -30,7 +30,7 @@ impl TickContext {
     }
 
     /// Says that the work did not begin, for example as its program is missing: if it then returns an
-    /// error, the claim is taken back, so that this is no attempt.
+    /// error, the claim is given back, so that this does not count as an attempt.
     pub fn give_back(&self) {
         self.is_given_back.store(true, Ordering::Relaxed);
     }
@@ -80,7 +80,7 @@ pub enum TickOutcome<T> {
         /// The owner that began it, where that is known.
         by: Option<Arc<str>>,
     },
-    /// The tick was tried as often as it may be: those runs failed, or were broken off.
+    /// The tick has had its maximum number of attempts: those runs failed, or were broken off.
     #[non_exhaustive]
     GivenUp {
         /// The owner that tried it last, where that is known.

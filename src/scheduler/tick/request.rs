@@ -31,7 +31,7 @@ impl Redlock {
     /// The tick is claimed on a majority of the servers under the job's lock, as a
     /// [`Scheduler`](crate::Scheduler) does, and counts as done when the work has succeeded. A host that
     /// comes while another one runs it waits, as far as the [`options`](TickRequest::options) say, and then
-    /// finds it done. [Pauses](Self::pause_job) and the [history](Self::job_history) are those of the job.
+    /// finds it done. The job's [pauses](Self::pause_job) count, and its [history](Self::job_history) has the run.
     ///
     /// ```
     /// use std::{convert::Infallible, time::Duration};
@@ -65,16 +65,16 @@ impl Redlock {
 }
 
 /// A request to run one tick of a job.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 #[must_use = "a request does nothing until its work is run"]
 pub struct TickRequest {
-    redlock: Redlock,
-    job: Arc<str>,
-    schedule: Schedule,
+    pub(super) redlock: Redlock,
+    pub(super) job: Arc<str>,
+    pub(super) schedule: Schedule,
     at: Option<SystemTime>,
     early: Duration,
-    attempts: u32,
-    stop_grace: Duration,
+    pub(super) attempts: u32,
+    pub(super) stop_grace: Duration,
     options: LockOptions,
 }
 
@@ -111,7 +111,7 @@ impl TickRequest {
     }
 
     /// Sets the options of the job's lock: the wait while another host runs the job, the TTL, the longest
-    /// run. Default: those of the manager.
+    /// run. Default: the manager's.
     pub const fn options(mut self, options: LockOptions) -> Self {
         self.options = options;
         self
@@ -142,10 +142,8 @@ impl TickRequest {
         if !early.is_zero() {
             self.redlock.sleep(early).await;
         }
-        let Self { redlock, job, schedule, attempts, stop_grace, options, .. } = self;
-        let request = redlock.lock_own(Resource::of_job(&job)).options(options);
-        let attempt =
-            TickAttempt::new(&redlock, &job, &schedule, tick, attempts.max(1), stop_grace);
+        let request = self.redlock.lock_own(Resource::of_job(&self.job)).options(self.options);
+        let attempt = TickAttempt::new(&self, tick);
         match request.run(|context| attempt.run(context, work)).await {
             Ok(outcome) => outcome,
             Err(error) => {
@@ -188,20 +186,6 @@ fn tick_of(schedule: &Schedule, at: WallTime, early: Duration) -> (Option<WallTi
     let wait = between(at, next);
     let is_near = latest.is_none_or(|latest| wait < between(latest, next) / 2);
     if wait <= early && is_near { (Some(next), wait) } else { (latest, Duration::ZERO) }
-}
-
-impl fmt::Debug for TickRequest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TickRequest")
-            .field("job", &self.job)
-            .field("schedule", &self.schedule)
-            .field("at", &self.at)
-            .field("early", &self.early)
-            .field("attempts", &self.attempts)
-            .field("stop_grace", &self.stop_grace)
-            .field("options", &self.options)
-            .finish_non_exhaustive()
-    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Whose keys they are.
+//! The scope of keys.
 
 use axum::{Router, body::Body, routing::post};
 use http::{HeaderMap, Request};
@@ -67,7 +67,7 @@ async fn unknown_caller_is_always_refused() {
     assert_eq!(site.runs.count(), 0);
 }
 
-/// A set would be the same for a tenant and a user of each other's name.
+/// A set of names has no order, so a tenant and a user with swapped names would share keys.
 #[tokio::test]
 async fn set_scope_is_refused() {
     let site = Site::new(3);

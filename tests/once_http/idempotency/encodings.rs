@@ -1,4 +1,4 @@
-//! Answers that were compressed, and clients that don't accept that; ranges.
+//! Compressed responses, and clients that do not accept them; ranges.
 
 use axum::{
     Router,
@@ -80,7 +80,7 @@ async fn compression_outside_encodes_for_each_client() {
     assert_eq!(site.runs.count(), 1);
 }
 
-/// Of a service that asks nobody.
+/// Asserts the responses of a service that encodes without regard to `accept-encoding`.
 async fn encoded(client: &Client, runs: &Runs) {
     let answers = answers(client, &[Some("br"), Some("gzip"), None]).await;
     for answer in answers {

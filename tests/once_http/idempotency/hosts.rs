@@ -25,7 +25,7 @@ fn at(host: &str) -> Request<Body> {
     request
 }
 
-/// The body of what is answered over a connection of its own.
+/// Returns the body of the response over a new connection.
 async fn over_http2(addr: SocketAddr, target: &str) -> String {
     let stream = TokioIo::new(TcpStream::connect(addr).await.unwrap());
     let connected = hyper::client::conn::http2::handshake(TokioExecutor::new(), stream).await;
@@ -39,7 +39,7 @@ async fn over_http2(addr: SocketAddr, target: &str) -> String {
     String::from_utf8(answer.into_body().collect().await.unwrap().to_bytes().into()).unwrap()
 }
 
-/// What is answered to a request with these lines in its head, over HTTP/1.0.
+/// Returns the response to a request with these lines in its head, over HTTP/1.0.
 async fn over_http10(addr: SocketAddr, lines: &str) -> String {
     let mut stream = TcpStream::connect(addr).await.unwrap();
     let request = format!(

@@ -1,4 +1,4 @@
-//! Responses that are streamed, or too large to be kept.
+//! Responses that are streams, or too large to be stored.
 
 use std::{
     sync::{Arc, Mutex},
@@ -38,7 +38,7 @@ struct Streams {
     feeds: Arc<Mutex<Vec<Feed>>>,
 }
 
-/// Each response is a stream that the test feeds; 10 bytes are kept.
+/// Each response is a stream that the test feeds; 10 bytes are stored.
 async fn streams() -> Streams {
     let site = Site::new(3);
     let (runs, feeds) = (site.runs.clone(), Arc::<Mutex<Vec<Feed>>>::default());
@@ -111,7 +111,7 @@ async fn large_stream_passes_unstored() {
     let answer = soon("the answer", answer).await.unwrap().unwrap();
     let again = streams.client.send(pay("k", "")).await;
     again.assert_problem(409, None, "response-not-kept", "done");
-    assert!(String::from_utf8_lossy(&again.body).contains("answered 200"));
+    assert!(String::from_utf8_lossy(&again.body).contains("response was 200"));
     feed.send_data("2345".into()).await.unwrap();
     drop(feed);
     assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "123456789012345");
@@ -198,7 +198,7 @@ async fn overlong_stream_passes_unstored() {
     assert_eq!(streams.site.runs.count(), 1);
 }
 
-/// The process gets no processor between the soft deadline and the end.
+/// The process pauses between the soft deadline and the end.
 #[tokio::test]
 async fn stopped_stream_is_done() {
     let streams = streams().await;
@@ -214,7 +214,7 @@ async fn stopped_stream_is_done() {
     assert_eq!(streams.site.runs.count(), 1);
 }
 
-/// As after a crash: nobody tells the nodes anything from there on.
+/// The nodes get no message after that, as after a crash.
 #[tokio::test]
 async fn cut_during_read_is_done() {
     let streams = streams().await;

@@ -1,11 +1,11 @@
-//! Answers that the nodes are not to keep, as others take too much room.
+//! Responses that the nodes do not store, as others take too much memory.
 
 use axum::{Router, routing::post};
 
 use super::tools::{layer, pay};
 use crate::site::{Site, serve};
 
-/// As long as the request's body says.
+/// Responds with as many bytes as the request's body states.
 async fn answer(body: String) -> String {
     "x".repeat(body.parse().unwrap())
 }

@@ -1,4 +1,4 @@
-//! Requests that are turned away.
+//! Requests that are rejected.
 
 use std::{convert::Infallible, future::pending};
 
@@ -16,7 +16,7 @@ use tower_redlock::{
 use super::tools::{layer, pay};
 use crate::site::{HOUR, Runs, Site, TTL, serve, soon};
 
-/// Gives the body back with its trailer.
+/// Responds with the request's body and its trailer.
 fn echo(runs: &Runs) -> Router {
     let runs = runs.clone();
     let echo = async move |lock: Option<LockContext>,
@@ -69,7 +69,7 @@ async fn missing_key_is_400_by_default() {
     let bare = || {
         let mut request = pay("k", "body");
         request.headers_mut().remove("idempotency-key");
-        // Nobody but the layer says so.
+        // Only the layer sets the token.
         request.headers_mut().insert("x-token", "7".parse().unwrap());
         request
     };
@@ -139,7 +139,7 @@ async fn unknown_outcome_is_not_done() {
     let lost = soon("the answer", lost).await.unwrap();
     lost.assert_problem(500, None, "lost", "unknown");
     green.send(pay("k", "")).await.assert_problem(409, None, "unknown-outcome", "unknown");
-    // A person finds out that it was done; what was answered nobody knows.
+    // A person finds out that it was done; the response is lost.
     let name = "idempotency:pay://pay.example/5:alice:k";
     site.at_green.once(name).mark_done().now_or_never().expect("at once").unwrap();
     green.send(pay("k", "")).await.assert_problem(409, None, "response-not-kept", "done");

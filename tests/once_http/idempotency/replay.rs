@@ -1,4 +1,4 @@
-//! The first response is sent again.
+//! Replays of the first response.
 
 use std::{
     convert::Infallible,
@@ -30,7 +30,7 @@ use crate::{
     },
 };
 
-/// Every byte there is, and more of them than fit into one frame of a record's length.
+/// Every byte value, and more bytes than a length of one byte can state.
 fn binary() -> Bytes {
     (0..=u8::MAX).cycle().take(20_000).collect()
 }
@@ -48,14 +48,14 @@ fn made(run: usize) -> Response<axum::body::Body> {
         .header("cache-control", "no-store")
         .header("content-security-policy", "default-src 'none'")
         .header("x-content-type-options", "nosniff")
-        // For the next hop alone.
+        // A header of one connection.
         .header("connection", "x-hop")
         .header("x-hop", "1")
         .body(binary().into())
         .unwrap()
 }
 
-/// Without what belongs to one exchange, or one connection.
+/// Replays have no headers of one exchange or one connection.
 fn kept(answer: &Answer) -> HeaderMap {
     let mut headers = answer.headers.clone();
     for name in ["date", "set-cookie", "connection", "x-hop", "idempotency-replayed"] {
@@ -263,7 +263,7 @@ async fn safe_methods_pass() {
     }
 }
 
-/// A node that keeps the first record of work that is done, and refuses all later ones.
+/// A node that stores the first record of done work, and refuses all later ones.
 fn keeps_the_first(node: &Arc<dyn Node>, is_kept: &Arc<AtomicBool>) -> MockNode {
     let is_kept = Arc::clone(is_kept);
     MockNode::refusing(node, Reason::OutOfMemory, move |op| {
@@ -272,7 +272,7 @@ fn keeps_the_first(node: &Arc<dyn Node>, is_kept: &Arc<AtomicBool>) -> MockNode 
     })
 }
 
-/// Most nodes know only that the request was answered, and one has the response.
+/// One node has the response; the others have the pending record.
 #[tokio::test]
 async fn response_of_a_minority_is_replayed() {
     let nodes: Vec<_> = EmbeddedNodes::new(3).nodes("redlock").collect();

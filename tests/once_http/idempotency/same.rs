@@ -64,7 +64,7 @@ async fn headers_count_where_they_are_named() {
     assert_eq!(site.runs.count(), 1);
 }
 
-/// The service finds `accept-encoding: identity`, and no range.
+/// The service gets `accept-encoding: identity`, and no range.
 #[tokio::test]
 async fn headers_count_as_they_were_sent() {
     let hook = |head: &RequestHead<'_>, _: &[u8]| {

@@ -1,4 +1,4 @@
-//! Which answers are sent again, and which leave the key free.
+//! The responses that are replayed, and those that leave the key free.
 
 use axum::{Router, body::Body, routing::post};
 use http::{Response, StatusCode};
@@ -7,10 +7,8 @@ use tower_redlock::once::http::{KeptStatuses, ServerErrors};
 use super::tools::{Layer, layer, pay};
 use crate::site::{Site, serve};
 
-type OnNodes = Layer<tower_redlock::once::http::OnNodes>;
-
-/// How often a request runs that is sent twice, and answered so.
-async fn runs_of_two(status: u16, adjust: impl FnOnce(OnNodes) -> OnNodes) -> usize {
+/// Returns the number of runs of a request that is sent twice and gets this status.
+async fn runs_of_two(status: u16, adjust: impl FnOnce(Layer) -> Layer) -> usize {
     let site = Site::new(3);
     let runs = site.runs.clone();
     let app = Router::new().route(
@@ -39,7 +37,7 @@ async fn only_successes_are_replayed() {
 
 #[tokio::test]
 async fn statuses_are_chosen_one_by_one() {
-    let chosen = |layer: OnNodes| {
+    let chosen = |layer: Layer| {
         let kept = KeptStatuses::successes().with(StatusCode::PAYMENT_REQUIRED);
         layer.kept_statuses(kept.with(StatusCode::GATEWAY_TIMEOUT).without(StatusCode::ACCEPTED))
     };
@@ -50,11 +48,11 @@ async fn statuses_are_chosen_one_by_one() {
 
 #[tokio::test]
 async fn all_answers_may_be_kept() {
-    let all = |layer: OnNodes| layer.kept_statuses(KeptStatuses::all());
+    let all = |layer: Layer| layer.kept_statuses(KeptStatuses::all());
     for (status, runs) in [(200, 1), (303, 1), (401, 1), (429, 1), (499, 1), (500, 2), (600, 2)] {
         assert_eq!(runs_of_two(status, all).await, runs, "{status}");
     }
-    // As Stripe does.
+    // Stripe stores every response.
     let stripe = |layer| all(layer).server_errors(ServerErrors::Keep);
     for status in [200, 404, 500, 599] {
         assert_eq!(runs_of_two(status, stripe).await, 1, "{status}");

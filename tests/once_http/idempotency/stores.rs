@@ -1,8 +1,7 @@
 //! Responses that are kept in a store.
 
 use std::{
-    future::{Future, pending, ready},
-    pin::Pin,
+    future::{pending, ready},
     sync::{
         Arc, Mutex,
         atomic::{AtomicU8, Ordering},
@@ -11,11 +10,13 @@ use std::{
 };
 
 use axum::{Router, routing::post};
+use futures_util::FutureExt;
 use tokio::sync::Notify;
 use tower_redlock::{
     FencingToken, LockContext,
     once::{
-        MemoryStore, OnceState, OnceStatus, ResponseStore, StoreError, StoredBy, StoredResponse,
+        MemoryStore, OnceState, OnceStatus, ResponseStore, StoreError, StoreFuture, StoredBy,
+        StoredResponse,
     },
 };
 
@@ -42,8 +43,6 @@ struct Other {
     go: Arc<Notify>,
 }
 
-type Boxed<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
-
 impl Other {
     fn new() -> Self {
         let memory = MemoryStore::new();
@@ -54,7 +53,10 @@ impl Other {
         self.mood.store(mood, Ordering::SeqCst);
     }
 
-    fn does<T: Send + 'static>(&self, what: impl FnOnce() -> Result<T, StoreError>) -> Boxed<T> {
+    fn does<T: Send + 'static>(
+        &self,
+        what: impl FnOnce() -> Result<T, StoreError>,
+    ) -> StoreFuture<T> {
         match self.mood.load(Ordering::SeqCst) {
             FINE => Box::pin(ready(what())),
             FAILS => Box::pin(ready(Err(StoreError::failed("on purpose")))),
@@ -82,26 +84,23 @@ impl Other {
 }
 
 impl ResponseStore for Other {
-    type Put = Boxed<()>;
-    type Get = Boxed<Option<StoredBy>>;
-
     fn put(
         &self,
         key: &str,
         response: Arc<StoredResponse>,
         retain: Duration,
         token: FencingToken,
-    ) -> Self::Put {
+    ) -> StoreFuture<()> {
         self.puts.lock().unwrap().push((key.to_owned(), retain, token.get()));
-        self.does(|| self.memory.put(key, response, retain, token).into_inner())
+        self.does(|| self.memory.put(key, response, retain, token).now_or_never().expect("at once"))
     }
 
-    fn get(&self, key: &str) -> Self::Get {
-        self.does(|| self.memory.get(key).into_inner())
+    fn get(&self, key: &str) -> StoreFuture<Option<StoredBy>> {
+        self.does(|| self.memory.get(key).now_or_never().expect("at once"))
     }
 }
 
-/// Tells the run and the token.
+/// Responds with the number of the run, and the token.
 fn app(runs: &Runs) -> Router {
     let runs = runs.clone();
     Router::new().route(
@@ -174,8 +173,8 @@ async fn lost_response_is_not_replayed() {
     client.send(pay("other", "")).await.assert_problem(409, None, "response-not-kept", "done");
 }
 
-/// Two replicas with one store; the first request's response is being put there when blue's process is
-/// cut off: before its head is recorded, or after that.
+/// Two replicas with one store. Blue is partitioned while its response is being put there: before its
+/// head is recorded, or after that.
 async fn cut_off_while_put(before: bool) -> (Site, Other, [Client; 2]) {
     let (site, store) = (Site::new(3), Other::new());
     let (blue_nodes, runs) = (site.blue.clone(), site.runs.clone());

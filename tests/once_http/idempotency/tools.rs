@@ -14,15 +14,14 @@ use tower_redlock::{
 
 use crate::{client::Client, site::serve};
 
-pub(crate) type Layer<St> =
-    OnceLayer<Key<Header>, Always, OnceHttp<DefaultResponse, Idempotency<St>>>;
+pub(crate) type Layer = OnceLayer<Key<Header>, Always, OnceHttp<DefaultResponse, Idempotency>>;
 
-/// Keys belong to whom `x-caller` names: in production, something that a caller can't choose.
-pub(crate) fn layer(redlock: &Redlock) -> Layer<tower_redlock::once::http::OnNodes> {
+/// The scope of keys is `x-caller`: in production, a principal that a client can't choose.
+pub(crate) fn layer(redlock: &Redlock) -> Layer {
     OnceLayer::idempotency(redlock.clone(), "pay").scope(key::header("x-caller"))
 }
 
-pub(super) fn stored(redlock: &Redlock, store: &MemoryStore) -> Layer<MemoryStore> {
+pub(super) fn stored(redlock: &Redlock, store: &MemoryStore) -> Layer {
     layer(redlock).store(store.clone())
 }
 

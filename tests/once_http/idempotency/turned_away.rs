@@ -1,4 +1,4 @@
-//! Requests that were turned away before their handler did anything: the answer does not stick.
+//! Requests that were rejected before their handler ran: the response is not stored.
 
 use axum::{Extension, Json, Router, body::Body, routing::post};
 use http::{Request, Response, StatusCode};
@@ -14,10 +14,8 @@ use tower_redlock::{
 use super::tools::{Layer, layer, pay};
 use crate::site::{HOUR, Site, serve};
 
-type OnNodes = Layer<tower_redlock::once::http::OnNodes>;
-
-/// All that is answered, whatever its status.
-fn keeping_all(redlock: &Redlock) -> OnNodes {
+/// Stores every response, whatever its status.
+fn keeping_all(redlock: &Redlock) -> Layer {
     let kept = KeptStatuses::all();
     let statuses = [StatusCode::INTERNAL_SERVER_ERROR, StatusCode::SERVICE_UNAVAILABLE];
     let kept = statuses.into_iter().fold(kept, KeptStatuses::with);
@@ -71,7 +69,7 @@ async fn unknown_route_runs_on_new_replica() {
     assert_eq!(new.send(pay("k", "3 EUR")).await.body, "run 1");
 }
 
-/// Twice through the inner layer that turns it away, then without it.
+/// Sends a request twice through the inner layer that rejects it, then without it.
 async fn assert_never_kept(site: &Site, inner: Router, status: u16) {
     let runs = site.runs.count();
     for everything in [false, true] {
@@ -155,7 +153,7 @@ async fn inner_unkept_response_is_not_kept() {
     }
 }
 
-/// What an inner layer sends again was done.
+/// A replay of an inner layer counts as done.
 #[tokio::test]
 async fn inner_replay_is_kept() {
     let site = Site::new(3);
@@ -179,7 +177,7 @@ async fn inner_replay_is_kept() {
 #[tokio::test]
 async fn handler_marks_one_response() {
     for (said, status, adjust, runs) in [
-        (RequestOutcome::Done, 402, layer as fn(&Redlock) -> OnNodes, 1),
+        (RequestOutcome::Done, 402, layer as fn(&Redlock) -> Layer, 1),
         (RequestOutcome::Done, 503, layer, 1),
         (RequestOutcome::Refused, 200, layer, 2),
         (RequestOutcome::Refused, 500, keeping_all, 2),

@@ -5,7 +5,7 @@ use ::redis::{Pipeline, Value};
 use super::location_reports::ReportedLocation;
 use crate::{
     error::Reason,
-    node::redis::{Address, Endpoint, decode::text, single_server::CommandAnswers},
+    node::redis::{Address, Endpoint, single_server::CommandAnswers, values::text},
 };
 
 /// Queries the address, and the epoch of the configuration that it belongs to.

@@ -6,8 +6,8 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     NodeSet,
-    activate::LearntState,
     layout::Layout,
+    learnt_state::LearntState,
     record::{self, Entering, TagState},
 };
 use crate::{

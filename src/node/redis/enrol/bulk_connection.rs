@@ -9,10 +9,10 @@ use super::NodeSet;
 use crate::{
     error::Reason,
     node::redis::{
-        decode::{list, text},
         encode::prefix_pattern,
         handshake,
         side_connection::SideConnection,
+        values::{list, text},
         wire::MAX_LONG,
     },
 };
@@ -102,7 +102,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
-    use crate::node::redis::{IoStream, login::ConnectionLogin, wire::Wire};
+    use crate::node::redis::{IoStream, connection_login::ConnectionLogin, wire::Wire};
 
     impl BulkConnection {
         pub(in super::super) fn over(stream: impl IoStream + 'static) -> Self {

@@ -45,10 +45,10 @@ use crate::{
     error::Reason,
     metrics,
     node::redis::{
-        decode::{list, text},
         scripts,
         server_error::reason,
         status_detail::Copied,
+        values::{list, text},
     },
     sync::{
         Mutex,

@@ -2,7 +2,7 @@
 
 use ::redis::Value;
 
-use super::activate::{LearntState, order, pairs};
+use super::learnt_state::{LearntState, order, pairs};
 use crate::stripe::STRIPES;
 
 /// Reads a reply as the state of a node, and as a page of its marks.

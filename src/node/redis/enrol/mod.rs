@@ -8,8 +8,9 @@
 //! | changes of that | `record` |
 //! | the nodes of a manager, and which of them may vote | `set`, `state` |
 //! | clock jumps and wrong wall clocks | `clocks` |
+//! | requests to the nodes | `requests` |
 //! | background tasks | `tasks` |
-//! | end of a probation | `activate` |
+//! | end of a probation | `activate`, `learnt_state` |
 //! | copying of records | `copy`, `record_source`, `key_reservations`, `source_outcomes` |
 //! | tasks of a single client on behalf of all | `shared_task` |
 //! | connections for bulk data | `bulk_connection` |
@@ -48,11 +49,13 @@ mod copy;
 pub(super) mod fuzzing;
 mod key_reservations;
 mod layout;
+mod learnt_state;
 mod lower;
 mod next_change;
 mod node_report;
 mod record;
 mod record_source;
+mod requests;
 mod set;
 mod shared_task;
 mod source_outcomes;
@@ -66,6 +69,6 @@ pub(crate) use bulk_connection::count;
 pub(crate) use layout::{Layout, Tag};
 pub(crate) use lower::Lowering;
 pub(super) use next_change::next_change;
-pub(super) use node_report::{NodeReport, add_check, info};
+pub(super) use node_report::{NodeReport, add_check};
 pub(super) use record::{Change, ChangeKind};
 pub(crate) use set::{AdminRequest, Membership, NodeSet};

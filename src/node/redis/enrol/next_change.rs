@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     Layout, NodeReport, Tag,
-    activate::LearntState,
+    learnt_state::LearntState,
     node_report::millis,
     record::{Change, ChangeKind, Entering, TagState, moving, new_tag, same_tag},
 };

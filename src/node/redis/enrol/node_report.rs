@@ -13,10 +13,9 @@ use crate::{
         Memory, Persistence,
         redis::{
             RestartGuard,
-            decode::{int, text},
             encode::Keys,
-            handshake::read_time,
             server_error::reason,
+            values::{info, int, read_time, text},
         },
     },
     protocol::views::Incarnation,
@@ -130,7 +129,7 @@ impl NodeReport {
         let number = |i: usize| text(i).parse::<u64>().unwrap_or(0);
         let count = |i: usize| usize::try_from(number(i)).unwrap_or(0);
         let owners = items.get(FIELDS.len()..).unwrap_or_default();
-        let owner = |value: &Value| Incarnation::parse(&crate::node::redis::decode::text(value));
+        let owner = |value: &Value| Incarnation::parse(&crate::node::redis::values::text(value));
         let Some(run) = run(&server, &replication, restart) else {
             let text = "INFO did not answer with a run id and a replication id";
             return Err(Reason::Protocol(text.into()));
@@ -187,17 +186,6 @@ impl NodeReport {
 pub(super) fn leading_number(text: &str) -> u64 {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     text[..digits].parse().unwrap_or(0)
-}
-
-/// Returns a field of the reply to INFO.
-pub(crate) fn info(value: &Value, name: &str) -> Option<Arc<str>> {
-    let text = match value {
-        Value::BulkString(bytes) => String::from_utf8_lossy(bytes),
-        Value::VerbatimString { text, .. } => text.as_str().into(),
-        _ => return None,
-    };
-    let field = |line: &str| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim().into());
-    text.lines().find_map(field)
 }
 
 fn memory_of(value: &Value) -> Option<Memory> {

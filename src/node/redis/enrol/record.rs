@@ -10,12 +10,12 @@ use ::redis::Pipeline;
 
 use super::{
     Layout, NodeReport, Tag,
-    activate::LearntState,
+    learnt_state::LearntState,
     node_report::{BOOTSTRAPPED, LEARNT, millis},
 };
 use crate::{
     hash::fnv,
-    node::redis::encode::Keys,
+    node::redis::{encode::Keys, scripts},
     protocol::views::Incarnation,
     stripe::STRIPES,
     switches::{self, Switch},
@@ -95,7 +95,10 @@ pub(super) fn new_tag(
     let view = view.into_iter().fold(layout.to_owned(), |text, owner| format!("{text},{owner}"));
     let Incarnation { epoch, id, nonce } = own;
     let (state, view, ttl) = (state.letter(), fnv(&view), millis(max_ttl));
-    Tag::new(format!("{state} {id:032x} {layout} {nonce:016x} {epoch:08x} {view:016x}-{ttl}"))
+    let text = format!("{state} {id:032x} {layout} {nonce:016x} {epoch:08x} {view:016x}-{ttl}");
+    let tag = Tag::new(text);
+    debug_assert!(tag.is_complete() && tag.incarnation() == Some(own), "{tag:?}");
+    tag
 }
 
 /// Returns the tag of a node that stays in its state, with these owners and this limit.
@@ -155,13 +158,17 @@ impl Change {
 
     pub(super) fn set_tag(&mut self, tag: Tag) {
         if tag != self.after {
+            let is_compared = |(field, _): &(&str, String)| *field == "tag";
+            assert!(self.expected.iter().any(is_compared), "the former tag is compared");
             self.set("tag", tag.text());
             self.after = tag;
         }
     }
 
-    /// Adds the keys and arguments of `change.lua`.
-    pub(crate) fn add_to(&self, call: &mut Pipeline, keys: &Keys) {
+    /// Returns the call of `change.lua` on a server that knows script flags or does not.
+    pub(crate) fn call(&self, keys: &Keys, knows_flags: bool) -> Pipeline {
+        let mut call = Pipeline::with_capacity(1);
+        call.cmd("EVAL").arg(scripts::CHANGE.text(knows_flags));
         call.arg(3).arg(&keys.meta).arg(keys.fences(&self.before)).arg(keys.fences(&self.after));
         call.arg(self.expected.len());
         for (field, value) in &self.expected {
@@ -176,6 +183,7 @@ impl Change {
         for (stripe, fence) in &self.fences {
             call.arg(*stripe).arg(*fence);
         }
+        call
     }
 }
 
@@ -256,6 +264,7 @@ impl LessonKind {
 
 /// Returns the change that ends the probation of a node whose record was read after the wait.
 pub(super) fn activation(report: &NodeReport, lesson: Lesson) -> Change {
+    debug_assert!(report.tag.is_probation(), "only a probation ends: {report:?}");
     // Another client may have raised the limit meanwhile, and then waits longer.
     let mut change = Change::of_limits(report);
     let mut floor = report.floor.max(lesson.floor);

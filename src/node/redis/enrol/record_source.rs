@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     error::Reason,
-    node::redis::{decode::text, scripts, server_error::reason, status_detail::Copied},
+    node::redis::{scripts, server_error::reason, status_detail::Copied, values::text},
 };
 
 /// Number of keys scanned in one call, and maximum number of keys of a script.
@@ -117,7 +117,7 @@ impl<'a> RecordSource<'a> {
     /// Returns the keys for which the target has no record of finished work.
     async fn missing(&mut self, keys: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, Reason> {
         let mut pipeline = Pipeline::with_capacity(1);
-        pipeline.cmd("EVAL").arg(scripts::KINDS.text).arg(keys.len()).arg(keys);
+        pipeline.cmd("EVAL").arg(scripts::KINDS).arg(keys.len()).arg(keys);
         let kinds = self.target.list(&pipeline).await?;
         if kinds.len() != keys.len() {
             return Err(Reason::Protocol("unexpected number of records".into()));
@@ -130,7 +130,7 @@ impl<'a> RecordSource<'a> {
     /// Reads values and TTLs of the first records, up to one full reply.
     async fn read(&mut self, keys: &[Vec<u8>]) -> Result<Vec<Value>, Reason> {
         let mut pipeline = Pipeline::with_capacity(1);
-        let cmd = pipeline.cmd("EVAL").arg(scripts::READ_RECORDS.text).arg(keys.len());
+        let cmd = pipeline.cmd("EVAL").arg(scripts::READ_RECORDS).arg(keys.len());
         cmd.arg(keys).arg(ANSWER);
         let answers = self.source.list(&pipeline).await?;
         let count = answers.len() / 2;
@@ -162,7 +162,7 @@ impl<'a> RecordSource<'a> {
             return Ok(copied);
         }
         let mut pipeline = Pipeline::with_capacity(1);
-        let cmd = pipeline.cmd("EVAL").arg(scripts::COPY_RECORDS.text).arg(to.len()).arg(&to);
+        let cmd = pipeline.cmd("EVAL").arg(scripts::COPY_RECORDS).arg(to.len()).arg(&to);
         for (value, ttl) in what {
             cmd.arg(value).arg(ttl);
         }

@@ -128,7 +128,8 @@ impl NodeSet {
         members: impl IntoIterator<Item = (Arc<Status>, mpsc::UnboundedSender<AdminRequest>, Endpoint)>,
     ) {
         let member = |(status, admin, endpoint)| NodeHandle { status, admin, endpoint };
-        let _ = self.members.set(members.into_iter().map(member).collect());
+        let is_first = self.members.set(members.into_iter().map(member).collect()).is_ok();
+        assert!(is_first && self.len() == self.traits.len(), "all members join, once");
     }
 
     /// Returns the highest floor that a node reported.
@@ -277,6 +278,8 @@ impl NodeSet {
         }
         self.changed.notify_one();
         let tag = view.as_ref().map(|_| report.tag.clone());
+        let is_ours = |tag: &Tag| tag.is_active() && tag.layout() == &*self.layout.hash;
+        assert!(tag.as_ref().is_none_or(is_ours), "votes are for this layout only: {tag:?}");
         SetAdmission { tag, view: view.filter(|_| !self.is_unguarded()), reconnect }
     }
 

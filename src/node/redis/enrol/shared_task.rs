@@ -9,9 +9,9 @@ use super::NodeSet;
 use crate::{
     error::Reason,
     node::redis::{
-        decode::{int, list},
         scripts,
         status_detail::Copied,
+        values::{int, list},
     },
 };
 

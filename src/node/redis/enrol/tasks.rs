@@ -1,26 +1,15 @@
 //! Background tasks of a set, which carry out the plan of its enrolment.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use ::redis::{Pipeline, Value};
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
-use tokio::sync::oneshot;
 
-use super::{AdminRequest, NodeReport, NodeSet, activate, add_check, copy, record::Change};
+use super::{NodeSet, activate, copy};
 use crate::{
-    error::Reason,
     membership::node_status::{ActivationOutcome, ActivationStep, EnrolPlan},
-    node::redis::{
-        permissions,
-        scripts::{self, Enrolling},
-        server_error::reason,
-    },
     sync::atomic::Ordering,
     time::Clock,
 };
-
-/// Timeout for a node's answer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl NodeSet {
     /// Ends [`run`](Self::run).
@@ -64,11 +53,6 @@ impl NodeSet {
         self.state().enrolment.plan(self.clock.now())
     }
 
-    /// Makes a node's session read the record again.
-    pub(super) fn check(&self, node: usize) {
-        let _ = self.members()[node].admin.send(AdminRequest::Check);
-    }
-
     async fn activate(&self, step: ActivationStep) {
         let node = step.node;
         let outcome = activate::activate(self, step).await;
@@ -85,73 +69,14 @@ impl NodeSet {
             self.check(node);
         }
     }
-
-    /// Begins a call of a script with the key of a node's metadata; the caller adds the arguments.
-    pub(super) fn call(&self, node: usize, script: Enrolling) -> Pipeline {
-        let mut call = Pipeline::with_capacity(1);
-        let text = script.text(self.traits(node).knows_flags);
-        call.cmd("EVAL").arg(text).arg(1).arg(&self.keys.meta);
-        call
-    }
-
-    /// Reads a node's record.
-    pub(super) async fn read(&self, node: usize) -> Result<NodeReport, Reason> {
-        let mut pipeline = Pipeline::with_capacity(8);
-        let tag = self.latest_tag(node);
-        add_check(&mut pipeline, &self.keys, &tag, &self.other_names(node));
-        let mut answers = self.ask(node, pipeline).await?.into_iter();
-        NodeReport::parse(&mut answers, &tag, self.settings.guards.restart)
-    }
-
-    /// Changes a node's record; returns false if the record has changed since it was read.
-    pub(super) async fn change(&self, node: usize, change: &Change) -> Result<bool, Reason> {
-        let mut call = Pipeline::with_capacity(1);
-        call.cmd("EVAL").arg(scripts::CHANGE.text(self.traits(node).knows_flags));
-        change.add_to(&mut call, &self.keys);
-        match self.ask(node, call).await?.first() {
-            Some(Value::Int(made)) => Ok(*made == 1),
-            Some(Value::ServerError(error)) => Err(reason(error)),
-            _ => {
-                Err(Reason::Protocol("a change of the record did not answer with a number".into()))
-            }
-        }
-    }
-
-    /// Runs commands over a node's connection.
-    pub(super) async fn ask(&self, node: usize, pipeline: Pipeline) -> Result<Vec<Value>, Reason> {
-        let asked = self.ask_patiently(node, pipeline);
-        tokio::time::timeout(ANSWER_TIMEOUT, asked).await.unwrap_or(Err(Reason::TimedOut))
-    }
-
-    /// Runs commands without a timeout, and so without a runtime.
-    async fn ask_patiently(&self, node: usize, pipeline: Pipeline) -> Result<Vec<Value>, Reason> {
-        let (sender, receiver) = oneshot::channel();
-        let _ = self.members()[node].admin.send(AdminRequest::Run(pipeline, sender));
-        receiver.await.unwrap_or(Err(Reason::Disconnected))
-    }
-
-    /// Tries each command on a connected node, and records the denied ones in its health.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe. The server may still try the commands, which have no lasting effect.
-    pub(crate) async fn check_permissions(&self, node: usize) {
-        let status = &self.members()[node].status;
-        if status.down().is_some() {
-            return;
-        }
-        let mut pipeline = Pipeline::with_capacity(2);
-        permissions::ask(&mut pipeline, &self.settings, &self.keys);
-        if let Ok(answers) = self.ask_patiently(node, pipeline).await
-            && let Some(checked) = permissions::answer(answers)
-        {
-            status.denied(|denied| denied.checked = checked);
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use ::redis::Value;
+
     use super::{
         super::tests::{Scripted, report},
         *,
@@ -200,16 +125,5 @@ mod tests {
         assert!(!running.is_finished());
         set.close();
         running.await.unwrap();
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn nodes_answer_in_time() {
-        let Scripted { set, mut nodes, .. } = Scripted::new("p");
-        let ask = || set.ask(0, Pipeline::new());
-        let begun = tokio::time::Instant::now();
-        assert_eq!(ask().await, Err(Reason::TimedOut));
-        assert_eq!(begun.elapsed(), ANSWER_TIMEOUT);
-        nodes.remove(0);
-        assert_eq!(ask().await, Err(Reason::Disconnected));
     }
 }

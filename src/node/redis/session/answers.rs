@@ -11,10 +11,11 @@ use crate::{
     node::redis::{
         decode::{Decoded, NoScript, decode},
         encode::ScriptRef,
-        handshake::{self, read_time},
+        handshake,
         request::NodeRequest,
         scripts,
         server_clock::ServerClock,
+        values::{digest, read_time},
     },
     protocol::{Answer, Op},
     time::Timestamp,
@@ -23,6 +24,7 @@ use crate::{
 impl Session<'_> {
     /// Delivers the answers of a batch, and repeats operations that have to be sent again.
     pub(super) fn on_answers(&mut self, batch: SentBatch) -> Result<(), Reason> {
+        debug_assert!(batch.is_answered(), "a batch is handled once all its answers are there");
         let SentBatch { sent, server_clock, content, view, tag, answers: mut values, .. } = batch;
         let (requests, by) = match content {
             BatchContent::Operations { requests, by } => {
@@ -44,13 +46,14 @@ impl Session<'_> {
             }
             BatchContent::Scripts(scripts) => {
                 for (script, value) in scripts.into_iter().zip(values) {
-                    self.link.digests.learn(script, handshake::digest(value).ok());
+                    self.link.digests.learn(script, digest(value).ok());
                 }
                 return Ok(());
             }
         };
         let received = self.settings.clock.now();
         // The server's TIME follows the operations.
+        debug_assert!((0..=1).contains(&(values.len() - requests.len())), "TIME is the only extra");
         let time = (values.len() > requests.len()).then(|| values.pop().unwrap_or(Value::Nil));
         let (end, no_time) = match time.map(read_time).transpose() {
             Ok(end) => (end, None),

@@ -16,7 +16,7 @@ use crate::{
         ClockOffset,
         redis::{
             enrol::{Change, ChangeKind, Membership, NodeReport, Tag, add_check, next_change},
-            handshake, scripts,
+            handshake,
             server_clock::ServerClock,
             server_error::reason,
             server_traits,
@@ -149,12 +149,10 @@ impl Session<'_> {
         change: &Change,
     ) {
         let Membership { set, index } = self.member;
-        let mut pipeline = Pipeline::with_capacity(1);
-        pipeline.cmd("EVAL").arg(scripts::CHANGE.text(set.traits(*index).knows_flags));
-        change.add_to(&mut pipeline, &set.keys);
+        let call = change.call(&set.keys, set.traits(*index).knows_flags);
         let (tag, kind) = (change.after.clone(), change.kind);
         let content = BatchContent::Change { tag, times, report: Box::new(report), kind };
-        self.send_all(&pipeline, self.settings.clock.now(), content);
+        self.send_all(&call, self.settings.clock.now(), content);
     }
 
     /// Handles the answer to a change that was decided by this report. Whether the change was made,

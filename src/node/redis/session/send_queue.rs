@@ -1,7 +1,7 @@
 //! Queues operations that wait for room on the connection.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, VecDeque, hash_map::Entry},
     time::Duration,
 };
 
@@ -77,6 +77,7 @@ impl SendQueue {
             next.waited = next.waited.max(now.saturating_duration_since(since));
             next.write.push(request);
         }
+        debug_assert!(next.write.len() <= room && (self.is_empty() || next.write.len() == room));
         next
     }
 
@@ -85,14 +86,16 @@ impl SendQueue {
             return Some(waiting);
         }
         let waiting = self.second.pop_front()?;
-        if let Some(lease) = waiting.request.op.lease()
-            && let Some(count) = self.in_second.get_mut(&lease.nonce())
-        {
-            *count -= 1;
-            if *count == 0 {
-                self.in_second.remove(&lease.nonce());
-            }
+        let nonce = waiting.request.op.lease().map(|lease| lease.nonce());
+        let Some(Entry::Occupied(mut count)) = nonce.map(|nonce| self.in_second.entry(nonce))
+        else {
+            unreachable!("the second lane has counted operations of leases only")
+        };
+        *count.get_mut() -= 1;
+        if *count.get() == 0 {
+            count.remove();
         }
+        assert!(self.in_second.len() <= self.second.len(), "a count belongs to an operation");
         Some(waiting)
     }
 

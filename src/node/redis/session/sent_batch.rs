@@ -38,6 +38,7 @@ pub(super) struct SentBatch {
 
 impl SentBatch {
     pub(super) fn is_answered(&self) -> bool {
+        debug_assert!(self.answers.len() <= self.commands, "each answer has a command");
         self.answers.len() == self.commands
     }
 }
@@ -74,22 +75,18 @@ const MAX_LONG_ANSWERS: usize = 64 * 1024 * 1024;
 
 impl BatchContent {
     pub(super) fn most_memory(&self) -> usize {
+        let is_long_op = |op: &Op| {
+            use Op::{Claims, Prepare, ReadRecord, Record, Repair};
+            matches!(op, ReadRecord(_) | Record(_) | Repair(_) | Claims(_) | Prepare(_))
+        };
         let is_long = match self {
             Self::HealthCheck { .. } | Self::Change { .. } | Self::Login | Self::Scripts(_) => {
                 false
             }
             Self::AdminRequest(_) => true,
-            Self::Operations { requests, .. } => requests.iter().any(|request| {
-                let op = &request.op;
-                matches!(
-                    op,
-                    Op::ReadRecord(_)
-                        | Op::Record(_)
-                        | Op::Repair(_)
-                        | Op::Claims(_)
-                        | Op::Prepare(_)
-                )
-            }),
+            Self::Operations { requests, .. } => {
+                requests.iter().any(|request| is_long_op(&request.op))
+            }
         };
         if is_long { MAX_LONG_ANSWERS } else { MAX_ANSWERS }
     }

@@ -24,10 +24,10 @@ use crate::{
     error::Reason,
     node::redis::{
         Endpoint, RedisSettings,
+        connection_login::LoginStep,
         encode::{Encoder, ScriptRef, script_of},
         enrol::{AdminRequest, Membership, Tag},
         handshake::{self, ReadyConnection},
-        login::LoginStep,
         reconnect_state::ReconnectState,
         request::NodeRequest,
         scripts::{self, OperationScript},
@@ -287,23 +287,17 @@ impl<'a> Session<'a> {
 
     /// Records a batch, so that every caller gets the reason if the connection breaks.
     fn push(&mut self, sent: Timestamp, commands: usize, content: BatchContent) {
-        let server_clock = self.link.server_clock;
-        let waiting_since = Instant::now();
-        let answers = Vec::with_capacity(commands);
-        let left = content.most_memory();
-        let (tag, view) = (self.tag.clone(), self.view.clone());
-        let batch = SentBatch {
+        self.batches.push_back(SentBatch {
             sent,
-            waiting_since,
-            server_clock,
-            tag,
-            view,
+            waiting_since: Instant::now(),
+            server_clock: self.link.server_clock,
+            tag: self.tag.clone(),
+            view: self.view.clone(),
+            left: content.most_memory(),
             content,
             commands,
-            answers,
-            left,
-        };
-        self.batches.push_back(batch);
+            answers: Vec::with_capacity(commands),
+        });
     }
 
     /// Writes incoming operations in order, or queues them if there is no room for all.

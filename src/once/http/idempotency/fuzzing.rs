@@ -8,7 +8,7 @@ use http::{
     header::{ACCEPT_ENCODING, CONTENT_ENCODING, HOST},
 };
 
-use super::{accept_encoding::AcceptEncoding, host, key, record::Payload};
+use super::{accept_encoding::AcceptEncoding, host, key, payload::Payload};
 use crate::{
     key::RequestHead,
     once::{StoredResponse, store},

@@ -6,9 +6,8 @@ use http::{header::HOST, uri::Authority};
 
 use crate::{key::RequestHead, layer::KeyError};
 
-/// The authority of a request's target, normalized: that of its URI (HTTP/2, and HTTP/1 in the
-/// absolute form), else the `Host` header (RFC 9112, section 3.2.2). Empty where it has neither, as
-/// HTTP/1.0 allows.
+/// Returns the authority of a request's target, normalized: its URI's (HTTP/2, and HTTP/1 in the absolute
+/// form), else the `Host` header (RFC 9112, section 3.2.2). Empty if it has neither, as HTTP/1.0 allows.
 ///
 /// Letters are lower-case, and a port that the scheme implies is left out (RFC 9110, section 4.2.3),
 /// if the scheme is known; requests over HTTP/1 rarely state it.

@@ -4,10 +4,9 @@ use std::fmt::Write;
 
 use sha2::{Digest, Sha256};
 
-use super::Idempotency;
 use crate::{
     layer::{KeyError, ResourceKey},
-    once::{OnceLayer, http::OnceHttp, terms::IDEMPOTENCY as PREFIX},
+    once::terms::IDEMPOTENCY as PREFIX,
     resource::{Resource, ResourceError},
 };
 
@@ -57,69 +56,9 @@ pub(super) fn name(
         let hash = Sha256::digest(name.as_bytes());
         name.truncate(parts_at);
         // Neither a host nor a length begins like this.
-        name.push_str("sha256:");
-        for byte in hash {
-            let _ = write!(name, "{byte:02x}");
-        }
+        let _ = write!(name, "sha256:{hash:x}");
     }
     Resource::try_from(name)
-}
-
-impl<C, R, St> OnceLayer<Unscoped, C, OnceHttp<R, Idempotency<St>>> {
-    /// Sets the scope of keys: the authenticated principal of a request, found by a closure or any
-    /// [`ResourceKey`](crate::layer::ResourceKey). Each principal has keys of its own.
-    ///
-    /// The client must not be able to choose it. The layer that checks credentials and puts the principal
-    /// into the request's extensions belongs outside of this layer. A request without a scope (`None`)
-    /// passes unchanged; an error refuses it, even with [`Missing::Run`](crate::once::http::Missing). With
-    /// [`Scope::none`] all callers share their keys.
-    ///
-    /// A closure declares the type of its argument, or is passed to [`key::from_fn`](crate::key::from_fn):
-    ///
-    /// ```
-    /// use axum::{Router, extract::Request, routing::post};
-    /// use tower_redlock::{OnceLayer, Redlock, key};
-    ///
-    /// # let redlock = Redlock::embedded();
-    /// let pay = post(async || "paid");
-    /// let app: Router = Router::new()
-    ///     .route("/payments", pay.clone())
-    ///     .route_layer(
-    ///         OnceLayer::idempotency(redlock.clone(), "payments")
-    ///             .scope(|request: &Request<_>| request.extensions().get::<String>().cloned()),
-    ///     )
-    ///     .route("/refunds", pay.layer(
-    ///         OnceLayer::idempotency(redlock, "refunds")
-    ///             .scope(key::from_fn(|head| head.extensions().get::<String>().cloned())),
-    ///     ));
-    /// # let _ = app;
-    /// ```
-    ///
-    /// A scope is one name. A set of names (`[tenant, user]`, or [`key::all`](crate::key::all)) is
-    /// refused: it has no order, so tenant `a` with user `b` would share its keys with tenant `b` and user
-    /// `a`. Join several parts by [`key::joined`](crate::key::joined):
-    ///
-    /// ```
-    /// use tower_redlock::{OnceLayer, Redlock, key};
-    ///
-    /// #[derive(Clone)]
-    /// struct Principal { tenant: String, user: String }
-    ///
-    /// let tenant = key::extension(|caller: &Principal| caller.tenant.clone());
-    /// let user = key::extension(|caller: &Principal| caller.user.clone());
-    /// let once = OnceLayer::idempotency(Redlock::embedded(), "payments")
-    ///     .scope(key::joined((tenant, user)));
-    /// # use axum::{Router, routing::post};
-    /// # let app: Router = Router::new().route("/payments", post(async || "paid")).route_layer(once);
-    /// # let _ = app;
-    /// ```
-    ///
-    /// It is readable on the nodes and in logs: see [`hashed`](crate::key::Key::hashed).
-    ///
-    /// The host of a request is part of the scope too: see [`any_host`](Self::any_host).
-    pub fn scope<K>(self, scope: K) -> OnceLayer<K, C, OnceHttp<R, Idempotency<St>>> {
-        self.with_key(scope)
-    }
 }
 
 /// The scope of keys that all callers share: see [`Scope::none`].

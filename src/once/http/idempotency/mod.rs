@@ -25,18 +25,17 @@
 mod accept_encoding;
 mod capture;
 mod fingerprint;
-mod future;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod host;
 mod key;
+mod payload;
 mod record;
 mod replay;
 mod service;
 mod settings;
 mod statuses;
 
-pub use future::IdempotencyFuture;
 pub use key::{Scope, Unscoped};
-pub use settings::{DEFAULT_RESPONSE_LIMIT, Idempotency, OnNodes};
+pub use settings::{DEFAULT_RESPONSE_LIMIT, Idempotency};
 pub use statuses::KeptStatuses;

@@ -11,98 +11,172 @@ use http_body::Body;
 use tower_service::Service;
 
 use super::{
-    Idempotency, IdempotencyFuture,
-    future::PendingRequest,
+    Idempotency,
+    accept_encoding::AcceptEncoding,
+    capture::{CaptureSettings, StoreEntry, capture},
     host::authority,
     key::{name, of_scope},
+    payload::Payload,
+    replay::{ReplayError, replay},
 };
 use crate::{
+    error::LockError,
+    guard::LockContext,
     key::{self, RequestHead},
-    layer::{KeyError, ResourceKey},
+    layer::{KeyError, ReadyCall, ResourceKey},
+    lock::Redlock,
     once::{
-        Intact, OnceService, ReadBody, ResponseStore,
-        http::{CompletesHttp, OnceHttp, completion::CompletionRules, key::refuse_grpc},
+        Intact, OnceFuture, OnceLayer, OnceService, ReadBody, WholeBody,
+        claim::KeyRequest,
+        execution::run_attached,
+        http::{
+            CompletesHttp, OnceHttp,
+            call::{HttpCall, reject_http},
+            key::{read_body, refuse_grpc},
+        },
+        outcome::RequestEnd,
     },
-    reject::OnReject,
+    reject::{OnReject, RejectReason},
     resource::Resource,
 };
 
-impl<S, K, C, R, St> OnceService<S, K, C, OnceHttp<R, Idempotency<St>>> {
+impl<K, C, R> OnceLayer<K, C, OnceHttp<R, Idempotency>> {
     /// Returns the name of a request's record; `None` for a request that needs no key.
-    fn record<B>(&self, request: &Request<B>) -> Result<Option<Resource>, KeyError>
+    fn record_name<B>(&self, request: &Request<B>) -> Result<Option<Resource>, KeyError>
     where
         K: ResourceKey<Request<B>>,
     {
-        if !self.layer.protocol.mode.applies_to(request.method()) {
+        let OnceHttp { missing, mode, .. } = &self.protocol;
+        if !mode.applies_to(request.method()) {
             return Ok(None);
         }
-        let Some(scope) = self.layer.key.key(request)? else { return Ok(None) };
+        let Some(scope) = self.key.key(request)? else { return Ok(None) };
         let scope = of_scope(&scope)?;
-        let key = key::idempotency_key().key(request);
-        let Some(key) = self.layer.protocol.missing.settle(key)? else { return Ok(None) };
-        let host = if self.layer.protocol.mode.any_host {
-            None
-        } else {
-            Some(authority(&RequestHead::from(request))?)
-        };
-        let name = name(self.layer.name(), host.as_deref(), scope, &key)?;
+        let key = missing.settle(key::idempotency_key().key(request))?;
+        let Some(key) = key else { return Ok(None) };
+        let head = RequestHead::from(request);
+        let host = if mode.any_host { None } else { Some(authority(&head)?) };
+        let name = name(self.name(), host.as_deref(), scope, &key)?;
         refuse_grpc(request.headers(), Ok(Some(name)))
+    }
+
+    /// Returns the request for a request's key, and the key in the store.
+    fn idempotency_key<B>(
+        &self,
+        request: &Request<B>,
+    ) -> Result<Option<(KeyRequest, Arc<str>)>, LockError>
+    where
+        K: ResourceKey<Request<B>>,
+    {
+        let name = self.record_name(request);
+        let Some(name) = name.map_err(|error| LockError::InvalidResource(error.into()))? else {
+            return Ok(None);
+        };
+        self.protocol.server_errors.check()?;
+        let in_store = Arc::from(name.to_string());
+        Ok(Some((self.request(Ok(name)), in_store)))
     }
 }
 
-impl<S, K, C, R, St, B, A> Service<Request<B>>
-    for OnceService<S, K, C, OnceHttp<R, Idempotency<St>>>
+impl<S, K, C, R, B, A> Service<Request<B>> for OnceService<S, K, C, OnceHttp<R, Idempotency>>
 where
-    S: Service<Request<Intact<B>>, Response = Response<A>> + Clone + Send + 'static,
-    S::Future: Send + 'static,
-    S::Error: Send + 'static,
+    S: Service<Request<Intact<B>>, Response = Response<A>, Error: Send, Future: Send>,
+    S: Clone + Send + 'static,
     K: ResourceKey<Request<B>>,
     C: CompletesHttp<A> + Clone + Send + 'static,
-    R: OnReject<Response<Bytes>> + Clone,
+    R: OnReject<Response<Bytes>> + Clone + Send + 'static,
     B: Body<Error: Send> + Send + 'static,
     A: Body<Error: Send> + Send + 'static,
-    St: ResponseStore,
 {
     type Response = Response<Intact<A>>;
     type Error = S::Error;
-    type Future = IdempotencyFuture<S, B, A, C, R, St>;
+    type Future = OnceFuture<Self::Response, S::Error>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        self.layer.protocol.token_header.strip(request.headers_mut());
-        let found = self.record(&request);
-        let protocol = &self.layer.protocol;
-        let on_reject = protocol.on_reject.clone();
-        match protocol.server_errors.check_with(found) {
-            Ok(Some(name)) => {
-                let (token_header, mode) = (protocol.token_header.clone(), protocol.mode.clone());
-                let (parts, body) = request.into_parts();
-                let read = ReadBody::new(&parts.headers, body, mode.body_limit)
-                    .for_layer(&self.layer.redlock, mode.body_timeout);
-                let start = PendingRequest {
-                    parts,
-                    key: Arc::from(name.to_string()),
-                    asked: self.layer.request(Ok(name)),
-                    rules: CompletionRules {
-                        complete: self.layer.complete.clone(),
-                        server_errors: protocol.server_errors,
-                    },
-                    token_header,
-                    layer: Arc::clone(self.layer.name()),
-                    detached: protocol.detached,
-                    mode,
-                    service: self.inner.clone(),
-                };
-                IdempotencyFuture::reading(read, start, on_reject)
-            }
-            Ok(None) => {
-                let request = request.map(Intact::untouched);
-                IdempotencyFuture::unguarded(self.inner.clone(), request, on_reject)
-            }
-            Err(error) => IdempotencyFuture::rejected(error, on_reject),
-        }
+        let layer = &self.layer;
+        layer.protocol.token_header.strip(request.headers_mut());
+        let key = layer.idempotency_key(&request);
+        let (redlock, mode) = (layer.redlock.clone(), layer.protocol.mode.clone());
+        OnceFuture::new(respond(HttpCall::new(self), (redlock, mode), key, request))
     }
+}
+
+/// Reads the body, then runs the request or replays its response.
+async fn respond<S, C, R, B, A>(
+    call: HttpCall<S, C, R>,
+    (redlock, mode): (Redlock, Idempotency),
+    key: Result<Option<(KeyRequest, Arc<str>)>, LockError>,
+    request: Request<B>,
+) -> Result<Response<Intact<A>>, S::Error>
+where
+    S: Service<Request<Intact<B>>, Response = Response<A>, Error: Send, Future: Send>,
+    S: Send + 'static,
+    C: CompletesHttp<A> + Send + 'static,
+    R: OnReject<Response<Bytes>>,
+    B: Body<Error: Send> + Send + 'static,
+    A: Body<Error: Send> + Send + 'static,
+{
+    let HttpCall { inner, rules, on_reject, detached } = call;
+    let (key, in_store) = match key {
+        Ok(Some(key)) => key,
+        Ok(None) => {
+            let call = ReadyCall::new(inner.service, request.map(Intact::untouched));
+            return Ok(call.await?.map(Intact::untouched));
+        }
+        Err(error) => return Ok(reject_error(&on_reject, &error)),
+    };
+    let (mut parts, body) = request.into_parts();
+    let read = ReadBody::new(&parts.headers, body, mode.body_limit);
+    let (data, body) = match read_body(read.for_layer(&redlock, mode.body_timeout)).await {
+        Ok(body) => body,
+        Err(error) => return Ok(reject_error(&on_reject, &error)),
+    };
+    // Before headers are removed that may count.
+    let fingerprint = mode.same.fingerprint(&RequestHead::from(&parts), &data);
+    // The memory is free once the service has read the body.
+    drop(data);
+    let accepts = AcceptEncoding::ask_for_plain(&mut parts.headers);
+    let store = mode.store.map(|store| StoreEntry { store, key: in_store });
+    let settings = CaptureSettings {
+        rules,
+        kept: mode.kept,
+        fingerprint,
+        limit: mode.response_limit,
+        headers: mode.headers,
+        retain: key.terms.retain,
+        store: store.clone(),
+    };
+    let request = Request::from_parts(parts, body);
+    let resource = key.resource.clone().ok();
+    let work = move |context: LockContext| {
+        capture(inner.begin(request, context.clone()), settings, context)
+    };
+    let ended = run_attached(key, Payload::is_final, detached, work).await;
+    let reject = |reason: RejectReason<'_>| reject_http(&on_reject, reason, resource.as_ref());
+    let record = match RequestEnd::of(ended, reject)? {
+        RequestEnd::Ran(response) => return Ok(response),
+        RequestEnd::Rejected(answer) => return Ok(whole(answer)),
+        RequestEnd::Done(record) => record,
+    };
+    let again = match replay(&record, fingerprint, store).await {
+        Ok(answer) if !accepts.accepts(answer.headers()) => Err(ReplayError::NotAcceptable),
+        again => again,
+    };
+    let reject = |error: ReplayError| reject_http(&on_reject, error.reason(), resource.as_ref());
+    Ok(whole(again.unwrap_or_else(reject)))
+}
+
+fn whole<A: Body>(answer: Response<Bytes>) -> Response<Intact<A>> {
+    answer.map(|body| WholeBody::from(body).into())
+}
+
+fn reject_error<A: Body>(
+    on_reject: &impl OnReject<Response<Bytes>>,
+    error: &LockError,
+) -> Response<Intact<A>> {
+    whole(reject_http(on_reject, RejectReason::Lock(error), None))
 }

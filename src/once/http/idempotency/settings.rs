@@ -1,64 +1,49 @@
 //! Settings of a layer for `Idempotency-Key`.
 
-use std::{fmt, future::Ready, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
-use http::Method;
+use http::{HeaderName, Method};
 
 use super::{KeptStatuses, Unscoped, fingerprint::FingerprintRule};
 use crate::{
+    key::{RequestHead, pointer_steps as steps},
     layer::http::DEFAULT_BODY_TIMEOUT,
     lock::Redlock,
     once::{
-        Always, DEFAULT_BODY_LIMIT, OnceLayer, ResponseStore, StoreError, StoredBy, StoredHeaders,
-        StoredResponse, http::OnceHttp,
+        Always, DEFAULT_BODY_LIMIT, Fingerprint, OnceLayer, ResponseStore, StoredHeaders,
+        http::{HttpMode, OnceHttp},
     },
     reject::DefaultResponse,
-    token::FencingToken,
 };
 
 /// Default maximum size of a stored response, headers and body: 64 KiB.
 pub const DEFAULT_RESPONSE_LIMIT: usize = 64 << 10;
 
-/// The mode for requests with an `Idempotency-Key`, whose responses are in the store `St`. Created by
-/// [`OnceLayer::idempotency`].
-pub struct Idempotency<St = OnNodes> {
+/// The mode for requests with an `Idempotency-Key`. Created by [`OnceLayer::idempotency`].
+#[derive(Clone)]
+pub struct Idempotency {
     pub(super) body_limit: usize,
     pub(super) body_timeout: Duration,
     pub(super) response_limit: usize,
     pub(super) headers: StoredHeaders,
     pub(super) kept: KeptStatuses,
     pub(super) same: FingerprintRule,
-    pub(super) store: Option<Arc<St>>,
+    /// `None`: responses are part of the records on the lock's nodes.
+    pub(super) store: Option<Arc<dyn ResponseStore>>,
     /// The host is not part of the scope.
     pub(super) any_host: bool,
     /// The methods whose requests need a key. Default: all but the safe ones and CONNECT.
     methods: Option<Arc<[Method]>>,
 }
 
-impl<St> Idempotency<St> {
+impl HttpMode for Idempotency {}
+
+impl Idempotency {
     /// Returns whether requests of the method need a key.
     pub(super) fn applies_to(&self, method: &Method) -> bool {
         match &self.methods {
             Some(methods) => methods.contains(method),
             None => !method.is_safe() && method != Method::CONNECT,
-        }
-    }
-
-    /// The same settings, with another store.
-    fn with_store<T>(self, store: T) -> Idempotency<T> {
-        let Self { body_limit, body_timeout, response_limit, any_host, .. } = self;
-        let Self { headers, kept, same, methods, .. } = self;
-        let store = Some(Arc::new(store));
-        Idempotency {
-            body_limit,
-            body_timeout,
-            response_limit,
-            headers,
-            kept,
-            same,
-            store,
-            any_host,
-            methods,
         }
     }
 }
@@ -224,8 +209,65 @@ impl OnceLayer<Unscoped, Always, OnceHttp<DefaultResponse, Idempotency>> {
     }
 }
 
+impl<C, R> OnceLayer<Unscoped, C, OnceHttp<R, Idempotency>> {
+    /// Sets the scope of keys: the authenticated principal of a request, found by a closure or any
+    /// [`ResourceKey`](crate::layer::ResourceKey). Each principal has keys of its own.
+    ///
+    /// The client must not be able to choose it. The layer that checks credentials and puts the principal
+    /// into the request's extensions belongs outside of this layer. A request without a scope (`None`)
+    /// passes unchanged; an error refuses it, even with [`Missing::Run`](crate::once::http::Missing). With
+    /// [`Scope::none`](super::Scope::none) all callers share their keys.
+    ///
+    /// A closure declares the type of its argument, or is passed to [`key::from_fn`](crate::key::from_fn):
+    ///
+    /// ```
+    /// use axum::{Router, extract::Request, routing::post};
+    /// use tower_redlock::{OnceLayer, Redlock, key};
+    ///
+    /// # let redlock = Redlock::embedded();
+    /// let pay = post(async || "paid");
+    /// let app: Router = Router::new()
+    ///     .route("/payments", pay.clone())
+    ///     .route_layer(
+    ///         OnceLayer::idempotency(redlock.clone(), "payments")
+    ///             .scope(|request: &Request<_>| request.extensions().get::<String>().cloned()),
+    ///     )
+    ///     .route("/refunds", pay.layer(
+    ///         OnceLayer::idempotency(redlock, "refunds")
+    ///             .scope(key::from_fn(|head| head.extensions().get::<String>().cloned())),
+    ///     ));
+    /// # let _ = app;
+    /// ```
+    ///
+    /// A scope is one name. A set of names (`[tenant, user]`, or [`key::all`](crate::key::all)) is
+    /// refused: it has no order, so tenant `a` with user `b` would share its keys with tenant `b` and user
+    /// `a`. Join several parts by [`key::joined`](crate::key::joined):
+    ///
+    /// ```
+    /// use tower_redlock::{OnceLayer, Redlock, key};
+    ///
+    /// #[derive(Clone)]
+    /// struct Principal { tenant: String, user: String }
+    ///
+    /// let tenant = key::extension(|caller: &Principal| caller.tenant.clone());
+    /// let user = key::extension(|caller: &Principal| caller.user.clone());
+    /// let once = OnceLayer::idempotency(Redlock::embedded(), "payments")
+    ///     .scope(key::joined((tenant, user)));
+    /// # use axum::{Router, routing::post};
+    /// # let app: Router = Router::new().route("/payments", post(async || "paid")).route_layer(once);
+    /// # let _ = app;
+    /// ```
+    ///
+    /// It is readable on the nodes and in logs: see [`hashed`](crate::key::Key::hashed).
+    ///
+    /// The host of a request is part of the scope too: see [`any_host`](Self::any_host).
+    pub fn scope<K>(self, scope: K) -> OnceLayer<K, C, OnceHttp<R, Idempotency>> {
+        self.with_key(scope)
+    }
+}
+
 /// # Requests that need a key
-impl<K, C, R, St> OnceLayer<K, C, OnceHttp<R, Idempotency<St>>> {
+impl<K, C, R> OnceLayer<K, C, OnceHttp<R, Idempotency>> {
     /// Sets the methods whose requests need a key; others pass unchanged. Default: all but GET, HEAD,
     /// OPTIONS and TRACE, which are safe, and CONNECT, which opens a tunnel (over HTTP/2 also a
     /// WebSocket). PUT and DELETE may need no key if the service makes them idempotent.
@@ -250,7 +292,7 @@ impl<K, C, R, St> OnceLayer<K, C, OnceHttp<R, Idempotency<St>>> {
     /// For a service with several names, and for clients that reach its replicas by their own addresses:
     /// without this, a request that is repeated at another address runs again.
     ///
-    /// The host is the authority of the request's target: HTTP/2's `:authority`, or that of an absolute
+    /// The host is the authority of the request's target: HTTP/2's `:authority`, or the authority of an absolute
     /// URI, else the `Host` header. Case and a port that a known scheme implies don't count. Requests
     /// without a host, which HTTP/1.0 allows, have keys of their own; two hosts, or an invalid one, are
     /// 400, `bad-key`.
@@ -274,8 +316,145 @@ impl<K, C, R, St> OnceLayer<K, C, OnceHttp<R, Idempotency<St>>> {
     }
 }
 
+/// # Comparison of requests
+impl<K, C, R> OnceLayer<K, C, OnceHttp<R, Idempotency>> {
+    /// Adds these headers to the comparison of requests with the same key: all values of each, in order.
+    /// Default: none; only method, path, query and body count.
+    ///
+    /// For headers that change what the handler does: `accept`, `content-type`, an account. Not for those
+    /// that differ between tries (`date`, `traceparent`, signatures, the `content-type` of
+    /// `multipart/form-data` with its random boundary): each try would be answered 422.
+    ///
+    /// They count as sent, even those that the layer changes for the service (`accept-encoding`,
+    /// `range`), except for its [`token_header`](OnceLayer::token_header). The host is already part of
+    /// the [scope](OnceLayer::scope), unless [`any_host`](OnceLayer::any_host) is set.
+    ///
+    /// The last call of this and [`fingerprint`](Self::fingerprint) applies. After a change of the
+    /// headers, earlier keys are answered 422 for [`retain`](OnceLayer::retain).
+    ///
+    /// ```
+    /// use http::header::CONTENT_TYPE;
+    /// use tower_redlock::{once::http::Scope, OnceLayer, Redlock};
+    ///
+    /// # let _layer =
+    /// OnceLayer::idempotency(Redlock::embedded(), "payments")
+    ///     .scope(Scope::none())
+    ///     .fingerprint_headers([CONTENT_TYPE]);
+    /// ```
+    pub fn fingerprint_headers(mut self, names: impl IntoIterator<Item = HeaderName>) -> Self {
+        let mut names: Vec<_> = names.into_iter().collect();
+        names.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
+        names.dedup();
+        self.protocol.mode.same = if names.is_empty() {
+            FingerprintRule::Request
+        } else {
+            FingerprintRule::Headers(names.into())
+        };
+        self
+    }
+
+    /// Compares JSON bodies of requests with the same key by their meaning: members in any order, white space
+    /// and escapes do not count, nor does what is at the JSON pointers `left_out` (RFC 6901), such as the time
+    /// of a try. Method, path and query count.
+    ///
+    /// Numbers count as they are written: `1.0` is not `1`. A body that is not JSON, or is nested deeper than 64
+    /// levels, is compared as sent.
+    ///
+    /// The last call of this, [`fingerprint_headers`](Self::fingerprint_headers) and
+    /// [`fingerprint`](Self::fingerprint) applies. After a change of the pointers, earlier keys are answered
+    /// 422 for [`retain`](OnceLayer::retain).
+    ///
+    /// # Panics
+    ///
+    /// If a pointer is empty, does not begin with `/`, or has a `~` without `0` or `1` after it.
+    ///
+    /// ```
+    /// use tower_redlock::{once::http::Scope, OnceLayer, Redlock};
+    ///
+    /// # let _layer =
+    /// OnceLayer::idempotency(Redlock::embedded(), "payments")
+    ///     .scope(Scope::none())
+    ///     .fingerprint_json(["/sent_at", "/client/attempt"]);
+    /// ```
+    pub fn fingerprint_json<'p>(mut self, left_out: impl IntoIterator<Item = &'p str>) -> Self {
+        let mut left_out: Vec<_> = left_out.into_iter().map(steps).collect();
+        assert!(left_out.iter().all(|steps| !steps.is_empty()), "an empty pointer leaves out all");
+        left_out.sort_unstable();
+        left_out.dedup();
+        self.protocol.mode.same = FingerprintRule::Json(left_out.into());
+        self
+    }
+
+    /// Compares requests with the same key by `fingerprint` of their head and body, instead of
+    /// [`Fingerprint::of`]. For bodies that differ between tries: the boundaries of
+    /// `multipart/form-data`, a timestamp, the order of JSON members.
+    ///
+    /// **What it leaves out does not count.** Of two requests with one fingerprint, the second gets the
+    /// response of the first. So return [`Fingerprint::of`] the head, which counts method, path and
+    /// query, and of a body that keeps all that the handler reads distinct: parts with their lengths, not
+    /// concatenated. Counting too much only means that a try that differs is answered 422.
+    ///
+    /// It gets the head as sent, without the layer's [`token_header`](OnceLayer::token_header). Over
+    /// HTTP/2 there is no `host` header.
+    ///
+    /// It must be the same on all replicas. After a change, earlier keys are answered 422 for
+    /// [`retain`](OnceLayer::retain). Its results never equal fingerprints made without it. It is called
+    /// once per request, before the lock is acquired, on the connection's task: it should not block. If it
+    /// panics, nothing runs. The last call of this and
+    /// [`fingerprint_headers`](Self::fingerprint_headers) applies.
+    ///
+    /// ```
+    /// use tower_redlock::{key::RequestHead, once::{http::Scope, Fingerprint}, OnceLayer, Redlock};
+    ///
+    /// /// The same for all boundaries: each piece between two of them, with its length.
+    /// fn of_parts(head: &RequestHead<'_>, body: &[u8]) -> Fingerprint {
+    ///     let boundary = head.headers().get("content-type").and_then(|value| {
+    ///         let value = value.to_str().ok()?.strip_prefix("multipart/form-data;")?;
+    ///         Some(value.trim().strip_prefix("boundary=")?.trim_matches('"').to_owned())
+    ///     });
+    ///     let Some(boundary) = boundary.filter(|boundary| !boundary.is_empty()) else {
+    ///         return Fingerprint::of(head, body);
+    ///     };
+    ///     // The first one stands at the beginning, each other on a line of its own.
+    ///     let delimiter = format!("\r\n--{boundary}");
+    ///     let (first, delimiter) = (&delimiter.as_bytes()[2..], delimiter.as_bytes());
+    ///     let mut rest = body.strip_prefix(first).unwrap_or(body);
+    ///     let mut pieces = b"multipart/form-data".to_vec();
+    ///     loop {
+    ///         let end = rest.windows(delimiter.len()).position(|at| at == delimiter);
+    ///         let piece = &rest[..end.unwrap_or(rest.len())];
+    ///         pieces.extend((piece.len() as u64).to_be_bytes());
+    ///         pieces.extend(piece);
+    ///         let Some(end) = end else { return Fingerprint::of(head, &pieces) };
+    ///         rest = &rest[end + delimiter.len()..];
+    ///     }
+    /// }
+    ///
+    /// # let _layer =
+    /// OnceLayer::idempotency(Redlock::embedded(), "uploads")
+    ///     .scope(Scope::none())
+    ///     .fingerprint(of_parts);
+    /// # let of = |boundary: &str, body: String| {
+    /// #     let typed = format!("multipart/form-data; boundary={boundary}");
+    /// #     let request = http::Request::post("/").header("content-type", typed).body(()).unwrap();
+    /// #     of_parts(&RequestHead::from(&request), body.as_bytes())
+    /// # };
+    /// # let body = |b: &str, text: &str| format!("--{b}\r\n\r\n{text}\r\n--{b}--\r\n");
+    /// # assert_eq!(of("a", body("a", "x")), of("b", body("b", "x")));
+    /// # assert_ne!(of("a", body("a", "x")), of("a", body("a", "y")));
+    /// # assert_ne!(of("a", body("a", "x")), of("a", body("b", "x")));
+    /// ```
+    pub fn fingerprint<F>(mut self, fingerprint: F) -> Self
+    where
+        F: Fn(&RequestHead<'_>, &[u8]) -> Fingerprint + Send + Sync + 'static,
+    {
+        self.protocol.mode.same = FingerprintRule::Replaced(Arc::new(fingerprint));
+        self
+    }
+}
+
 /// # The request's body
-impl<K, C, R, St> OnceLayer<K, C, OnceHttp<R, Idempotency<St>>> {
+impl<K, C, R> OnceLayer<K, C, OnceHttp<R, Idempotency>> {
     /// Sets the maximum size of a request's body, in bytes. Default:
     /// [`DEFAULT_BODY_LIMIT`](crate::once::DEFAULT_BODY_LIMIT), 1 MiB. The body is read for the
     /// fingerprint, and passed on unchanged: see [`Intact`](crate::once::Intact).
@@ -293,12 +472,31 @@ impl<K, C, R, St> OnceLayer<K, C, OnceHttp<R, Idempotency<St>>> {
 }
 
 /// # Stored responses
-impl<K, C, R, St> OnceLayer<K, C, OnceHttp<R, Idempotency<St>>> {
+impl<K, C, R> OnceLayer<K, C, OnceHttp<R, Idempotency>> {
     /// Sets the maximum size of a stored response, in bytes: its body, with the names and values of the
     /// stored headers. Default:
     /// [`DEFAULT_RESPONSE_LIMIT`](super::DEFAULT_RESPONSE_LIMIT), 64 KiB.
     pub const fn response_limit(mut self, bytes: usize) -> Self {
         self.protocol.mode.response_limit = bytes;
+        self
+    }
+
+    /// Sets the statuses whose responses are stored. Default: [`KeptStatuses::successes`], 2xx and 3xx.
+    ///
+    /// [`complete_when`](OnceLayer::complete_when) replaces this; for another 5xx see
+    /// [`server_errors`](OnceLayer::server_errors).
+    ///
+    /// ```
+    /// use http::StatusCode;
+    /// use tower_redlock::{once::http::{KeptStatuses, Scope}, OnceLayer, Redlock};
+    ///
+    /// # let _layer =
+    /// OnceLayer::idempotency(Redlock::embedded(), "payments")
+    ///     .scope(Scope::none())
+    ///     .kept_statuses(KeptStatuses::successes().with(StatusCode::PAYMENT_REQUIRED));
+    /// ```
+    pub fn kept_statuses(mut self, statuses: KeptStatuses) -> Self {
+        self.protocol.mode.kept = statuses;
         self
     }
 
@@ -325,24 +523,13 @@ impl<K, C, R, St> OnceLayer<K, C, OnceHttp<R, Idempotency<St>>> {
     ///     .response_limit(1 << 20)
     ///     .store(MemoryStore::new());
     /// ```
-    pub fn store<T: ResponseStore>(self, store: T) -> OnceLayer<K, C, OnceHttp<R, Idempotency<T>>> {
-        self.map_protocol(|http| {
-            let OnceHttp { missing, token_header, on_reject, detached, server_errors, mode } = http;
-            let mode = mode.with_store(store);
-            OnceHttp { missing, token_header, on_reject, detached, server_errors, mode }
-        })
+    pub fn store(mut self, store: impl ResponseStore) -> Self {
+        self.protocol.mode.store = Some(Arc::new(store));
+        self
     }
 }
 
-impl<St> Clone for Idempotency<St> {
-    fn clone(&self) -> Self {
-        let (headers, kept, same) = (self.headers.clone(), self.kept.clone(), self.same.clone());
-        let (store, methods) = (self.store.clone(), self.methods.clone());
-        Self { headers, kept, same, store, methods, ..*self }
-    }
-}
-
-impl<St> fmt::Debug for Idempotency<St> {
+impl fmt::Debug for Idempotency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Idempotency")
             .field("body_limit", &self.body_limit)
@@ -352,22 +539,5 @@ impl<St> fmt::Debug for Idempotency<St> {
             .field("kept", &self.kept)
             .field("any_host", &self.any_host)
             .finish_non_exhaustive()
-    }
-}
-
-/// No store: responses are part of the record on the lock's nodes.
-#[derive(Debug)]
-pub enum OnNodes {}
-
-impl ResponseStore for OnNodes {
-    type Put = Ready<Result<(), StoreError>>;
-    type Get = Ready<Result<Option<StoredBy>, StoreError>>;
-
-    fn put(&self, _: &str, _: Arc<StoredResponse>, _: Duration, _: FencingToken) -> Self::Put {
-        match *self {}
-    }
-
-    fn get(&self, _: &str) -> Self::Get {
-        match *self {}
     }
 }

@@ -1,11 +1,8 @@
 //! The statuses whose responses are stored.
 
-use std::{collections::BTreeSet, fmt, sync::Arc};
+use std::{collections::BTreeSet, ops::Range};
 
 use http::StatusCode;
-
-use super::Idempotency;
-use crate::once::{OnceLayer, http::OnceHttp};
 
 /// The statuses whose responses are stored and replayed. After another status the key is free.
 ///
@@ -22,8 +19,12 @@ use crate::once::{OnceLayer, http::OnceHttp};
 /// assert!(kept.contains(StatusCode::CREATED) && kept.contains(StatusCode::PAYMENT_REQUIRED));
 /// assert!(!kept.contains(StatusCode::NOT_FOUND));
 /// ```
-#[derive(Clone, PartialEq, Eq)]
-pub struct KeptStatuses(Arc<BTreeSet<u16>>);
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptStatuses {
+    preset: Range<u16>,
+    /// The statuses that differ from the preset.
+    changed: BTreeSet<u16>,
+}
 
 impl KeptStatuses {
     /// 2xx and 3xx. The default.
@@ -34,7 +35,7 @@ impl KeptStatuses {
     /// a handler that answers 4xx has had no effect. Otherwise [add](Self::with) the status, or mark the
     /// response with [`RequestOutcome::Done`](crate::reject::RequestOutcome::Done).
     pub fn successes() -> Self {
-        Self(Arc::new((200..400).collect()))
+        Self { preset: 200..400, changed: BTreeSet::new() }
     }
 
     /// 2xx, 3xx and 4xx. With [`ServerErrors::Keep`](crate::once::http::ServerErrors::Keep) every response is
@@ -58,38 +59,33 @@ impl KeptStatuses {
     /// are saved whether it succeeds or fails, 500 included, but not where its parameters are refused
     /// or another request with the key runs.
     pub fn all() -> Self {
-        Self(Arc::new((200..500).collect()))
+        Self { preset: 200..500, changed: BTreeSet::new() }
     }
 
     /// Adds a status.
     #[must_use]
-    pub fn with(mut self, status: StatusCode) -> Self {
-        Arc::make_mut(&mut self.0).insert(status.as_u16());
-        self
+    pub fn with(self, status: StatusCode) -> Self {
+        self.set(status, true)
     }
 
     /// Removes a status.
     #[must_use]
-    pub fn without(mut self, status: StatusCode) -> Self {
-        Arc::make_mut(&mut self.0).remove(&status.as_u16());
+    pub fn without(self, status: StatusCode) -> Self {
+        self.set(status, false)
+    }
+
+    fn set(mut self, status: StatusCode, is_kept: bool) -> Self {
+        if self.contains(status) != is_kept && !self.changed.remove(&status.as_u16()) {
+            self.changed.insert(status.as_u16());
+        }
+        debug_assert_eq!(self.contains(status), is_kept);
         self
     }
 
     /// Returns whether responses with this status are stored.
     pub fn contains(&self, status: StatusCode) -> bool {
-        self.0.contains(&status.as_u16())
-    }
-
-    /// Returns the first and last status of each contiguous range.
-    fn ranges(&self) -> Vec<(u16, u16)> {
-        let mut ranges: Vec<(u16, u16)> = Vec::new();
-        for &status in self.0.iter() {
-            match ranges.last_mut() {
-                Some((_, last)) if *last + 1 == status => *last = status,
-                _ => ranges.push((status, status)),
-            }
-        }
-        ranges
+        let status = status.as_u16();
+        self.preset.contains(&status) != self.changed.contains(&status)
     }
 }
 
@@ -100,59 +96,31 @@ impl Default for KeptStatuses {
     }
 }
 
-impl fmt::Debug for KeptStatuses {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("KeptStatuses(")?;
-        for (i, (first, last)) in self.ranges().into_iter().enumerate() {
-            let comma = if i == 0 { "" } else { ", " };
-            if first == last {
-                write!(f, "{comma}{first}")?;
-            } else {
-                write!(f, "{comma}{first}-{last}")?;
-            }
-        }
-        f.write_str(")")
-    }
-}
-
-impl<K, C, R, St> OnceLayer<K, C, OnceHttp<R, Idempotency<St>>> {
-    /// Sets the statuses whose responses are stored. Default: [`KeptStatuses::successes`], 2xx and 3xx.
-    ///
-    /// [`complete_when`](OnceLayer::complete_when) replaces this; for another 5xx see
-    /// [`server_errors`](OnceLayer::server_errors).
-    ///
-    /// ```
-    /// use http::StatusCode;
-    /// use tower_redlock::{once::http::{KeptStatuses, Scope}, OnceLayer, Redlock};
-    ///
-    /// # let _layer =
-    /// OnceLayer::idempotency(Redlock::embedded(), "payments")
-    ///     .scope(Scope::none())
-    ///     .kept_statuses(KeptStatuses::successes().with(StatusCode::PAYMENT_REQUIRED));
-    /// ```
-    pub fn kept_statuses(mut self, statuses: KeptStatuses) -> Self {
-        self.protocol.mode.kept = statuses;
-        self
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn shown(statuses: &KeptStatuses) -> String {
-        format!("{statuses:?}")
+    #[test]
+    fn presets_are_changed_one_by_one() {
+        let is_kept = |kept: &KeptStatuses, status| {
+            kept.contains(StatusCode::from_u16(status).expect("a status"))
+        };
+        let successes = KeptStatuses::default();
+        assert!([200, 399].iter().all(|status| is_kept(&successes, *status)));
+        assert!([199, 400, 500].iter().all(|status| !is_kept(&successes, *status)));
+        let kept = successes.clone().with(StatusCode::PAYMENT_REQUIRED).without(StatusCode::OK);
+        assert!([201, 399, 402].iter().all(|status| is_kept(&kept, *status)));
+        assert!([200, 400, 404].iter().all(|status| !is_kept(&kept, *status)));
+        let all = KeptStatuses::all().without(StatusCode::UNAUTHORIZED);
+        assert!(is_kept(&all, 404) && !is_kept(&all, 401) && !is_kept(&all, 500));
     }
 
     #[test]
-    fn presets_are_changed_one_by_one() {
-        let kept = KeptStatuses::default();
-        assert_eq!(shown(&kept), "KeptStatuses(200-399)");
-        let kept = kept.with(StatusCode::PAYMENT_REQUIRED).with(StatusCode::BAD_GATEWAY);
-        assert_eq!(shown(&kept), "KeptStatuses(200-399, 402, 502)");
-        assert_eq!(shown(&kept.without(StatusCode::OK)), "KeptStatuses(201-399, 402, 502)");
-        let kept = KeptStatuses::all().without(StatusCode::UNAUTHORIZED);
-        assert_eq!(shown(&kept), "KeptStatuses(200-400, 402-499)");
-        assert!(kept.contains(StatusCode::NOT_FOUND) && !kept.contains(StatusCode::CONTINUE));
+    fn last_change_of_a_status_wins() {
+        let (ok, declined) = (StatusCode::OK, StatusCode::PAYMENT_REQUIRED);
+        let kept = KeptStatuses::successes();
+        let again = kept.clone().with(ok).with(declined).with(declined).without(declined);
+        assert_eq!(again, kept);
+        assert_eq!(kept.clone().without(ok).without(ok).with(ok), kept);
     }
 }

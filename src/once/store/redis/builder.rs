@@ -2,14 +2,17 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
-use super::{RedisStore, client::StoreClient, worker};
+use super::{
+    RedisStore,
+    client::{MAX_PENDING, StoreClient},
+    worker,
+};
 use crate::{
     error::BuildError,
     lock::{MAX_PREFIX_BYTES, Spawner, check_text, spawner_or_thread},
     node::redis::{AccessOptions, Connector, Credentials, Endpoint, SingleServer, TlsOptions},
-    sync::atomic::AtomicUsize,
     time::{MAX_DURATION, SystemClock, Timers},
 };
 
@@ -128,7 +131,7 @@ impl RedisStoreBuilder {
             timeout: self.timeout,
             max_bytes: self.max_bytes,
             jobs,
-            pending: Arc::new(AtomicUsize::new(0)),
+            pending: Arc::new(Semaphore::new(MAX_PENDING)),
             timers,
             process: std::process::id(),
             _spawner: spawner,

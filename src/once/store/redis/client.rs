@@ -11,20 +11,18 @@ use std::{
 };
 
 use ::redis::Value;
-use futures_util::FutureExt;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 
-use super::worker::{PendingCount, StoreCommand, StoreJob};
+use super::worker::{StoreCommand, StoreJob};
 use crate::{
     error::{LockError, Reason},
     lock::Spawner,
     once::StoreError,
-    sync::atomic::AtomicUsize,
     time::{Sleep, Timers},
 };
 
 /// Maximum number of puts and gets that wait for the server.
-const MAX_PENDING: usize = 1_024;
+pub(super) const MAX_PENDING: usize = 1_024;
 
 /// What all handles of a store share.
 pub(super) struct StoreClient {
@@ -34,7 +32,8 @@ pub(super) struct StoreClient {
     pub(super) timeout: Duration,
     pub(super) max_bytes: usize,
     pub(super) jobs: mpsc::UnboundedSender<StoreJob>,
-    pub(super) pending: Arc<AtomicUsize>,
+    /// A permit for each put or get that may wait.
+    pub(super) pending: Arc<Semaphore>,
     pub(super) timers: Arc<Timers>,
     /// The process that built the store: a fork has no worker thread.
     pub(super) process: u32,
@@ -43,19 +42,25 @@ pub(super) struct StoreClient {
 }
 
 impl StoreClient {
-    pub(super) fn send(self: &Arc<Self>, command: StoreCommand) -> PendingReply {
-        if let Err(forked) = self.check_process() {
-            return PendingReply::refused(forked);
-        }
-        let Some(count) = PendingCount::new(&self.pending, MAX_PENDING) else {
+    /// Sends the command at once. The reply ends within the timeout.
+    pub(super) fn send(
+        self: &Arc<Self>,
+        command: StoreCommand,
+    ) -> impl Future<Output = Result<Value, StoreError>> + Send + use<> {
+        let reply = self.check_process().and_then(|()| self.pending_reply(command));
+        async move { reply?.await }
+    }
+
+    fn pending_reply(self: &Arc<Self>, command: StoreCommand) -> Result<PendingReply, StoreError> {
+        let Ok(permit) = Arc::clone(&self.pending).try_acquire_owned() else {
             let text = format!("{MAX_PENDING} puts and gets wait for server {}", self.server);
-            return PendingReply::refused(StoreError::failed(text));
+            return Err(StoreError::failed(text));
         };
         let (sender, reply) = oneshot::channel();
         let timeout = self.timers.sleep_until(self.timers.clock().now() + self.timeout);
         // If the thread has ended, this drops the sender, and the reply is an error.
-        drop(self.jobs.send(StoreJob { command, reply: sender, _count: count }));
-        PendingReply::Waiting { reply, timeout: Some(timeout), client: Arc::clone(self) }
+        drop(self.jobs.send(StoreJob { command, reply: sender, _permit: permit }));
+        Ok(PendingReply { reply, timeout: Some(timeout), client: Arc::clone(self) })
     }
 
     /// [`LockError::Forked`] in a fork of the process that built the store.
@@ -77,59 +82,44 @@ impl Drop for StoreClient {
 }
 
 /// The reply to a command, or its timeout.
-pub(super) enum PendingReply {
-    Refused(Option<StoreError>),
-    Waiting {
-        reply: oneshot::Receiver<Result<Value, Reason>>,
-        /// `None` only during the drop.
-        timeout: Option<Sleep>,
-        /// Keeps the connection until the reply.
-        client: Arc<StoreClient>,
-    },
+struct PendingReply {
+    reply: oneshot::Receiver<Result<Value, Reason>>,
+    /// `None` only during the drop.
+    timeout: Option<Sleep>,
+    /// Keeps the connection until the reply.
+    client: Arc<StoreClient>,
 }
 
-impl PendingReply {
-    pub(super) const fn refused(error: StoreError) -> Self {
-        Self::Refused(Some(error))
-    }
+impl Future for PendingReply {
+    type Output = Result<Value, StoreError>;
 
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Value, StoreError>> {
-        let (reply, timeout, client) = match self {
-            Self::Refused(error) => {
-                return Poll::Ready(Err(error.take().expect("polled after it was ready")));
-            }
-            Self::Waiting { reply, timeout, client } => (reply, timeout, client),
-        };
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         // A fork has nothing that replies or wakes.
-        client.check_process()?;
-        let reply = match Pin::new(reply).poll(cx) {
+        self.client.check_process()?;
+        let reply = match Pin::new(&mut self.reply).poll(cx) {
             Poll::Ready(reply) => reply.unwrap_or(Err(Reason::Disconnected)),
             Poll::Pending => {
-                ready!(timeout.as_mut().map_or(Poll::Ready(()), |timeout| timeout.poll_unpin(cx)));
+                let timeout = self.timeout.as_mut().expect("it is taken by the drop alone");
+                ready!(Pin::new(timeout).poll(cx));
                 Err(Reason::TimedOut)
             }
         };
-        Poll::Ready(reply.map_err(|reason| self.error(reason)))
-    }
-
-    pub(super) fn error(&self, reason: Reason) -> StoreError {
-        let server = match self {
-            Self::Waiting { client, .. } => Arc::clone(&client.server),
-            Self::Refused(_) => Arc::default(),
-        };
-        StoreError::failed(ServerFailed { server, reason })
+        Poll::Ready(reply.map_err(|reason| failed(Arc::clone(&self.client.server), reason)))
     }
 }
 
 impl Drop for PendingReply {
     fn drop(&mut self) {
         // In a fork, another thread of the parent may have held the timers' mutex.
-        if let Self::Waiting { timeout, client, .. } = self
-            && client.check_process().is_err()
-        {
-            std::mem::forget(timeout.take());
+        if self.client.check_process().is_err() {
+            std::mem::forget(self.timeout.take());
         }
     }
+}
+
+/// Returns the error of a command that the server failed.
+pub(super) fn failed(server: Arc<str>, reason: Reason) -> StoreError {
+    StoreError::failed(ServerFailed { server, reason })
 }
 
 /// The server failed a command.

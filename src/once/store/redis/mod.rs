@@ -24,4 +24,4 @@ mod store;
 mod worker;
 
 pub use builder::RedisStoreBuilder;
-pub use store::{RedisGet, RedisPut, RedisStore};
+pub use store::RedisStore;

@@ -1,24 +1,17 @@
-//! The store, and the futures of its puts and gets.
+//! The store: its puts and gets.
 
-use std::{
-    fmt,
-    future::Future,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll, ready},
-    time::Duration,
-};
+use std::{fmt, future::ready, sync::Arc, time::Duration};
 
 use ::redis::Value;
 
 use super::{
     RedisStoreBuilder,
-    client::{PendingReply, StoreClient},
+    client::{self, StoreClient},
     worker::{self, StoreCommand},
 };
 use crate::{
     error::{BuildError, Reason},
-    once::{ResponseStore, StoreError, StoredBy, StoredResponse},
+    once::{ResponseStore, StoreError, StoreFuture, StoredBy, StoredResponse},
     time::MAX_DURATION,
     token::FencingToken,
 };
@@ -87,34 +80,43 @@ impl RedisStore {
 }
 
 impl ResponseStore for RedisStore {
-    type Put = RedisPut;
-    type Get = RedisGet;
-
     fn put(
         &self,
         key: &str,
         response: Arc<StoredResponse>,
         retain: Duration,
         token: FencingToken,
-    ) -> Self::Put {
+    ) -> StoreFuture<()> {
         let (bytes, limit) = (response.body().len(), self.client.max_bytes);
         if bytes > limit {
             let text = format!("a response of {bytes} bytes is above max_bytes ({limit})");
-            return RedisPut(PendingReply::refused(StoreError::failed(text)));
+            return Box::pin(ready(Err(StoreError::failed(text))));
         }
         // The server rejects zero.
         let millis = retain.min(MAX_DURATION).as_millis().max(1);
         let millis = u64::try_from(millis).unwrap_or(u64::MAX);
-        RedisPut(self.client.send(StoreCommand::Put {
-            key: self.key(key),
-            response,
-            token,
-            millis,
-        }))
+        let put = StoreCommand::Put { key: self.key(key), response, token, millis };
+        let reply = self.client.send(put);
+        Box::pin(async move {
+            match reply.await? {
+                Value::Int(1) => Ok(()),
+                // The worker checks that it is a number.
+                _ => Err(StoreError::Stale),
+            }
+        })
     }
 
-    fn get(&self, key: &str) -> Self::Get {
-        RedisGet(self.client.send(StoreCommand::Get { key: self.key(key) }))
+    fn get(&self, key: &str) -> StoreFuture<Option<StoredBy>> {
+        let reply = self.client.send(StoreCommand::Get { key: self.key(key) });
+        let server = Arc::clone(&self.client.server);
+        Box::pin(async move {
+            // The worker checks that it is a value or none.
+            let Value::BulkString(value) = reply.await? else { return Ok(None) };
+            worker::decode(value).map(Some).map_err(|error| {
+                let text = format!("its key holds something else ({error})");
+                client::failed(server, Reason::Protocol(text.into()))
+            })
+        })
     }
 }
 
@@ -124,72 +126,10 @@ impl fmt::Debug for RedisStore {
     }
 }
 
-/// The future of [`RedisStore`]'s `put`.
-///
-/// # Cancel safety
-///
-/// After a drop, the response may be stored.
-///
-/// # Panics
-///
-/// If polled again after it was ready.
-#[must_use = "futures do nothing unless polled"]
-pub struct RedisPut(PendingReply);
-
-impl Future for RedisPut {
-    type Output = Result<(), StoreError>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Poll::Ready(match ready!(self.0.poll(cx))? {
-            Value::Int(1) => Ok(()),
-            Value::Int(_) => Err(StoreError::Stale),
-            _ => Err(self.0.error(Reason::Protocol(worker::NOT_A_PUT_REPLY.into()))),
-        })
-    }
-}
-
-impl fmt::Debug for RedisPut {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisPut").finish_non_exhaustive()
-    }
-}
-
-/// The future of [`RedisStore`]'s `get`.
-///
-/// # Cancel safety
-///
-/// Cancel safe.
-///
-/// # Panics
-///
-/// If polled again after it was ready.
-#[must_use = "futures do nothing unless polled"]
-pub struct RedisGet(PendingReply);
-
-impl Future for RedisGet {
-    type Output = Result<Option<StoredBy>, StoreError>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let stored = match ready!(self.0.poll(cx))? {
-            Value::Nil => return Poll::Ready(Ok(None)),
-            Value::BulkString(value) => worker::decode(value),
-            _ => Err("a response was expected".into()),
-        };
-        Poll::Ready(stored.map(Some).map_err(|error| {
-            let text = format!("its key holds something else ({error})");
-            self.0.error(Reason::Protocol(text.into()))
-        }))
-    }
-}
-
-impl fmt::Debug for RedisGet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisGet").finish_non_exhaustive()
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt;
+
     use super::*;
     use crate::once::StoredHeaders;
 
@@ -200,7 +140,7 @@ mod tests {
             let (parts, ()) = http::Response::new(()).into_parts();
             let response = StoredResponse::new(&parts, body.into(), &StoredHeaders::default());
             let put = store.put("k", Arc::new(response), Duration::MAX, FencingToken::new(1));
-            matches!(put.0, PendingReply::Refused(_))
+            put.now_or_never().is_some_and(|put| put.is_err())
         };
         assert!(is_refused("four") && !is_refused("not"));
     }

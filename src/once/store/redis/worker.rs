@@ -12,13 +12,12 @@ use std::{
 use ::redis::{Pipeline, Value};
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use crate::{
     error::Reason,
     node::redis::SingleServer,
     once::{StoredBy, StoredResponse},
-    sync::atomic::{AtomicUsize, Ordering},
     token::FencingToken,
 };
 
@@ -57,25 +56,8 @@ pub(super) enum StoreCommand {
 pub(super) struct StoreJob {
     pub(super) command: StoreCommand,
     pub(super) reply: oneshot::Sender<Result<Value, Reason>>,
-    pub(super) _count: PendingCount,
-}
-
-/// Counts a pending command until it is dropped.
-#[derive(Debug)]
-pub(super) struct PendingCount(Arc<AtomicUsize>);
-
-impl PendingCount {
-    /// `None` if `max` are already pending.
-    pub(super) fn new(count: &Arc<AtomicUsize>, max: usize) -> Option<Self> {
-        let counted = Self(Arc::clone(count));
-        (count.fetch_add(1, Ordering::Relaxed) < max).then_some(counted)
-    }
-}
-
-impl Drop for PendingCount {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
+    /// Counts as waiting until it is dropped.
+    pub(super) _permit: OwnedSemaphorePermit,
 }
 
 impl StoreCommand {
@@ -131,6 +113,7 @@ pub(super) async fn run(
             Ok(replies) => replies,
             Err(reason) => vec![Err(reason); batch.len()],
         };
+        debug_assert_eq!(replies.len(), batch.len(), "each command has a reply");
         for (StoreJob { command, reply, .. }, mut said) in batch.into_iter().zip(replies) {
             if let Some(why) = said.as_ref().ok().and_then(|said| command.misfit(said)) {
                 // Further replies on this connection may be shifted as well.
@@ -200,6 +183,8 @@ fn digest(key: &str) -> [u8; DIGEST_BYTES] {
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::Semaphore;
+
     use super::*;
     use crate::once::StoredHeaders;
 
@@ -207,8 +192,8 @@ mod tests {
 
     fn job(command: StoreCommand) -> (StoreJob, Reply) {
         let (reply, receiver) = oneshot::channel();
-        let count = PendingCount::new(&Arc::default(), 1).unwrap();
-        (StoreJob { command, reply, _count: count }, receiver)
+        let permit = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
+        (StoreJob { command, reply, _permit: permit }, receiver)
     }
 
     fn get() -> (StoreJob, Reply) {

@@ -3,9 +3,12 @@
 use std::{future::pending, sync::Arc, time::Duration};
 
 use super::{
-    StartError, leader_jobs,
-    shared::{Phase, SchedulerShared},
-    wall_timer::LOOK_INTERVAL,
+    super::{
+        StartError,
+        shared::{Phase, SchedulerShared},
+        wall_timer::LOOK_INTERVAL,
+    },
+    leader_jobs,
 };
 use crate::{
     error::LockError,
@@ -14,7 +17,7 @@ use crate::{
     resource::ResourceError,
 };
 
-/// The candidate of a [`Scheduler`](super::Scheduler::leader_only) on this replica: a [`Leader`] of
+/// The candidate of a [`Scheduler`](crate::Scheduler::leader_only) on this replica: a [`Leader`] of
 /// the scheduler's manager, or the name of one with the default options.
 #[derive(Clone, Debug)]
 pub struct Candidate(CandidateKind);
@@ -49,7 +52,7 @@ const HEARTBEAT_WITHIN: Duration = Duration::from_secs(30);
 const BEATS: u32 = 4;
 
 impl Candidate {
-    pub(super) fn check(self, redlock: &Redlock) -> Result<Leader, StartError> {
+    pub(in super::super) fn check(self, redlock: &Redlock) -> Result<Leader, StartError> {
         let leader = match self.0 {
             CandidateKind::Name(name) => redlock.leader(name),
             CandidateKind::Leader(leader) => *leader,
@@ -76,7 +79,7 @@ impl Candidate {
 
 /// Campaigns and leads until the scheduler has ended. Gives up the leadership after the last run;
 /// blocking work that can't be stopped keeps its own lock.
-pub(super) async fn lead(leader: Leader, shared: Arc<SchedulerShared>) {
+pub(in super::super) async fn lead(leader: Leader, shared: Arc<SchedulerShared>) {
     let ended = || {
         let (shared, mut control) = (Arc::clone(&shared), shared.control.subscribe());
         async move {
@@ -98,7 +101,7 @@ pub(super) async fn lead(leader: Leader, shared: Arc<SchedulerShared>) {
                 biased;
                 () = ended => {}
                 () = beats => {}
-                () = leader_jobs::publish(&shared, &leader, token) => {}
+                () = leader_jobs::publish(&shared.redlock, &shared.roster, &leader, token) => {}
             }
             drop(leads);
         }
@@ -106,7 +109,7 @@ pub(super) async fn lead(leader: Leader, shared: Arc<SchedulerShared>) {
     tokio::select! {
         biased;
         result = led => match result {
-            Ok(None) if shared.control().phase == Phase::Running => crate::log::warn!(
+            Ok(None) if shared.is_running() => crate::log::warn!(
                 leader = %leader.name(),
                 "the scheduler's leader was stopped: this replica runs no more jobs"
             ),
@@ -131,7 +134,7 @@ async fn send_heartbeats(term: Term, shared: Arc<SchedulerShared>, limit: Durati
         if since <= LOOK_INTERVAL + limit / 2 {
             term.heartbeat();
         }
-        shared.sleep(limit / BEATS).await;
+        shared.redlock.sleep(limit / BEATS).await;
     }
 }
 
@@ -140,7 +143,10 @@ struct LeadGuard(Arc<SchedulerShared>);
 
 impl LeadGuard {
     fn begin(shared: &Arc<SchedulerShared>) -> Self {
-        shared.control.send_modify(|control| control.leads = true);
+        shared.control.send_modify(|control| {
+            debug_assert!(!control.leads, "a term begins after the one before");
+            control.leads = true;
+        });
         Self(Arc::clone(shared))
     }
 }

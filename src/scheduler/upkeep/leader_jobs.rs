@@ -2,10 +2,10 @@
 
 use std::{collections::HashSet, fmt::Write as _, future::pending, sync::Arc, time::Duration};
 
-use super::{JobConflict, shared::SchedulerShared, shared_job::SharedJob};
+use super::super::{JobConflict, event_sink::EventSink, roster::Roster, shared_job::SharedJob};
 use crate::{
     leader::{Leader, Leadership},
-    lock::documents,
+    lock::{Redlock, documents},
     protocol::JobDocument,
     random,
     token::FencingToken,
@@ -73,14 +73,19 @@ impl LeaderJobs {
 }
 
 /// Stores the names of this replica's jobs while it leads, and again when they change. Does not end.
-pub(super) async fn publish(shared: &SchedulerShared, leader: &Leader, token: FencingToken) {
-    let mut changes = shared.alive.subscribe();
+pub(super) async fn publish(
+    redlock: &Redlock,
+    roster: &Roster,
+    leader: &Leader,
+    token: FencingToken,
+) {
+    let mut changes = roster.changes();
     let mut stored = None;
     for number in 0.. {
         let text = loop {
             changes.mark_unchanged();
-            let names = shared.jobs().iter().map(|job| Arc::clone(&job.name)).collect();
-            let text = LeaderJobs::new(Arc::clone(shared.redlock.owner()), names).to_text();
+            let names = roster.jobs().iter().map(|job| Arc::clone(&job.name)).collect();
+            let text = LeaderJobs::new(Arc::clone(redlock.owner()), names).to_text();
             if stored.as_ref() != Some(&text) {
                 break text;
             }
@@ -90,26 +95,30 @@ pub(super) async fn publish(shared: &SchedulerShared, leader: &Leader, token: Fe
         };
         let order = (token.get(), number);
         let document = JobDocument::LeaderJobs;
-        match documents::store(&shared.redlock, document, leader.name(), order, text.clone()).await
-        {
+        match documents::store(redlock, document, leader.name(), order, text.clone()).await {
             Ok(()) => stored = Some(text),
             Err(error) => {
                 crate::log::debug!(leader = %leader.name(), %error, "the leader's jobs are not stored");
-                shared.sleep(STORE_AGAIN).await;
+                redlock.sleep(STORE_AGAIN).await;
             }
         }
     }
 }
 
 /// While another replica leads, compares its jobs with those of this one. Does not end.
-pub(super) async fn watch_leader(shared: &SchedulerShared) {
-    let Some(leader) = &shared.leader else { return pending().await };
+pub(in super::super) async fn watch_leader(
+    redlock: &Redlock,
+    roster: &Roster,
+    events: &EventSink,
+    leader: Option<&Leader>,
+) {
+    let Some(leader) = leader else { return pending().await };
     let mut transitions = leader.transitions();
     loop {
         let leadership = transitions.borrow_and_update().clone();
         let Leadership::Standby { leader: Some(owner) } = leadership else {
             if leadership.is_leading() {
-                shared.jobs().iter().for_each(|job| job.end_not_led());
+                roster.jobs().iter().for_each(|job| job.end_not_led());
             }
             if transitions.changed().await.is_err() {
                 pending::<()>().await;
@@ -121,35 +130,44 @@ pub(super) async fn watch_leader(shared: &SchedulerShared) {
             tokio::select! {
                 biased;
                 _ = transitions.changed() => break,
-                () = shared.sleep(random::within(&(pause..=pause * 5 / 4))) => {}
+                () = redlock.sleep(random::within(&(pause..=pause * 5 / 4))) => {}
             }
-            compare(shared, leader, &owner).await;
+            if let Some(led) = read(redlock, leader, &owner).await {
+                compare(redlock, events, &led, leader, &roster.jobs());
+            }
             pause = LOOK_AGAIN;
         }
     }
 }
 
-async fn compare(shared: &SchedulerShared, leader: &Leader, owner: &Arc<str>) {
+/// Reads the jobs of the leader; `None` if the list of this one is not stored, as by an earlier version.
+async fn read(redlock: &Redlock, leader: &Leader, owner: &str) -> Option<LeaderJobs> {
     let name = std::slice::from_ref(leader.name());
-    let read = documents::read(&shared.redlock, JobDocument::LeaderJobs, name).await;
-    let text = match read {
-        Ok(texts) => texts.into_iter().next().unwrap_or_default(),
+    match documents::read(redlock, JobDocument::LeaderJobs, name).await {
+        Ok(texts) => {
+            let led = LeaderJobs::from_text(texts.first().map_or("", |text| text));
+            Some(led).filter(|led| *led.owner == *owner)
+        }
         Err(error) => {
             crate::log::debug!(leader = %leader.name(), %error, "the leader's jobs were not read");
-            return;
+            None
         }
-    };
-    let led = LeaderJobs::from_text(&text);
-    // Otherwise the leader is of an earlier version, or has not stored its list yet.
-    if led.owner != *owner {
-        return;
     }
-    let jobs = shared.jobs();
-    let lacking = led.lacks(&jobs);
-    for job in &jobs {
+}
+
+/// Reports the jobs that the leader does not have.
+fn compare(
+    redlock: &Redlock,
+    events: &EventSink,
+    led: &LeaderJobs,
+    leader: &Leader,
+    jobs: &[Arc<SharedJob>],
+) {
+    let lacking = led.lacks(jobs);
+    for job in jobs {
         if lacking.contains(&*job.name) {
-            let (by, leader) = (Arc::clone(owner), Arc::clone(leader.name()));
-            shared.report_conflict(job, JobConflict::NotLed { by, leader });
+            let (by, leader) = (Arc::clone(&led.owner), Arc::clone(leader.name()));
+            events.report_conflict(redlock, job, JobConflict::NotLed { by, leader });
         } else {
             job.end_not_led();
         }

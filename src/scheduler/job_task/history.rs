@@ -3,14 +3,14 @@
 use std::{future::Future, sync::Arc};
 
 use super::{
-    JobEventKind,
-    driver::Driver,
-    fleet::{JobRun, JobRuns},
+    super::{
+        JobEventKind,
+        fleet::{JobRun, JobRuns},
+    },
+    env::JobEnv,
 };
 use crate::{
     error::{LockError, ServerText},
-    lock::documents,
-    protocol::JobDocument,
     quorum::claims::LatestClaim,
 };
 
@@ -25,68 +25,61 @@ pub(super) struct HistoryState {
     unstored: Vec<JobRun>,
 }
 
-impl Driver {
-    /// Notes the history as it was read under the lock with `token`.
-    pub(super) fn note_history(&mut self, token: u64, read: Result<Arc<str>, LockError>) {
-        self.history.read = match read {
-            Ok(text) => Some((token, JobRuns::from_text(&text))),
-            Err(error) => {
-                // It is read again at the end of the run.
-                crate::log::debug!(job = %self.job.name, %error, "the history was not read");
-                None
-            }
-        };
+impl HistoryState {
+    /// Records the history as it was read under the lock with `token`.
+    pub(super) fn note_read(&mut self, env: &JobEnv, token: u64, read: Result<JobRuns, LockError>) {
+        if let Err(error) = &read {
+            // It is read again at the end of the run.
+            crate::log::debug!(job = %env.job.name, %error, "the history was not read");
+        }
+        self.read = read.ok().map(|runs| (token, runs));
     }
 
     /// Enters the runs that have not ended, under the job's lock: nothing is in progress.
-    pub(super) fn enter_broken_off(&mut self, latest: Option<&LatestClaim>) {
-        let Some((_, runs)) = &mut self.history.read else { return };
-        for run in &self.history.unstored {
+    pub(super) fn enter_broken_off(&mut self, env: &JobEnv, latest: Option<&LatestClaim>) {
+        let Some((_, runs)) = &mut self.read else { return };
+        for run in &self.unstored {
             runs.add(run.clone());
         }
         runs.add_broken_off(latest);
         for run in runs.break_off_open() {
             crate::log::warn!(
-                job = %self.job.name,
+                job = %env.job.name,
                 trigger = run.trigger,
                 owner = %ServerText(&run.owner),
                 "a triggered run did not end: its replica crashed, or could not store the end"
             );
             let kind = JobEventKind::BrokenOff { by: run.owner };
-            self.shared.emit_for(&self.job, run.tick.into(), run.trigger, kind);
+            env.events.emit_for(&env.job, run.tick.into(), run.trigger, kind);
         }
     }
 
     /// Enters a run into the stored history. Returns the store, which borrows nothing: for
     /// [`note_stored`](Self::note_stored).
-    pub(super) fn store_run(
+    pub(super) fn store(
         &mut self,
+        env: &JobEnv,
         token: u64,
         run: JobRun,
     ) -> impl Future<Output = (JobRun, Result<JobRuns, LockError>)> + Send + use<> {
-        let (redlock, job) = (self.shared.redlock.clone(), Arc::clone(&self.job.name));
-        let read = self.history.read.take().filter(|(of, _)| *of == token);
-        let unstored = self.history.unstored.clone();
-        let (of, next) = self.history.next;
+        let (redlock, job) = (env.redlock.clone(), Arc::clone(&env.job.name));
+        let read = self.read.take().filter(|(of, _)| *of == token);
+        let unstored = self.unstored.clone();
+        let (of, next) = self.next;
         let number = if of == token { next } else { 0 };
-        self.history.next = (token, number + 1);
+        self.next = (token, number + 1);
         async move {
             let entered = run.clone();
             let store = async {
-                let mut runs = if let Some((_, runs)) = read {
-                    runs
-                } else {
-                    let history = JobDocument::History;
-                    let text = documents::prepare(&redlock, history, &job, token).await?;
-                    JobRuns::from_text(&text)
+                let mut runs = match read {
+                    Some((_, runs)) => runs,
+                    None => JobRuns::read(&redlock, &job, token).await?,
                 };
                 for run in unstored {
                     runs.add(run);
                 }
                 runs.add(entered);
-                let text = runs.to_text();
-                documents::store(&redlock, JobDocument::History, &job, (token, number), text)
-                    .await?;
+                runs.store(&redlock, &job, (token, number)).await?;
                 Ok(runs)
             };
             let stored = store.await;
@@ -94,29 +87,30 @@ impl Driver {
         }
     }
 
-    /// Notes whether a run was entered. If not, it is entered with the next run of this replica.
+    /// Records whether a run was entered. If not, it is entered with the next run of this replica.
     pub(super) fn note_stored(
         &mut self,
+        env: &JobEnv,
         token: u64,
         (run, stored): (JobRun, Result<JobRuns, LockError>),
     ) {
-        let history = &mut self.history;
         match stored {
             Ok(runs) => {
-                history.read = Some((token, runs));
-                history.unstored.clear();
+                self.read = Some((token, runs));
+                self.unstored.clear();
             }
             Err(error) => {
                 crate::log::warn!(
-                    job = %self.job.name,
+                    job = %env.job.name,
                     %error,
                     "a run is not entered into the job's history: it is with the next run of this replica"
                 );
-                if history.unstored.len() == JobRuns::MAX {
-                    history.unstored.remove(0);
+                if self.unstored.len() == JobRuns::MAX {
+                    self.unstored.remove(0);
                 }
-                history.unstored.push(run);
+                self.unstored.push(run);
             }
         }
+        debug_assert!(self.unstored.len() <= JobRuns::MAX);
     }
 }

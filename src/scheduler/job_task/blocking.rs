@@ -8,11 +8,13 @@ use std::{
 
 use tokio::{runtime::Handle, sync::oneshot};
 
-use super::{attempts::AttemptsFuture, status::Outcome};
+use super::{
+    super::{Outcome, shared::Executor},
+    attempts::AttemptsFuture,
+};
 use crate::{
     error::LockError,
     guard::{Guarded, Hold, LockContext},
-    lock::Spawner,
     sync::Notify,
 };
 
@@ -27,9 +29,9 @@ pub(super) struct BlockingRun {
 impl BlockingRun {
     pub(super) fn start(
         job: &str,
-        spawner: &dyn Spawner,
-        runtime: Option<Handle>,
-        (guarded, context): (Guarded<AttemptsFuture>, LockContext),
+        executor: &Executor,
+        guarded: Guarded<AttemptsFuture>,
+        context: LockContext,
     ) -> Self {
         context.set_blocks(true);
         let cancelled = Arc::new(Notify::new());
@@ -43,7 +45,8 @@ impl BlockingRun {
             let _ = ended.send(end);
         };
         // Without a thread the sender is dropped and the lock released.
-        if let Err(error) = spawner.spawn_blocking(&format!("job {job}"), within(runtime, run)) {
+        let run = within(executor.runtime.clone(), run);
+        if let Err(error) = executor.spawner.spawn_blocking(&format!("job {job}"), run) {
             crate::log::warn!(%job, %error, "the system gives no thread for a blocking job");
         }
         Self { end, cancelled }

@@ -4,44 +4,45 @@ use std::{future::pending, pin::pin, time::Duration};
 
 use futures_util::TryStreamExt as _;
 
-use super::{fleet::ControlError, shared::SchedulerShared};
+use super::super::{fleet::ControlError, shared::SchedulerShared};
 use crate::{error::LockError, random, schedule::WallTime};
 
-/// Default of [`Scheduler::forget_unused_after`](super::Scheduler::forget_unused_after): 90 days.
-pub(super) const UNUSED_FOR: Duration = Duration::from_secs(90 * 86_400);
+/// Default of [`Scheduler::forget_unused_after`](crate::Scheduler::forget_unused_after): 90 days.
+pub(in super::super) const UNUSED_FOR: Duration = Duration::from_secs(90 * 86_400);
 
-/// Maximum pause before the first look; random, as a fleet starts at once.
-const FIRST_LOOK: Duration = Duration::from_secs(3_600);
-/// Interval between looks, without its jitter of a quarter.
+/// Maximum pause before the first search; random, as all replicas of a fleet may start at once.
+const FIRST_SEARCH: Duration = Duration::from_secs(3_600);
+/// Interval between searches, without its jitter of a quarter.
 const INTERVAL: Duration = Duration::from_secs(86_400);
-/// Minimum interval between looks while the servers keep as many jobs as they may.
+/// Minimum interval between searches while the servers keep their maximum number of jobs.
 const INTERVAL_WHEN_FULL: Duration = Duration::from_secs(3_600);
 
 /// Forgets unused jobs once a day, and when the servers are full. Does not end.
-pub(super) async fn forget_unused(shared: &SchedulerShared) {
+pub(in super::super) async fn forget_unused(shared: &SchedulerShared) {
     if shared.forget_unused_after == Duration::MAX {
         pending::<()>().await;
     }
-    let mut pause = random::within(&(Duration::ZERO..=FIRST_LOOK));
+    let mut pause = random::within(&(Duration::ZERO..=FIRST_SEARCH));
     loop {
-        let looked = shared.redlock.now();
+        let searched = shared.redlock.now();
         tokio::select! {
             biased;
-            () = shared.sleep(pause) => {}
-            () = shared.is_full.notified() => {
-                let since = shared.redlock.now().saturating_duration_since(looked);
-                shared.sleep(INTERVAL_WHEN_FULL.min(pause).saturating_sub(since)).await;
+            () = shared.redlock.sleep(pause) => {}
+            () = shared.roster.is_full.notified() => {
+                let since = shared.redlock.now().saturating_duration_since(searched);
+                shared.redlock.sleep(INTERVAL_WHEN_FULL.min(pause).saturating_sub(since)).await;
             }
         }
         pause = random::within(&(INTERVAL..=INTERVAL * 5 / 4));
-        // Another replica leads, and looks.
+        // Otherwise another replica leads, and searches.
         if shared.control().leads {
-            look(shared).await;
+            forget_found(shared).await;
         }
     }
 }
 
-async fn look(shared: &SchedulerShared) {
+/// Forgets the unused jobs of the namespace, except those of this scheduler.
+async fn forget_found(shared: &SchedulerShared) {
     let unused_for = shared.forget_unused_after;
     let mut jobs = pin!(shared.redlock.unused_jobs(unused_for));
     loop {
@@ -53,7 +54,7 @@ async fn look(shared: &SchedulerShared) {
                 return;
             }
         };
-        let is_own = shared.jobs().iter().any(|own| own.name == job.name);
+        let is_own = shared.roster.jobs().iter().any(|own| own.name == job.name);
         if is_own || !job.is_certain {
             continue;
         }
@@ -63,7 +64,7 @@ async fn look(shared: &SchedulerShared) {
                 job = %job.name, unused_since = %since, ?unused_for,
                 "an unused job was forgotten: if it comes back, it begins anew"
             ),
-            // Another replica was faster, or the job is in use again.
+            // Another replica has forgotten it, or the job is in use again.
             Ok(false) => {}
             Err(ControlError::Nodes { error, .. })
                 if matches!(error.root(), LockError::Held { .. }) => {}

@@ -1,0 +1,76 @@
+//! The parts of claims that a job's task and a single tick use alike.
+
+use std::{sync::Arc, time::Duration};
+
+use super::JobConflict;
+use crate::{
+    hash::fnv,
+    protocol::ScheduleMark,
+    quorum::claims::LatestClaim,
+    schedule::{Schedule, WallTime},
+};
+
+/// Sequence number, under the claim's token, of the entry that replaces it: the end of its run, or
+/// the claim before it.
+pub(super) const AFTER_CLAIM: u32 = 1;
+
+/// A time as claims have it.
+pub(super) fn millis(time: WallTime) -> Duration {
+    Duration::from_millis(time.as_millis())
+}
+
+/// The job's schedule on this replica, and the stored one.
+#[derive(Debug)]
+pub(super) struct OwnSchedule {
+    /// As this replica stores it. It counts since the earliest moment at which it was known.
+    pub(super) mark: ScheduleMark,
+    /// A replica has stored it.
+    pub(super) is_known: bool,
+    /// Another schedule that is stored in its place.
+    pub(super) other: Option<ScheduleMark>,
+}
+
+impl OwnSchedule {
+    /// Counts from now until an earlier start is known.
+    pub(super) fn new(schedule: &Schedule, now: Duration, owner: Arc<str>) -> Self {
+        let text = schedule.fingerprint_text();
+        // Above zero: zero means none.
+        let mark = ScheduleMark::new(fnv(&text).max(1), now, owner)
+            .described(&text, schedule.zone_database());
+        Self { mark, is_known: false, other: None }
+    }
+
+    /// Whether it replaces the stored one and has not been stored yet.
+    pub(super) fn replaces(&self) -> bool {
+        self.other.is_some() && !self.is_known
+    }
+
+    /// Compares it with a stored mark. If that has the same schedule, takes over since when the job has it,
+    /// and by whom. `owner`: the owner name of this replica.
+    pub(super) fn compare(
+        &mut self,
+        stored: &ScheduleMark,
+        latest: &LatestClaim,
+        owner: &str,
+    ) -> Option<JobConflict> {
+        if stored.fingerprint != self.mark.fingerprint {
+            let (by, other) = (Arc::clone(&stored.owner), stored.text.clone());
+            return Some(JobConflict::Schedule { by, other });
+        }
+        self.mark.adopt(stored);
+        debug_assert!(self.mark.since <= stored.since, "a schedule counts from its first start");
+        let (own, other) = (self.mark.zones.clone()?, stored.zones.clone()?);
+        // A replica that stores its schedule leaves the claim to the one that ran the tick.
+        let by = latest.owner.clone().filter(|by| **by != *owner);
+        let by = by.unwrap_or_else(|| "another replica".into());
+        (own != other).then_some(JobConflict::ZoneDatabase { by, own, other })
+    }
+
+    /// Records that a claim with it is stored. Returns the schedule that it replaced, if it did.
+    pub(super) fn stored(&mut self) -> Option<ScheduleMark> {
+        let replaced = self.other.take().filter(|_| !self.is_known);
+        self.is_known = true;
+        debug_assert!(!self.replaces(), "a schedule replaces another one once");
+        replaced
+    }
+}

@@ -1,0 +1,226 @@
+//! The second phase: waits for a slot and the job's lock, and backs off after a refusal.
+
+use std::{future::pending, ops::RangeInclusive, pin::pin, sync::Arc, time::Duration};
+
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::{
+    super::{JobState, MissReason, Overlap, SkipReason},
+    env::{Due, Purpose},
+    task::{JobTask, TaskExit},
+    waits::acts_on_releases,
+};
+use crate::{
+    error::LockError,
+    lock::{Lock, SingleAttempts},
+    random,
+    schedule::WallTime,
+    time::{MAX_DURATION, Timestamp},
+};
+
+/// Pause after an awaited release. The former holder continues the schedule first; the others then
+/// read its claim and take no lock.
+const SPREAD: RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_millis(250);
+
+/// The job's lock, and what it was acquired for.
+pub(super) struct Acquired {
+    pub(super) lock: Lock,
+    pub(super) slot: RunSlot,
+    pub(super) purpose: Purpose,
+    /// The record's tick when the lock was acquired.
+    pub(super) seen: Option<WallTime>,
+}
+
+/// A place among the concurrent runs of the scheduler, where these are limited: held from before the lock is
+/// acquired until the work has ended.
+pub(super) struct RunSlot {
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl JobTask {
+    /// Acquires a slot and the lock. Returns `None` if the lock was refused, or the run is not due any more.
+    pub(super) async fn acquire(&mut self, purpose: Purpose) -> Result<Option<Acquired>, TaskExit> {
+        let Some(slot) = self.take_slot(purpose).await else { return Ok(None) };
+        let asked = self.env.redlock.now();
+        match self.attempt(purpose).await {
+            Ok(lock) => {
+                (self.waits.releases, self.waits.queued) = (None, None);
+                let seen = self.fleet.record.tick;
+                let acquired = Acquired { lock, slot, purpose, seen };
+                // The wait for the lock may have taken long.
+                Ok(self.may_start(purpose).then_some(acquired))
+            }
+            Err(error) => self.refused(&error, purpose, asked).await.map(|()| None),
+        }
+    }
+
+    async fn attempt(&mut self, purpose: Purpose) -> Result<Lock, LockError> {
+        let request = self.env.options.request(&self.env.redlock, &self.env.job.name);
+        if !matches!(purpose, Purpose::Tick(_)) || !acts_on_releases(&self.env.options) {
+            return request.acquire().await;
+        }
+        let attempts = match &mut self.waits.releases {
+            Some(attempts) => attempts,
+            none => none.insert(SingleAttempts::new(request)?),
+        };
+        attempts.attempt().await
+    }
+
+    /// Handles a refusal of the lock, in an attempt that began at `asked`.
+    async fn refused(
+        &mut self,
+        error: &LockError,
+        purpose: Purpose,
+        asked: Timestamp,
+    ) -> Result<(), TaskExit> {
+        match error.root() {
+            error @ (LockError::Closed | LockError::Forked { .. }) => {
+                crate::log::warn!(job = %self.env.job.name, %error, "the job ends");
+                return Err(TaskExit::Closed);
+            }
+            LockError::Held { expires_in, owner, .. } => {
+                let took = self.env.redlock.now().saturating_duration_since(asked);
+                self.held_elsewhere((*expires_in, owner.as_ref()), purpose, took).await;
+            }
+            error => self.unavailable(purpose, error),
+        }
+        Ok(())
+    }
+
+    async fn held_elsewhere(
+        &mut self,
+        (expires_in, owner): (Option<Duration>, Option<&Arc<str>>),
+        purpose: Purpose,
+        took: Duration,
+    ) {
+        let seen = self.fleet.record.tick;
+        self.reports.note_held(&self.env, owner.cloned());
+        let _ = self.sync().await;
+        let by = owner.cloned();
+        let reason = if self.is_started(purpose, seen) {
+            SkipReason::AlreadyStarted { by }
+        } else {
+            SkipReason::Held { by }
+        };
+        self.reports.skipped(&self.env, &self.fleet.record, purpose, reason);
+        let moves = self.env.schedule.is_after_end();
+        if let (Purpose::Tick(tick), Some((of, _))) = (purpose, self.waits.hold_off)
+            && of != tick
+            && !moves
+        {
+            // The nodes answer, and this is the first attempt at this tick.
+            self.waits.refusals = 0;
+        }
+        // The holder that runs the tick also continues the schedule; others take over only if it crashes or
+        // ends. A broken-off run has no holder: the others may have refused each other.
+        let is_going = self.fleet.latest.as_ref().is_some_and(|latest| {
+            latest.run.is_open() && (latest.owner.is_none() || latest.owner.as_ref() == owner)
+        });
+        let pause = if is_going {
+            let ttl = self.env.options.lock.ttl.unwrap_or(self.env.redlock.default_ttl());
+            expires_in.unwrap_or(ttl) + random::within(&(Duration::ZERO..=ttl / 20))
+        } else {
+            self.waits.pause_after_split(took)
+        };
+        self.hold_off(purpose, pause);
+        if let Purpose::Tick(tick) = purpose
+            && self.env.options.policy.overlap != Overlap::Skip
+            && !moves
+        {
+            self.waits.queued = Some(tick);
+        }
+    }
+
+    pub(super) fn unavailable(&mut self, purpose: Purpose, error: &LockError) {
+        let error_text = self.reports.note_unavailable(&self.env, error);
+        let reason = SkipReason::Unavailable { error: error_text };
+        self.reports.skipped(&self.env, &self.fleet.record, purpose, reason);
+        let pause = self.waits.pause();
+        self.hold_off(purpose, pause);
+    }
+
+    pub(super) fn hold_off(&mut self, purpose: Purpose, pause: Duration) {
+        let until = self.env.redlock.now() + pause;
+        match purpose {
+            Purpose::Tick(tick) => self.waits.hold_off = Some((tick, until)),
+            // The caller can trigger again.
+            Purpose::Trigger | Purpose::Request => {}
+            Purpose::Register => self.fleet.register_at = Some(until),
+        }
+    }
+
+    /// Like [`idle`](Self::idle), while another replica has the lock; its release also ends the
+    /// wait.
+    pub(super) async fn wait_for_release(&mut self, wall: Option<WallTime>, until: Timestamp) {
+        let until = self.waits.requested_at.map_or(until, |at| at.min(until));
+        let Self { env, control, waits, .. } = self;
+        let freed = async {
+            match &mut waits.releases {
+                Some(releases) => releases.pause(MAX_DURATION, *SPREAD.start()).await,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = env.wall_timer.at(wall) => return,
+            () = env.redlock.sleep_until(until) => return,
+            () = env.job.changed.notified() => return,
+            _ = control.changed() => return,
+            () = freed => {}
+        }
+        tokio::select! {
+            biased;
+            () = env.sleep(random::within(&SPREAD)) => {}
+            _ = control.changed() => return,
+        }
+        (self.waits.hold_off, self.waits.queued) = (None, None);
+        let _ = self.sync().await;
+    }
+
+    /// Waits for a slot, first come first served, before the lock is acquired, so that another
+    /// replica can run the tick meanwhile. Returns `None` once the run is not due any more.
+    async fn take_slot(&mut self, purpose: Purpose) -> Option<RunSlot> {
+        let Some(slots) = self.slots.clone().filter(|_| purpose != Purpose::Register) else {
+            return Some(RunSlot { _permit: None });
+        };
+        if let Ok(permit) = Arc::clone(&slots).try_acquire_owned() {
+            return Some(RunSlot { _permit: Some(permit) });
+        }
+        self.env.job.set_state(JobState::WaitingForSlot);
+        self.reports.obstacle = Some(MissReason::NoSlot);
+        let mut permit = pin!(slots.acquire_owned());
+        let mut slot = None;
+        loop {
+            let recheck_at = self.recheck_at(purpose)?;
+            if slot.is_some() {
+                return slot;
+            }
+            tokio::select! {
+                biased;
+                permit = &mut permit => slot = Some(RunSlot { _permit: permit.ok() }),
+                () = self.env.wall_timer.at(Some(recheck_at)) => {}
+                // The job may be paused now.
+                () = self.env.job.changed.notified() => {}
+                _ = self.control.changed() => {}
+            }
+        }
+    }
+
+    /// Returns the next time at which the due tick may become late; `None` if the run is not due any more.
+    fn recheck_at(&self, purpose: Purpose) -> Option<WallTime> {
+        if !self.may_start(purpose) {
+            return None;
+        }
+        if !matches!(purpose, Purpose::Tick(_)) {
+            return Some(WallTime::MAX);
+        }
+        let (now, policy) = (self.env.now(), &self.env.options.policy);
+        let Due::Run { start, .. } = self.env.due(&self.fleet.record, now) else { return None };
+        let after = |limit: Duration| {
+            let end = Duration::from_millis(start.as_millis()).saturating_add(limit);
+            WallTime::from_millis(WallTime::since_epoch(end).as_millis().saturating_add(1))
+        };
+        let ends = [policy.start_within, policy.catch_up].map(after);
+        Some(ends.into_iter().filter(|at| *at > now).min().unwrap_or(WallTime::MAX))
+    }
+}

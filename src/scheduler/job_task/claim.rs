@@ -1,0 +1,239 @@
+//! The third phase, under the job's lock: decides by the claims that the nodes keep, and claims the tick.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::join3;
+
+use super::{
+    super::{
+        JobEventKind, SkipReason,
+        claims::{AFTER_CLAIM, millis},
+        context::RunInfo,
+        fleet::{JobRuns, controls},
+    },
+    acquire::{Acquired, RunSlot},
+    env::{Due, Purpose},
+    task::JobTask,
+};
+use crate::{
+    error::{LockError, ServerText},
+    lock::{Lock, claims},
+    protocol::{TickClaim, TickRun},
+    quorum::claims::LatestClaim,
+    schedule::WallTime,
+};
+
+/// A run that may begin: its tick is claimed, or it is one on demand.
+pub(super) struct ClaimedRun {
+    pub(super) lock: Lock,
+    pub(super) slot: RunSlot,
+    pub(super) info: RunInfo,
+    /// The claimed run. For a run on demand, the latest one, which stays that.
+    pub(super) run: TickRun,
+    /// The latest claim before.
+    pub(super) before: Option<LatestClaim>,
+}
+
+impl JobTask {
+    /// Decides what runs, and claims it. Returns `None` if nothing runs.
+    pub(super) async fn claim(&mut self, acquired: Acquired) -> Option<ClaimedRun> {
+        let Acquired { lock, slot, purpose, seen } = acquired;
+        let token = lock.fencing_token().get();
+        if let Err(error) = self.read_under_lock(token, purpose).await {
+            self.unavailable(purpose, &error);
+            return None;
+        }
+        self.reports.note_available(&self.env);
+        if !self.may_start(purpose) {
+            return None;
+        }
+        let now = self.env.now();
+        self.give_up(now);
+        let before = self.fleet.latest.clone();
+        let (info, run) = match purpose {
+            Purpose::Register => {
+                self.register(token, now).await;
+                return None;
+            }
+            Purpose::Request if !self.take_over_request().await => return None,
+            // A run on demand does not count as a tick: what the nodes keep stays the latest.
+            Purpose::Trigger | Purpose::Request => {
+                self.reports.broken_off(&self.env, before.as_ref(), self.fleet.own_tick);
+                self.history.enter_broken_off(&self.env, before.as_ref());
+                let none = TickRun::new(Duration::ZERO, 1, millis(self.fleet.record.base));
+                let run = before.as_ref().map_or(none, |latest| latest.run);
+                (self.info(now, now, now, true), run)
+            }
+            Purpose::Tick(_) => self.claim_tick(token, now, purpose, seen).await?,
+        };
+        self.waits.succeeded();
+        self.reports.obstacle = None;
+        debug_assert!(info.triggered || run.is_open(), "a run has no end before it begins");
+        Some(ClaimedRun { lock, slot, info, run, before })
+    }
+
+    /// Claims the tick that is due. Returns `None` if nothing is, or if nothing may start.
+    async fn claim_tick(
+        &mut self,
+        token: u64,
+        now: WallTime,
+        purpose: Purpose,
+        seen: Option<WallTime>,
+    ) -> Option<(RunInfo, TickRun)> {
+        let before = self.fleet.latest.clone();
+        let Due::Run { tick, start, again, missed } = self.env.due(&self.fleet.record, now) else {
+            // Otherwise its time has passed.
+            if self.is_started(purpose, seen) {
+                let reason =
+                    SkipReason::AlreadyStarted { by: before.and_then(|latest| latest.owner) };
+                self.reports.skipped(&self.env, &self.fleet.record, purpose, reason);
+            }
+            return None;
+        };
+        let previous = before.as_ref().map(|latest| latest.run);
+        let repeated = previous.filter(|_| again);
+        let attempt = repeated.map_or(1, |run| run.attempt.saturating_add(1));
+        let run = TickRun::new(millis(tick), attempt, millis(now));
+        debug_assert!(attempt >= 1, "attempts count from 1");
+        debug_assert!(
+            repeated.is_none_or(|run| WallTime::since_epoch(run.tick) == tick),
+            "a tick is repeated under its name"
+        );
+        if !self.store_claim(token, run, previous, purpose).await {
+            return None;
+        }
+        if !self.may_start(purpose) {
+            self.restore_claim(token, before).await;
+            return None;
+        }
+        self.reports.forget_skipped(&self.env, &self.fleet.record, tick);
+        if !again {
+            self.reports.broken_off(&self.env, before.as_ref(), self.fleet.own_tick);
+        }
+        self.history.enter_broken_off(&self.env, before.as_ref());
+        self.reports.missed(&self.env, missed);
+        self.env.emit(tick, JobEventKind::Claimed { attempt });
+        Some((self.info(tick, start, now, false), run))
+    }
+
+    /// Reads the claims, the control and the history at once: that takes no longer than one of them. From then
+    /// on, the nodes accept no claim of an earlier token.
+    async fn read_under_lock(&mut self, token: u64, purpose: Purpose) -> Result<(), LockError> {
+        let (redlock, job) = (&self.env.redlock, &self.env.job);
+        let prepared = claims::prepare(redlock, &job.name, token, &self.fleet.never_started);
+        let control = controls(redlock, std::slice::from_ref(&job.name));
+        let history = async {
+            if purpose == Purpose::Register {
+                return None;
+            }
+            Some(JobRuns::read(redlock, &job.name, token).await)
+        };
+        let (prepared, control, history) = join3(prepared, control, history).await;
+        if let Some(history) = history {
+            self.history.note_read(&self.env, token, history);
+        }
+        let (kept, mut control) = (prepared?, control?);
+        self.apply(kept);
+        self.env.job.note_control(control.pop().unwrap_or_default());
+        Ok(())
+    }
+
+    /// Stores the job's schedule, or an end that too few nodes have.
+    async fn register(&mut self, token: u64, now: WallTime) {
+        let before = self.fleet.latest.as_ref().map(|latest| latest.run);
+        let is_needed = self.fleet.own_schedule.replaces() || self.fleet.is_end_unreplicated();
+        let run = match before {
+            None => TickRun::new(Duration::ZERO, 1, millis(now)),
+            // What was run stays the latest.
+            Some(run) if is_needed => run,
+            Some(_) => return,
+        };
+        self.store_claim(token, run, before, Purpose::Register).await;
+    }
+
+    /// Stores the claim on a majority. Returns false if that fails: nothing may run then.
+    async fn store_claim(
+        &mut self,
+        token: u64,
+        run: TickRun,
+        before: Option<TickRun>,
+        purpose: Purpose,
+    ) -> bool {
+        let is_tick = matches!(purpose, Purpose::Tick(_));
+        let claim = TickClaim::new(token, run, self.owner_of_run(is_tick), before);
+        match self.store(claim).await {
+            Ok(()) => {
+                self.fleet.claimed();
+                true
+            }
+            Err(error) => {
+                self.fleet.note_never_started(token);
+                self.unavailable(purpose, &error);
+                false
+            }
+        }
+    }
+
+    /// Stores a claim on a majority, with the job's schedule.
+    pub(super) async fn store(&mut self, claim: TickClaim) -> Result<(), LockError> {
+        let claim = claim.by_schedule(self.fleet.own_schedule.mark.clone());
+        claims::claim(&self.env.redlock, &self.env.job.name, claim.clone()).await?;
+        let replaced = self.fleet.stored(claim);
+        self.env.job.seen(self.fleet.latest.as_ref());
+        let (job, own) = (&self.env.job.name, &self.fleet.own_schedule.mark);
+        match replaced {
+            Some(replaced) if replaced.fingerprint == own.fingerprint => crate::log::info!(
+                %job,
+                former = replaced.zones.as_deref().unwrap_or_default(),
+                now = own.zones.as_deref().unwrap_or_default(),
+                "the job's ticks follow another version of the time zone database than before"
+            ),
+            Some(replaced) => crate::log::info!(
+                %job,
+                schedule = %self.env.schedule,
+                by = %self.env.redlock.owner(),
+                since_ms = own.since.as_millis(),
+                former = %ServerText(&replaced.owner),
+                "the job has another schedule than before: earlier ticks are none of its own"
+            ),
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// The owner that a claim names. Where the run is not a tick of this replica, the latest run stays that,
+    /// with the replica that ran it.
+    pub(super) fn owner_of_run(&self, is_tick: bool) -> Arc<str> {
+        if is_tick { Arc::clone(self.env.redlock.owner()) } else { self.fleet.latest_owner() }
+    }
+
+    /// Restores the previous claim after a claim whose run never started.
+    pub(super) async fn restore_claim(&mut self, token: u64, before: Option<LatestClaim>) {
+        let base = TickRun::new(Duration::ZERO, 1, millis(self.fleet.record.base));
+        let run = before.as_ref().map(|latest| latest.run);
+        let owner = before.and_then(|latest| latest.owner);
+        let owner = owner.unwrap_or_else(|| Arc::clone(self.env.redlock.owner()));
+        let claim = TickClaim::new(token, run.unwrap_or(base), owner, run).numbered(AFTER_CLAIM);
+        if let Err(error) = self.store(claim).await {
+            self.fleet.note_never_started(token);
+            crate::log::warn!(
+                job = %self.env.job.name,
+                %error,
+                "a tick that was claimed and not started could not be given back: others take it \
+                 for one whose run was broken off"
+            );
+        }
+    }
+
+    fn info(&self, tick: WallTime, start: WallTime, now: WallTime, triggered: bool) -> RunInfo {
+        let late = now.as_millis().saturating_sub(start.as_millis());
+        RunInfo {
+            job: Arc::clone(&self.env.job.name),
+            tick,
+            scheduled: start,
+            lateness: Duration::from_millis(late),
+            decided: now,
+            triggered,
+        }
+    }
+}

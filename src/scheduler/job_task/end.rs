@@ -1,0 +1,207 @@
+//! The last phase: stores the end of a run under the job's lock, or later, before the lock is released.
+
+use std::{future::Future, pin::pin, sync::Arc, time::Duration};
+
+use futures_util::future::join;
+
+use super::{
+    super::{
+        Claim, JobState, JobStop, Outcome,
+        claims::{AFTER_CLAIM, millis},
+        context::RunInfo,
+        fleet::JobRun,
+        shared::{Control, Phase},
+    },
+    attempts::backoff,
+    task::JobTask,
+};
+use crate::{
+    error::LockError,
+    guard::{Hold, LockContext},
+    lock::Redlock,
+    protocol::{TickClaim, TickRun},
+    time::Timestamp,
+};
+
+/// Pause before a stopped run is repeated.
+const REPEAT_PAUSE: Duration = Duration::from_secs(1);
+
+/// A run whose work has ended, under the lock until the end is stored.
+pub(super) struct EndedRun {
+    pub(super) token: u64,
+    pub(super) info: Arc<RunInfo>,
+    /// The claimed run. For a run on demand, the latest one, which stays that.
+    pub(super) run: TickRun,
+    /// The latest run before.
+    pub(super) before: Option<TickRun>,
+    pub(super) begun: Timestamp,
+    pub(super) outcome: Outcome,
+    /// Why the run was stopped, if the lock and the scheduler did not end it.
+    pub(super) stopped_for: Option<StopCause>,
+    /// The run as the history has it.
+    pub(super) entry: JobRun,
+    /// The lock, unless it was lost.
+    pub(super) hold: Option<Hold>,
+    pub(super) lock: LockContext,
+}
+
+/// Why a run is stopped that neither a shutdown nor its lock ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum StopCause {
+    NextTick,
+    Command(JobStop),
+}
+
+impl JobTask {
+    /// Stores the end of a run, then releases the lock. If the runtime hangs meanwhile, renewals of
+    /// the lock stop.
+    pub(super) async fn end(&mut self, ended: EndedRun) {
+        assert!(ended.entry.ended.is_some(), "the work has ended");
+        debug_assert_eq!(ended.entry.trigger.is_some(), ended.info.triggered);
+        let (redlock, limit) = (self.env.redlock.clone(), self.env.options.polled_within());
+        self.env.job.answer(Ok(ended.outcome.clone()));
+        let lock = ended.lock.clone();
+        keep_polled(&redlock, &lock, limit, self.store_and_release(ended)).await;
+    }
+
+    async fn store_and_release(&mut self, ended: EndedRun) {
+        let repeats = self.is_repeated(&ended);
+        let entered = self.history.store(&self.env, ended.token, ended.entry.clone());
+        let (entered, ()) = join(entered, self.store_outcome(&ended, repeats)).await;
+        self.history.note_stored(&self.env, ended.token, entered);
+        if ended.hold.is_some() {
+            self.keep_lock(&ended, repeats).await;
+        }
+    }
+
+    /// Whether the tick will be repeated: such a run gets no end.
+    fn is_repeated(&self, ended: &EndedRun) -> bool {
+        self.env.options.claim == Claim::AtEnd
+            && match (&ended.outcome, &ended.stopped_for) {
+                (Outcome::Lost { .. } | Outcome::NotDone { .. }, _) | (Outcome::Stopped, None) => {
+                    true
+                }
+                (Outcome::Stopped, Some(StopCause::NextTick)) => !self.may_run(),
+                _ => false,
+            }
+    }
+
+    async fn store_outcome(&mut self, ended: &EndedRun, repeats: bool) {
+        let EndedRun { token, run, before, info, .. } = ended;
+        let now = self.env.now();
+        // A run on demand keeps what is known of the latest tick.
+        let ends = if info.triggered { !self.fleet.record.unfinished } else { !repeats };
+        if ends {
+            let owner = self.owner_of_run(!info.triggered);
+            let end = TickClaim::new(*token, run.ended(millis(now)), owner, *before);
+            let end = end.numbered(AFTER_CLAIM);
+            let is_stored = self.store_end(end.clone(), &ended.lock).await;
+            // A run on demand has no claim.
+            if !info.triggered {
+                self.fleet.end_stored(end, is_stored);
+            }
+        }
+        let end = ends.then_some(now);
+        if info.triggered {
+            self.fleet.record.last_end = end;
+        } else {
+            self.fleet.ended(run, end);
+        }
+    }
+
+    /// Keeps the lock for `min_hold`, or until the tick may be repeated.
+    async fn keep_lock(&mut self, ended: &EndedRun, repeats: bool) {
+        let kept_for = self.env.redlock.now().saturating_duration_since(ended.begun);
+        let mut rest = self.env.options.min_hold.saturating_sub(kept_for);
+        if repeats && !ended.info.triggered {
+            rest = rest.max(self.pause_before_repeating(&ended.outcome, ended.run.attempt));
+        }
+        if !rest.is_zero() {
+            let is_over = |control: &Control| control.phase > Phase::Running || !control.leads;
+            tokio::select! {
+                biased;
+                () = self.env.sleep(rest) => {}
+                _ = self.control.wait_for(is_over) => {}
+            }
+        }
+    }
+
+    /// How long to keep the lock of a tick that will be repeated, so that no replica repeats it
+    /// earlier.
+    fn pause_before_repeating(&self, outcome: &Outcome, attempt: u32) -> Duration {
+        let (reason, pause): (Arc<str>, _) = match outcome {
+            Outcome::NotDone { reason } => {
+                let pause = backoff(self.env.options.backoff, attempt.saturating_sub(1));
+                (Arc::clone(reason), pause)
+            }
+            // Its lock was about to end.
+            Outcome::Stopped if self.may_run() => ("the run was stopped".into(), REPEAT_PAUSE),
+            _ => return Duration::ZERO,
+        };
+        self.env.job.set_state(JobState::BackingOff { reason });
+        pause
+    }
+
+    /// Stores the end of a run on a majority, with retries while the lock is held: until then no
+    /// other replica takes the run for a broken-off one. Returns whether it is stored.
+    async fn store_end(&mut self, end: TickClaim, lock: &LockContext) -> bool {
+        loop {
+            let Err(error) = self.store(end.clone()).await else { return true };
+            let is_stopped = self.control.borrow().phase >= Phase::Stopped;
+            if lock.ensure_valid().is_err() || is_stopped {
+                crate::log::warn!(
+                    job = %self.env.job.name,
+                    %error,
+                    "the end of a run is not stored: others take it for one that was broken off"
+                );
+                return false;
+            }
+            let pause = self.waits.pause();
+            tokio::select! {
+                biased;
+                () = self.env.sleep(pause) => {}
+                _ = self.control.wait_for(|control| control.phase >= Phase::Stopped) => {}
+            }
+        }
+    }
+
+    /// Stores an end that could not be stored under the lock, once enough nodes answer. If they
+    /// refuse it, a claim may be under way: it is stored under a lock of its own then.
+    ///
+    /// # Errors
+    ///
+    /// The nodes can't be queried.
+    pub(super) async fn store_end_late(&mut self) -> Result<(), LockError> {
+        let Some(end) = self.fleet.unstored_end.clone() else { return Ok(()) };
+        self.sync().await?;
+        self.fleet.unstored_end = None;
+        if self.fleet.latest.as_ref().is_some_and(|latest| latest.run == end.run) {
+            match self.store(end).await {
+                Ok(()) => crate::log::info!(
+                    job = %self.env.job.name, "the end of the run is stored after all"
+                ),
+                Err(_) => self.register_soon(),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Waits under a lock whose work is over. Records a poll four times within `limit`, so that a
+/// hanging runtime is detected.
+async fn keep_polled<T>(
+    redlock: &Redlock,
+    lock: &LockContext,
+    limit: Duration,
+    wait: impl Future<Output = T>,
+) -> T {
+    let mut wait = pin!(wait);
+    loop {
+        lock.note_poll();
+        tokio::select! {
+            biased;
+            ended = &mut wait => return ended,
+            () = redlock.sleep(limit / 4) => {}
+        }
+    }
+}

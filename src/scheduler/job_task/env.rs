@@ -1,0 +1,71 @@
+//! What all phases of a job's task use: the job, the clock, the lock manager and the events.
+
+use std::{sync::Arc, time::Duration};
+
+pub(super) use super::super::policy::{Due, JobRecord, MissedTicks};
+use super::super::{
+    JobEventKind, event_sink::EventSink, job::JobOptions, policy, roster::Roster,
+    shared_job::SharedJob, wall_timer::WallTimer,
+};
+use crate::{
+    lock::Redlock,
+    schedule::{Schedule, WallTime},
+    time::Sleep,
+};
+
+/// The parts of a job that stay the same from one tick to the next.
+pub(super) struct JobEnv {
+    pub(super) redlock: Redlock,
+    pub(super) wall_timer: Arc<WallTimer>,
+    pub(super) events: Arc<EventSink>,
+    pub(super) roster: Arc<Roster>,
+    pub(super) job: Arc<SharedJob>,
+    pub(super) schedule: Schedule,
+    pub(super) options: JobOptions,
+}
+
+/// Purpose of acquiring the job's lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Tick(WallTime),
+    /// A run that was triggered on this replica.
+    Trigger,
+    /// A run that was requested of the whole fleet.
+    Request,
+    /// Stores since when the job exists, or how its latest run ended.
+    Register,
+}
+
+impl JobEnv {
+    pub(super) fn now(&self) -> WallTime {
+        self.wall_timer.now()
+    }
+
+    pub(super) fn sleep(&self, time: Duration) -> Sleep {
+        self.redlock.sleep(time)
+    }
+
+    /// Sends an event of the job.
+    pub(super) fn emit(&self, tick: WallTime, kind: JobEventKind) {
+        self.events.emit(&self.job, tick, kind);
+    }
+
+    /// See [`policy::due`].
+    pub(super) fn due(&self, record: &JobRecord, now: WallTime) -> Due {
+        policy::due(&self.schedule, &self.job.name, &self.options.policy, record, now)
+    }
+
+    /// See [`policy::given_up`].
+    pub(super) fn given_up(&self, record: &JobRecord, now: WallTime) -> Option<WallTime> {
+        policy::given_up(&self.schedule, &self.job.name, &self.options.policy, record, now)
+    }
+
+    /// See [`policy::next_overlap`].
+    pub(super) fn next_overlap(
+        &self,
+        running: WallTime,
+        seen: WallTime,
+    ) -> Option<(WallTime, WallTime)> {
+        policy::next_overlap(&self.schedule, &self.job.name, running, seen)
+    }
+}

@@ -1,0 +1,392 @@
+//! What a job's task knows of the fleet: claims as the nodes keep them, checked against the clock and
+//! the job's own schedule. Without I/O or a clock.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    super::{
+        Claim, JobConflict,
+        claims::{OwnSchedule, millis},
+    },
+    env::{Due, JobRecord, MissedTicks},
+};
+use crate::{
+    lock::claims::JobHistory,
+    protocol::{ScheduleMark, TickClaim, TickRun},
+    quorum::claims::LatestClaim,
+    schedule::{Schedule, WallTime},
+    time::Timestamp,
+};
+
+/// Maximum number of remembered future values.
+const MAX_FUTURE_VALUES: usize = 16;
+/// Maximum number of remembered claims of this replica that started nothing.
+const MAX_NEVER_STARTED: usize = 16;
+
+/// What the clocks show when claims are read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ClockReading {
+    /// The checked wall clock.
+    pub(super) now: WallTime,
+    /// Stored times after this come from a wrong clock.
+    pub(super) limit: WallTime,
+    /// When to store the job's state if too few nodes have it: random, to spread the load.
+    pub(super) register_at: Timestamp,
+}
+
+/// What a job's task knows of the fleet.
+pub(super) struct FleetKnowledge {
+    job: Arc<str>,
+    owner: Arc<str>,
+    claim: Claim,
+    /// The runs of the job, as far as its next step depends on them.
+    pub(super) record: JobRecord,
+    /// The latest claim.
+    pub(super) latest: Option<LatestClaim>,
+    pub(super) own_schedule: OwnSchedule,
+    /// Stored values that lie in the future, and the times at which they were found.
+    future_values: Vec<(Duration, WallTime)>,
+    /// Tokens of this replica's latest claims whose runs never started.
+    pub(super) never_started: Vec<u64>,
+    /// The latest run known to have ended, kept even if the nodes forget it.
+    known_end: Option<TickRun>,
+    /// Its end, if too few nodes stored it.
+    pub(super) unstored_end: Option<TickClaim>,
+    /// The latest tick started here, kept even if the nodes forget it.
+    pub(super) own_tick: Option<WallTime>,
+    /// When to store the job's state, if too few nodes have it.
+    pub(super) register_at: Option<Timestamp>,
+}
+
+impl FleetKnowledge {
+    /// `kept`: what the nodes keep of the job.
+    pub(super) fn new(
+        job: &Arc<str>,
+        owner: &Arc<str>,
+        schedule: &Schedule,
+        claim: Claim,
+        now: WallTime,
+    ) -> Self {
+        Self {
+            job: Arc::clone(job),
+            owner: Arc::clone(owner),
+            claim,
+            record: JobRecord::new(now),
+            latest: None,
+            own_schedule: OwnSchedule::new(schedule, millis(now), Arc::clone(owner)),
+            future_values: Vec::new(),
+            never_started: Vec::new(),
+            known_end: None,
+            unstored_end: None,
+            own_tick: None,
+            register_at: None,
+        }
+    }
+
+    /// Takes over what the nodes keep of the job. Returns the conflict with another replica that it shows.
+    pub(super) fn apply(&mut self, kept: JobHistory, clock: &ClockReading) -> Option<JobConflict> {
+        let JobHistory { latest, burnt } = kept;
+        let (mut latest, unknown_until) = self.trusted(latest, clock);
+        if let Some(latest) = &mut latest {
+            self.remember_end(latest, clock);
+        }
+        let lost_until = WallTime::since_epoch(burnt);
+        let lost_until = (lost_until > WallTime::ZERO).then_some(lost_until);
+        let register_at = self.register_at;
+        let conflict = latest.as_ref().and_then(|latest| self.compare_schedules(latest, clock));
+        let run = latest.as_ref().map(|latest| latest.run);
+        let tick = run.map(|run| WallTime::since_epoch(run.tick));
+        let tick = tick.filter(|tick| *tick > WallTime::ZERO);
+        self.own_tick = self.own_tick.filter(|own| *own <= clock.limit);
+        let record = &mut self.record;
+        record.base = WallTime::since_epoch(self.own_schedule.mark.since);
+        record.burnt = lost_until.max(unknown_until);
+        record.tick = tick.max(self.own_tick);
+        record.attempt = run.map_or(0, |run| run.attempt);
+        record.last_end = run.and_then(|run| run.ended).map(WallTime::since_epoch);
+        record.unfinished = self.claim == Claim::AtEnd
+            && tick.is_some()
+            && tick >= record.tick.max(record.burnt)
+            && record.last_end.is_none();
+        self.latest = latest;
+        if self.is_end_unreplicated() && self.unstored_end.is_none() && self.register_at.is_none() {
+            self.register_at = register_at.or(Some(clock.register_at));
+        }
+        self.check();
+        conflict
+    }
+
+    fn check(&self) {
+        let JobRecord { tick, unfinished, last_end, .. } = &self.record;
+        debug_assert!(tick >= &self.own_tick, "a tick that was started here was started");
+        debug_assert!(
+            !unfinished || (tick.is_some() && last_end.is_none() && self.claim == Claim::AtEnd),
+            "only a run without an end is repeated"
+        );
+        debug_assert!(self.known_end.is_none_or(|run| !run.is_open()), "a known end is an end");
+        debug_assert!(self.future_values.len() <= MAX_FUTURE_VALUES);
+        debug_assert!(self.never_started.len() <= MAX_NEVER_STARTED);
+    }
+
+    /// Keeps a known end, even if the nodes that stored it are gone.
+    fn remember_end(&mut self, latest: &mut LatestClaim, clock: &ClockReading) {
+        if !latest.run.is_open() {
+            self.known_end = Some(latest.run);
+        } else if let Some(end) = self.known_end
+            && (TickRun { ended: None, ..end }) == latest.run
+            && let Some(end) = self.trusted_run(end, clock)
+        {
+            latest.run = end;
+            latest.is_replicated = false;
+        }
+    }
+
+    /// Replaces stored times that lie more than a minute ahead: an end by the start of its run, a run by the
+    /// one before it. The next claim overwrites them. Also returns the time up to which ticks may have run
+    /// if nothing more is known.
+    fn trusted(
+        &mut self,
+        latest: Option<LatestClaim>,
+        clock: &ClockReading,
+    ) -> (Option<LatestClaim>, Option<WallTime>) {
+        let Some(latest) = latest else { return (None, None) };
+        let schedule = latest.schedule.clone().filter(|mark| {
+            !self.is_of_future("the moment since which it has its schedule", mark.since, clock)
+        });
+        let before = latest.before.and_then(|run| self.trusted_run(run, clock));
+        if let Some(run) = self.trusted_run(latest.run, clock) {
+            return (Some(LatestClaim { run, before, schedule, ..latest }), None);
+        }
+        if let Some(run) = before {
+            let (owner, before, is_replicated) = (None, None, false);
+            return (Some(LatestClaim { run, owner, before, schedule, is_replicated }), None);
+        }
+        let run = latest.run;
+        let found = self.future_values.iter().find(|of| of.0 == run.tick || of.0 == run.since);
+        (None, Some(found.map_or(clock.now, |(_, at)| *at)))
+    }
+
+    fn trusted_run(&mut self, run: TickRun, clock: &ClockReading) -> Option<TickRun> {
+        if self.is_of_future("the latest tick", run.tick, clock) {
+            return None;
+        }
+        let mut sane = run;
+        if self.is_of_future("the start of the latest run", run.since, clock) {
+            if run.tick.is_zero() {
+                return None;
+            }
+            sane.since = run.tick;
+        }
+        if let Some(end) = run.ended
+            && self.is_of_future("the end of the latest run", end, clock)
+        {
+            sane.ended = Some(sane.since);
+        }
+        Some(sane)
+    }
+
+    fn is_of_future(&mut self, what: &str, value: Duration, clock: &ClockReading) -> bool {
+        if WallTime::since_epoch(value) <= clock.limit {
+            return false;
+        }
+        if self.future_values.iter().all(|(of, _)| *of != value) {
+            crate::log::warn!(
+                job = %self.job,
+                what,
+                stored_ms = value.as_millis(),
+                ahead = ?value.saturating_sub(millis(clock.now)),
+                "a stored time of the job lies in the future, and is not counted: the clock of the replica \
+                 that stored it was wrong; the next run replaces it"
+            );
+            push_bounded(&mut self.future_values, (value, clock.now), MAX_FUTURE_VALUES);
+        }
+        true
+    }
+
+    /// Compares the job's schedule with the one that is stored.
+    fn compare_schedules(
+        &mut self,
+        latest: &LatestClaim,
+        clock: &ClockReading,
+    ) -> Option<JobConflict> {
+        let own = &mut self.own_schedule;
+        let Some(stored) = &latest.schedule else {
+            // Without an owner, it is a claim restored after a failed one. Otherwise an earlier version has
+            // stored it: presumably for this schedule.
+            if latest.owner.is_some() {
+                let run = &latest.run;
+                let since = if run.tick.is_zero() { run.since } else { run.tick };
+                own.mark.since = own.mark.since.min(since);
+                (own.other, self.register_at) = (None, None);
+            }
+            return None;
+        };
+        let Some(conflict) = own.compare(stored, latest, &self.owner) else {
+            (own.other, own.is_known, self.register_at) = (None, true, None);
+            return None;
+        };
+        own.other = Some(stored.clone());
+        if !own.is_known {
+            self.register_at.get_or_insert(clock.register_at);
+            return None;
+        }
+        Some(conflict)
+    }
+
+    /// Records a claim that a majority has stored. Returns the schedule that it replaced, if it did.
+    pub(super) fn stored(&mut self, claim: TickClaim) -> Option<ScheduleMark> {
+        let TickClaim { run, owner, before, schedule, .. } = claim;
+        let owner = Some(owner);
+        self.latest = Some(LatestClaim { run, owner, before, schedule, is_replicated: true });
+        self.own_schedule.stored()
+    }
+
+    /// Records how a run of this replica came out; `None` if it has no end, and may be repeated.
+    pub(super) fn ended(&mut self, run: &TickRun, now: Option<WallTime>) {
+        let tick = WallTime::since_epoch(run.tick);
+        self.own_tick = self.own_tick.max(Some(tick));
+        self.record.tick = Some(tick);
+        self.record.last_end = now;
+        self.record.unfinished = now.is_none() && self.claim == Claim::AtEnd;
+        self.record.attempt = run.attempt;
+    }
+
+    /// Records the end of a run of this replica, and whether a majority has stored it.
+    pub(super) fn end_stored(&mut self, end: TickClaim, is_stored: bool) {
+        assert!(!end.run.is_open(), "an end has a time");
+        self.known_end = Some(end.run);
+        self.unstored_end = Some(end).filter(|_| !is_stored);
+    }
+
+    pub(super) fn note_never_started(&mut self, token: u64) {
+        push_bounded(&mut self.never_started, token, MAX_NEVER_STARTED);
+    }
+
+    /// Records that a claim of this replica is stored, which replaces those that started nothing.
+    pub(super) fn claimed(&mut self) {
+        self.never_started.clear();
+        self.register_at = None;
+    }
+
+    /// The owner of the latest claim; this replica if it is not known.
+    pub(super) fn latest_owner(&self) -> Arc<str> {
+        let known = self.latest.as_ref().and_then(|latest| latest.owner.clone());
+        known.unwrap_or_else(|| Arc::clone(&self.owner))
+    }
+
+    /// Whether fewer than a quorum of nodes know that the latest run has ended: a replica that does not
+    /// reach them takes it for a broken-off run.
+    pub(super) fn is_end_unreplicated(&self) -> bool {
+        let latest = self.latest.as_ref();
+        latest.is_some_and(|latest| !latest.run.is_open() && !latest.is_replicated)
+    }
+
+    /// Whether the tick is started. `seen`: the record's tick when the tick was due. With a schedule that
+    /// counts from the last end (`moves`), the tick moves while it waits.
+    pub(super) fn is_started(&self, tick: WallTime, seen: Option<WallTime>, moves: bool) -> bool {
+        self.record.tick.max(self.record.burnt) >= Some(tick) || (moves && self.record.tick > seen)
+    }
+
+    /// The queued tick among those that seem missed. It is late only once the run that it waits for has
+    /// ended. `start`: returns the start of a tick.
+    pub(super) fn still_queued(
+        &self,
+        queued: Option<WallTime>,
+        missed: Option<MissedTicks>,
+        start: impl FnOnce(WallTime) -> WallTime,
+    ) -> Option<Due> {
+        let tick = missed?.last;
+        let waits = queued.is_some_and(|queued| self.record.tick < Some(queued));
+        waits.then(|| Due::Run { tick, start: start(tick), again: false, missed: None })
+    }
+}
+
+/// Adds a value, in place of the oldest one if there are `most`.
+fn push_bounded<T>(values: &mut Vec<T>, value: T, most: usize) {
+    if values.len() == most {
+        values.remove(0);
+    }
+    values.push(value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn at(seconds: u32) -> Duration {
+        SECOND * seconds
+    }
+
+    fn knowledge(claim: Claim) -> FleetKnowledge {
+        let schedule = Schedule::every(10 * SECOND);
+        let now = WallTime::since_epoch(at(1_000));
+        FleetKnowledge::new(&"j".into(), &"me".into(), &schedule, claim, now)
+    }
+
+    /// The clocks at 1,000 s, with a tolerance of a minute.
+    fn clock() -> ClockReading {
+        let (now, limit) = (WallTime::since_epoch(at(1_000)), WallTime::since_epoch(at(1_060)));
+        ClockReading { now, limit, register_at: Timestamp::ZERO + SECOND }
+    }
+
+    fn kept(run: TickRun, before: Option<TickRun>) -> JobHistory {
+        let owner = Some("other".into());
+        let latest = LatestClaim { run, owner, before, schedule: None, is_replicated: true };
+        JobHistory { latest: Some(latest), burnt: Duration::ZERO }
+    }
+
+    #[test]
+    fn open_run_repeats_only_at_end() {
+        for (claim, repeats) in [(Claim::AtStart, false), (Claim::AtEnd, true)] {
+            let mut fleet = knowledge(claim);
+
+            let conflict = fleet.apply(kept(TickRun::new(at(990), 2, at(991)), None), &clock());
+
+            assert_eq!(conflict, None);
+            assert_eq!(fleet.record.tick, Some(WallTime::since_epoch(at(990))));
+            assert_eq!((fleet.record.unfinished, fleet.record.attempt), (repeats, 2));
+        }
+    }
+
+    #[test]
+    fn known_end_outlives_the_nodes() {
+        let run = TickRun::new(at(990), 1, at(991));
+        let mut fleet = knowledge(Claim::AtEnd);
+        fleet.apply(kept(run.ended(at(992)), None), &clock());
+        assert!(!fleet.is_end_unreplicated());
+
+        fleet.apply(kept(run, None), &clock());
+
+        assert_eq!(fleet.record.last_end, Some(WallTime::since_epoch(at(992))));
+        assert!(!fleet.record.unfinished && fleet.is_end_unreplicated());
+        assert_eq!(fleet.register_at, Some(clock().register_at), "the end is stored again");
+    }
+
+    #[test]
+    fn run_of_the_future_is_replaced() {
+        let (future, former) =
+            (TickRun::new(at(5_000), 1, at(5_000)), TickRun::new(at(990), 1, at(991)));
+        let mut fleet = knowledge(Claim::AtStart);
+
+        fleet.apply(kept(future, Some(former)), &clock());
+        assert_eq!(fleet.record.tick, Some(WallTime::since_epoch(at(990))));
+
+        fleet.apply(kept(future, None), &clock());
+        let (tick, unknown_until) = (fleet.record.tick, fleet.record.burnt);
+        assert_eq!((tick, unknown_until), (None, Some(clock().now)));
+    }
+
+    #[test]
+    fn own_tick_outlives_the_nodes() {
+        let mut fleet = knowledge(Claim::AtStart);
+        fleet.ended(&TickRun::new(at(990), 1, at(991)), Some(clock().now));
+
+        fleet.apply(JobHistory::default(), &clock());
+
+        assert_eq!(fleet.record.tick, Some(WallTime::since_epoch(at(990))));
+        assert!(fleet.is_started(WallTime::since_epoch(at(990)), None, false));
+        assert!(!fleet.is_started(WallTime::since_epoch(at(1_000)), None, false));
+    }
+}

@@ -1,0 +1,252 @@
+//! Reports of ticks that do not run: events, counters, log lines and answers to triggers.
+
+use std::sync::Arc;
+
+use super::{
+    super::{JobEventKind, JobState, MissReason, SkipReason, event},
+    env::{Due, JobEnv, JobRecord, MissedTicks, Purpose},
+};
+use crate::{
+    error::{LockError, Reason, VoteOutcome},
+    metrics,
+    quorum::claims::LatestClaim,
+    schedule::{ScheduleError, WallTime},
+};
+
+/// Maximum count of missed ticks.
+const MAX_COUNTED: usize = 1_000;
+
+/// What was reported of a job, so that each thing is reported once.
+#[derive(Debug, Default)]
+pub(super) struct Reports {
+    /// The latest tick reported as skipped.
+    skip: Option<ReportedSkip>,
+    /// The latest tick reported as missed.
+    missed: Option<WallTime>,
+    /// The latest tick reported as given up.
+    given_up: Option<WallTime>,
+    /// Why the latest tick did not run.
+    pub(super) obstacle: Option<MissReason>,
+    /// The outage that was logged at WARN, while it lasts.
+    outage: Option<Outage>,
+}
+
+/// A tick that was reported as skipped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ReportedSkip {
+    tick: WallTime,
+    /// No further report follows.
+    is_final: bool,
+}
+
+/// Why a job gets no quorum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outage {
+    /// They don't answer, or have no vote.
+    Nodes,
+    /// They keep the maximum number of claims.
+    Full,
+}
+
+/// Reports a schedule that was over before the job was known: its last tick is neither run nor
+/// counted as missed.
+pub(super) fn report_exhausted(env: &JobEnv, record: &JobRecord) {
+    let now = env.now();
+    let Err(error) = env.schedule.check_at(now) else { return };
+    let was_run = match error {
+        ScheduleError::NoTickLeft { last } => last.is_some() && record.tick >= last,
+        _ => false,
+    };
+    if was_run || env.due(record, now) != (Due::Never { missed: None }) {
+        return;
+    }
+    crate::log::warn!(job = %env.job.name, %error, "the job will not run");
+    let finding = error.to_string().into();
+    env.job.update(|status| status.finding = Some(finding));
+}
+
+/// The tick that a report names. With a schedule that counts from the last end, the tick moves
+/// while it waits.
+fn reported_tick(env: &JobEnv, record: &JobRecord, tick: WallTime) -> WallTime {
+    if env.schedule.is_after_end() { record.tick.unwrap_or(record.base) } else { tick }
+}
+
+impl Reports {
+    /// Reports a tick once, and once more when it is known to have run elsewhere. Answers a trigger.
+    pub(super) fn skipped(
+        &mut self,
+        env: &JobEnv,
+        record: &JobRecord,
+        purpose: Purpose,
+        reason: SkipReason,
+    ) {
+        let tick = match purpose {
+            Purpose::Tick(tick) => tick,
+            // A request is repeated, here or on another replica.
+            Purpose::Register | Purpose::Request => return,
+            // A trigger does not count as a tick.
+            Purpose::Trigger => {
+                env.emit(env.now(), JobEventKind::Skipped(reason.clone()));
+                return env.job.answer(Err(reason));
+            }
+        };
+        let is_final = matches!(reason, SkipReason::AlreadyStarted { .. });
+        let now = ReportedSkip { tick: reported_tick(env, record, tick), is_final };
+        match self.skip {
+            Some(reported) if reported.tick == now.tick => {
+                if reported.is_final || !is_final {
+                    return;
+                }
+                // It ran elsewhere.
+                env.job.count(|counts| counts.skipped -= 1);
+            }
+            _ => {
+                if !is_final {
+                    env.job.count(|counts| counts.skipped += 1);
+                }
+                metrics::job_skipped(&env.job.name, event::label(&reason));
+            }
+        }
+        self.skip = Some(now);
+        env.emit(tick, JobEventKind::Skipped(reason));
+    }
+
+    /// Corrects the count of a skipped tick that runs here after all.
+    pub(super) fn forget_skipped(&mut self, env: &JobEnv, record: &JobRecord, tick: WallTime) {
+        let tick = reported_tick(env, record, tick);
+        let skip = self.skip.take_if(|reported| reported.tick == tick);
+        if skip.is_some_and(|reported| !reported.is_final) {
+            env.job.count(|counts| counts.skipped -= 1);
+        }
+    }
+
+    /// Whether some of them are not reported yet.
+    pub(super) fn is_news(&self, missed: MissedTicks) -> bool {
+        self.missed.is_none_or(|reported| reported < missed.last)
+    }
+
+    pub(super) fn missed(&mut self, env: &JobEnv, missed: Option<MissedTicks>) {
+        let Some(MissedTicks { mut count, mut first, last, .. }) = missed else { return };
+        if let Some(reported) = self.missed.filter(|reported| *reported >= first) {
+            let mut new = env.schedule.ticks(reported, last).take(MAX_COUNTED);
+            let Some(next) = new.next() else { return };
+            (first, count) = (next, 1 + new.count() as u64);
+        }
+        debug_assert!(first <= last && count > 0, "{count} ticks from {first} to {last}");
+        self.missed = Some(last);
+        env.job.count(|counts| counts.missed += count);
+        metrics::job_missed(&env.job.name, count);
+        let why = self.obstacle.clone().unwrap_or(MissReason::Late);
+        let job = &env.job.name;
+        if matches!(why, MissReason::Paused { .. }) {
+            crate::log::info!(%job, count, %first, %last, %why, "missed ticks of the job");
+        } else {
+            crate::log::warn!(%job, count, %first, %last, %why, "missed ticks of the job");
+        }
+        env.emit(last, JobEventKind::Missed { count, first, why });
+    }
+
+    /// Reports a latest run that never ended. The replica that claims the next tick reports it,
+    /// once for the fleet; runs of this replica, up to `own_tick`, were reported when they broke off.
+    pub(super) fn broken_off(
+        &self,
+        env: &JobEnv,
+        latest: Option<&LatestClaim>,
+        own_tick: Option<WallTime>,
+    ) {
+        let Some(LatestClaim { run, owner, .. }) = latest else { return };
+        let tick = WallTime::since_epoch(run.tick);
+        let is_reported = own_tick == Some(tick) || self.given_up == Some(tick);
+        if !run.is_open() || is_reported {
+            return;
+        }
+        crate::log::warn!(
+            job = %env.job.name,
+            %tick,
+            owner = owner.as_deref().unwrap_or("unknown"),
+            "the run of a tick did not end: its replica crashed, or could not store the end; the \
+             tick counts as missed"
+        );
+        let why = MissReason::BrokenOff { by: owner.clone() };
+        count_broken_off(env, tick, JobEventKind::Missed { count: 1, first: tick, why });
+    }
+
+    /// Reports a tick that is given up; each replica does so once.
+    pub(super) fn given_up(&mut self, env: &JobEnv, tick: WallTime, attempts: u32) {
+        if self.given_up >= Some(tick) {
+            return;
+        }
+        self.given_up = Some(tick);
+        let policy = &env.options.policy;
+        crate::log::warn!(
+            job = %env.job.name,
+            %tick,
+            attempts,
+            max_attempts = policy.max_attempts,
+            catch_up = ?policy.catch_up,
+            "a tick is given up: each of its runs was broken off, and their number has reached \
+             max_attempts, or the tick is older than catch_up"
+        );
+        count_broken_off(env, tick, JobEventKind::GivenUp { attempts });
+    }
+
+    /// Records that too few nodes let the job run; logs the first of consecutive failures. Returns
+    /// the error's text.
+    pub(super) fn note_unavailable(&mut self, env: &JobEnv, error: &LockError) -> Arc<str> {
+        let text: Arc<str> = error.to_string().into();
+        let why = if is_full(error) { Outage::Full } else { Outage::Nodes };
+        if why == Outage::Full {
+            env.roster.is_full.notify_one();
+        }
+        if self.outage.replace(why) != Some(why) {
+            let job = &env.job.name;
+            match why {
+                Outage::Nodes => crate::log::warn!(
+                    %job,
+                    %error,
+                    "too few nodes answer for the job: it is tried again, and its ticks are missed if they start too late"
+                ),
+                Outage::Full => crate::log::warn!(
+                    %job,
+                    %error,
+                    "the job can't be scheduled: the nodes keep claims of their maximum number of jobs"
+                ),
+            }
+        }
+        env.job.set_state(JobState::WaitingForNodes { error: Arc::clone(&text) });
+        self.obstacle = Some(MissReason::Unavailable { error: Arc::clone(&text) });
+        text
+    }
+
+    /// Ends an outage: a quorum answered for the job.
+    pub(super) fn note_available(&mut self, env: &JobEnv) {
+        if self.outage.take().is_some() {
+            crate::log::info!(job = %env.job.name, "enough nodes answer for the job again");
+        }
+    }
+
+    /// A quorum answered, which full nodes do as well.
+    pub(super) fn note_answered(&mut self, env: &JobEnv) {
+        if self.outage == Some(Outage::Nodes) {
+            self.note_available(env);
+        }
+    }
+
+    /// Records that another owner holds the job's lock.
+    pub(super) fn note_held(&mut self, env: &JobEnv, owner: Option<Arc<str>>) {
+        self.note_answered(env);
+        env.job.set_state(JobState::HeldBy { owner: owner.clone() });
+        self.obstacle = Some(MissReason::Held { by: owner });
+    }
+}
+
+fn count_broken_off(env: &JobEnv, tick: WallTime, kind: JobEventKind) {
+    env.job.count(|counts| counts.missed += 1);
+    metrics::job_missed(&env.job.name, 1);
+    env.emit(tick, kind);
+}
+
+fn is_full(error: &LockError) -> bool {
+    let LockError::NoQuorum { votes } = error.root() else { return false };
+    votes.iter().any(|vote| vote.outcome == VoteOutcome::NotCounted(Reason::TooManyJobs))
+}
