@@ -151,6 +151,7 @@ mod tests {
                     known.push((now + retain, now + retain + retain / 32, bytes));
                 }
                 window.expire(now);
+
                 let sum = |is_over: &dyn Fn(&(Timestamp, Timestamp, u64)) -> bool| {
                     let left = known.iter().filter(|entry| !is_over(entry));
                     left.map(|(_, _, bytes)| bytes).sum::<u64>()

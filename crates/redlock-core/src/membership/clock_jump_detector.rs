@@ -307,7 +307,9 @@ mod tests {
             let mut detector = ClockJumpDetector::new(3, FACTOR);
             detector.report(0, jump(0, 3_000), ALL);
             detector.steady(1, shift, at(3), ALL);
+
             let verdict = detector.report(2, jump(5, 3_000), ALL);
+
             let proves = shift == self::tests::shift(0, 15);
             match verdict {
                 JumpVerdict::Jumped(_) => assert!(proves, "{shift:?}"),

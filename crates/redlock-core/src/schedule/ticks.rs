@@ -92,7 +92,9 @@ mod tests {
                     WallTime::ZERO.plus((after.as_millis() / period + 1) * period)
                 };
                 let expected = at / period * period;
+
                 let tick = latest(next, WallTime::from_millis(at)).map(WallTime::as_millis);
+
                 assert_eq!(tick, (expected > 0).then_some(expected), "{period} {at}");
                 assert!(asked.get() <= 96, "{period} {at}: {}", asked.get());
             }

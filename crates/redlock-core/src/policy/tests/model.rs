@@ -179,6 +179,7 @@ proptest! {
     ) {
         let schedule = Schedule::every_after(Duration::from_millis(delay))
             .jitter(Duration::from_millis(case.jitter));
+
         match due(&schedule, JOB, &case.policy, &case.record, case.now) {
             Due::Run { tick, start, .. } => {
                 prop_assert!(start <= case.now && tick <= case.now);

@@ -169,6 +169,7 @@ proptest! {
         }),
     ) {
         let mut run = AttemptRun::start(votes.len());
+
         for &node in &order {
             if let Some(said) = &votes[node] {
                 run.answer(node, OpId::Acquire, said.clone());
@@ -183,6 +184,7 @@ proptest! {
         while run.decisions().is_empty() {
             run.wake();
         }
+
         let count = |what: fn(&Answer) -> bool| {
             votes.iter().flatten().filter(|said| said.as_ref().is_ok_and(what)).count()
         };

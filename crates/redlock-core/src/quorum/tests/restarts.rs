@@ -45,6 +45,7 @@ proptest! {
             fencing: true,
             processes: vec![process(900), process(901), process(902)],
         };
+
         run(&setup, &steps.concat());
     }
 }
