@@ -195,8 +195,41 @@ impl Config {
     /// [`BuildError::InvalidSetting`] for a user name without a password, and for a password that
     /// is given twice. Files are read by [`build`](RedlockBuilder::build).
     pub fn into_builder(self) -> Result<RedlockBuilder, BuildError> {
+        // Without `..`: a setting that is left out below does not compile.
+        let Self {
+            nodes,
+            ttl,
+            max_ttl,
+            wait,
+            max_hold,
+            linger,
+            node_timeout,
+            drift_factor,
+            retry_delay,
+            wakeups,
+            max_attempts,
+            auto_extend,
+            retry_after,
+            owner,
+            key_prefix,
+            fencing,
+            restart_guard,
+            eviction_guard,
+            stop_margin,
+            on_overrun,
+            max_waiters,
+            max_waiters_in_total,
+            handoff_limit,
+            max_waiting_body_bytes,
+            max_records,
+            max_stored_response_bytes,
+            username,
+            password,
+            password_file,
+            tls,
+        } = self;
         let mut builder = Redlock::builder();
-        for node in self.nodes {
+        for node in nodes {
             builder = match node {
                 NodeUrl::Plain(url) => builder.nodes([url]),
                 NodeUrl::Named(NamedUrl { name, url }) => builder.named_node(name, url),
@@ -204,7 +237,7 @@ impl Config {
         }
         macro_rules! set {
             ($($setting:ident),*) => {$(
-                if let Some(value) = self.$setting {
+                if let Some(value) = $setting {
                     builder = builder.$setting(value);
                 }
             )*};
@@ -213,13 +246,12 @@ impl Config {
         set!(max_attempts, owner, key_prefix, fencing, restart_guard, eviction_guard);
         set!(max_records, max_stored_response_bytes, max_waiting_body_bytes);
         set!(stop_margin, on_overrun, max_waiters, max_waiters_in_total, handoff_limit, wakeups);
-        let Self { auto_extend, retry_after, .. } = self;
         builder = builder.options(LockOptions { auto_extend, retry_after, ..LockOptions::new() });
-        if let Some(DelayRange { min, max }) = self.retry_delay {
+        if let Some(DelayRange { min, max }) = retry_delay {
             builder = builder.retry_delay(min..=max);
         }
-        let password = self.password.map(|Password::Text(password)| password);
-        let credentials = match (self.username, password, self.password_file) {
+        let password = password.map(|Password::Text(password)| password);
+        let credentials = match (username, password, password_file) {
             (_, Some(_), Some(_)) => {
                 let reason = "it conflicts with password_file: set only one of them";
                 return Err(BuildError::setting("password", reason));
@@ -236,7 +268,7 @@ impl Config {
         if let Some(credentials) = credentials {
             builder = builder.credentials(credentials);
         }
-        if let Some(TlsFiles { ca, client_cert, client_key, server_name }) = self.tls {
+        if let Some(TlsFiles { ca, client_cert, client_key, server_name }) = tls {
             let mut options = TlsOptions::new();
             (options.ca_file, options.server_name) = (ca, server_name);
             (options.client_cert_file, options.client_key_file) = (client_cert, client_key);

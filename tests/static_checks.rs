@@ -138,7 +138,7 @@ fn once_http_futures_are_sent() {
         OnceLayer,
         key::{Header, JsonPointer, Key},
         once::{
-            Always, Intact, OnceService,
+            Always, OnceService, RestoredBody,
             http::{ByBody, Idempotency, KeptStatuses, Missing, OnceHttp, Scope, ServerErrors},
         },
         reject::{DefaultResponse, RejectReason, Rejection, RequestOutcome},
@@ -157,14 +157,14 @@ fn once_http_futures_are_sent() {
     serves::<OnceService<Over<Body>, Key<Header>, Always, OnceHttp>, Request<Body>>();
     serves::<
         OnceService<
-            Over<Intact<Body>>,
+            Over<RestoredBody<Body>>,
             Key<JsonPointer>,
             Always,
             OnceHttp<DefaultResponse, ByBody>,
         >,
         Request<Body>,
     >();
-    serves::<OnceService<Over<Intact<Body>>, Scope, Always, Keeping>, Request<Body>>();
+    serves::<OnceService<Over<RestoredBody<Body>>, Scope, Always, Keeping>, Request<Body>>();
     shared::<Missing>();
     shared::<RequestOutcome>();
     shared::<ServerErrors>();

@@ -4,7 +4,7 @@ use std::{fmt, pin::Pin, time::Duration};
 
 use http_body::Body;
 
-use super::{Intact, WholeBody};
+use super::{RestoredBody, WholeBody};
 use crate::{
     error::LockError,
     resource::{BodyFault, ResourceError},
@@ -47,10 +47,10 @@ impl<B: Body> Incomplete<B> {
     }
 
     /// Returns a body that yields the data that was read, then the rest or the error.
-    pub fn into_body(self) -> Intact<B> {
+    pub fn into_body(self) -> RestoredBody<B> {
         match (self.error, self.rest) {
-            (_, Some(rest)) => Intact::begun(self.read, rest),
-            (ReadBodyError::Body(error), None) => Intact::failing(self.read, error),
+            (_, Some(rest)) => RestoredBody::begun(self.read, rest),
+            (ReadBodyError::Body(error), None) => RestoredBody::failing(self.read, error),
             (_, None) => self.read.into(),
         }
     }

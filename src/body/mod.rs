@@ -4,13 +4,13 @@
 //! it or it is dropped.
 
 mod incomplete;
-mod intact;
 mod read;
+mod restored_body;
 mod stream;
 
 pub use incomplete::{Incomplete, ReadBodyError};
-pub use intact::Intact;
 pub use read::{DEFAULT_BODY_LIMIT, ReadBody, WholeBody};
+pub use restored_body::RestoredBody;
 pub(crate) use stream::is_event_stream;
 #[cfg(feature = "once")]
 pub(crate) use stream::is_unbuffered;

@@ -47,7 +47,7 @@ const FRAMES_PER_POLL: u32 = 64;
 /// ```
 /// use bytes::Bytes;
 /// use http_body_util::{BodyExt, Full};
-/// use tower_redlock::once::{Intact, ReadBody};
+/// use tower_redlock::once::{RestoredBody, ReadBody};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -57,7 +57,7 @@ const FRAMES_PER_POLL: u32 = 64;
 /// assert_eq!(body.data(), "payload");
 ///
 /// // For the handler: the same data, trailers and size.
-/// let again: Intact<Full<Bytes>> = body.into();
+/// let again: RestoredBody<Full<Bytes>> = body.into();
 /// assert_eq!(again.collect().await?.to_bytes(), "payload");
 /// # Ok(())
 /// # }

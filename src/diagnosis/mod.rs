@@ -27,9 +27,9 @@
 //!
 //! [`Advice::code`] is stable: scripts may compare it. The texts may change. New codes may be added.
 //!
-//! Where waiting does not help, whoever waits for the set ends with an error once too few of the other
-//! nodes are left for a quorum: [`Redlock::ready`](crate::Redlock::ready), and the command with the exit
-//! code 78 in place of 69.
+//! If waiting does not help, a wait for the set ends with an error once the other nodes are too few
+//! for a quorum: [`Redlock::ready`](crate::Redlock::ready), and the command with the exit code 78
+//! in place of 69.
 //!
 //! | code | severity | meaning | waiting helps |
 //! |---|---|---|---|

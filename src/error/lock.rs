@@ -19,7 +19,8 @@ pub enum LockError {
         /// When to try again: an estimate from the mean hold time of similar names in this process
         /// and the number of other requests, with jitter; about a second without a measurement. At
         /// most 30 s, or as [`RedlockLayer::retry_after`](crate::RedlockLayer::retry_after) sets.
-        /// `None` for a single attempt, in logs.
+        /// `None` only in the log line and the event of one attempt of several, and in an error that was made
+        /// from a [`ReleaseError`].
         retry_after: Option<Duration>,
         /// The time until a quorum of nodes is free without a renewal: an upper bound if the holder
         /// crashed. `None` if the keys have no TTL, or the time is unknown.

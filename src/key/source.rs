@@ -60,7 +60,8 @@ where
 pub(super) mod sealed {
     use super::{Names, NoKey, RequestHead};
 
-    /// Finds names in a request.
+    /// Finds names in a request. A source that needs only the head is also listed in `head_only.rs`;
+    /// without that, its key reads the whole body.
     pub trait Find {
         /// Whether `:` and `%` of the request's text are already escaped, as the names have a
         /// prefix or parts.

@@ -25,7 +25,7 @@
 //!
 //! # A request
 //!
-//! One path serves all protocols (`call`): it finds the key, acquires the lock, makes the service
+//! One path serves all protocols. `service` finds the key; `call` acquires the lock, makes the service
 //! ready and calls it (a clone stays in its place), and polls the call under a hold of
 //! [`guard`](crate::guard), which moves into the response's body.
 

@@ -56,6 +56,7 @@ impl ClockJumps {
             // Under the mutex, so that a reader of the epoch finds the jump.
             let epoch = self.epoch.load(Ordering::Relaxed) + 1;
             jumps.push_back(Numbered(epoch, jump));
+            debug_assert!(jumps.len() <= RECENT, "earlier jumps are merged");
             self.epoch.store(epoch, Ordering::Release);
         }
         self.timers.wake_all();

@@ -363,7 +363,7 @@ impl fmt::Display for NodeState {
             Self::Voting => f.write_str("voting"),
             Self::Connecting => f.write_str("connecting"),
             Self::Probation { blocked: Some(blocked), .. } => {
-                write!(f, "in probation, which can't end yet:  {blocked}")
+                write!(f, "in probation, which can't end yet: {blocked}")
             }
             Self::Probation { remaining, .. } if remaining.is_zero() => {
                 f.write_str("in probation until enough other nodes vote")

@@ -3,8 +3,9 @@
 //! A node takes typed operations ([`Op`]), not raw commands, so that faults can be injected and
 //! other drivers be written. Both nodes of this crate pass the same conformance suite.
 //!
-//! Operations are acquire, raise, extend and release of a lease; claims of jobs; records. A
-//! subscription delivers hints of releases, and is optional.
+//! Operations are acquire, raise, extend and release of a lease; claims of jobs; records; inspecting and
+//! listing what a node keeps. A subscription delivers hints of releases and of refused requests, and is
+//! optional.
 
 use std::{sync::Arc, time::Duration};
 

@@ -226,6 +226,7 @@ impl Drop for SubscriptionGuard {
         let state = &mut *guard;
         let Some(channel) = state.names.get_mut(&self.name) else { return };
         let index = channel.hints.iter().position(|(id, _)| *id == self.id);
+        debug_assert!(index.is_some(), "a subscriber is counted until its guard is dropped");
         let hints = index.map(|index| channel.hints.swap_remove(index));
         if channel.hints.is_empty() {
             if self.subscriptions.is_remote {

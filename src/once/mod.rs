@@ -114,7 +114,9 @@ mod response;
 mod store;
 
 #[cfg(feature = "http")]
-pub use crate::body::{DEFAULT_BODY_LIMIT, Incomplete, Intact, ReadBody, ReadBodyError, WholeBody};
+pub use crate::body::{
+    DEFAULT_BODY_LIMIT, Incomplete, ReadBody, ReadBodyError, RestoredBody, WholeBody,
+};
 #[cfg(feature = "http")]
 pub use fingerprint::{Fingerprint, ParseFingerprintError};
 #[cfg(feature = "http")]

@@ -1,4 +1,4 @@
-//! Mutexes, atomics, threads and wakers: the only module that names those of the standard library.
+//! Mutexes, atomics, threads and wakers. No other module names the types of the standard library.
 //!
 //! Subscribers, metrics recorders and wakers may call this crate again: under a mutex they could
 //! deadlock. Builds with debug assertions count the mutexes that a thread holds, and panic if an
@@ -6,7 +6,7 @@
 //! mutex and reported after it is unlocked; for a node, by one thread at a time, in their order.
 //! `log` sends events, `metrics` sends metrics, this module wakes tasks.
 //!
-//! With `--cfg redlock_shuttle` the types are those of the `shuttle` crate, so that
+//! With `--cfg redlock_shuttle` this module uses the types of the `shuttle` crate, so that
 //! `verify/schedules` can explore the schedules of threads (`verify/schedules/README.md`). Other
 //! builds have plain re-exports.
 

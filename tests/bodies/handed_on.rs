@@ -10,7 +10,7 @@ use hyper::body::Incoming;
 use tower::{ServiceBuilder, ServiceExt, service_fn};
 use tower_redlock::{
     key::{self, BodyKey, RequestHead},
-    once::{Fingerprint, Intact},
+    once::{Fingerprint, RestoredBody},
 };
 
 use crate::{
@@ -80,7 +80,7 @@ async fn axum_takes_it_everywhere() {
 
 #[tokio::test]
 async fn hyper_body_service_takes_it() {
-    let service = service_fn(|request: http::Request<Intact<Incoming>>| async {
+    let service = service_fn(|request: http::Request<RestoredBody<Incoming>>| async {
         Ok::<_, Infallible>(Response::new(Full::from(tell(request).await)))
     });
     assert_hands_on(serve(ServiceBuilder::new().layer(keyed()).service(service)).await).await;
@@ -93,7 +93,9 @@ async fn fixed_body_service_needs_a_map() {
     });
     let service = ServiceBuilder::new()
         .layer(keyed())
-        .map_request(|request: http::Request<Intact<Incoming>>| request.map(axum::body::Body::new))
+        .map_request(|request: http::Request<RestoredBody<Incoming>>| {
+            request.map(axum::body::Body::new)
+        })
         .service(service);
     assert_hands_on(serve(service).await).await;
 }

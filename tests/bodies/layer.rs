@@ -12,7 +12,7 @@ use http_body::Body;
 use tower::{Layer, Service};
 use tower_redlock::{
     key::{BodyKey, RequestHead},
-    once::{Fingerprint, Intact, ReadBody, ReadBodyError},
+    once::{Fingerprint, ReadBody, ReadBodyError, RestoredBody},
 };
 
 /// Passes the key and the fingerprint to the handler in headers.
@@ -38,7 +38,7 @@ pub(crate) struct KeyedService<S, K> {
 
 impl<S, K, B, A> Service<Request<B>> for KeyedService<S, K>
 where
-    S: Service<Request<Intact<B>>, Response = http::Response<A>, Future: Send>
+    S: Service<Request<RestoredBody<B>>, Response = http::Response<A>, Future: Send>
         + Clone
         + Send
         + 'static,

@@ -3,7 +3,7 @@
 use http::HeaderMap;
 use http_body::{Body, SizeHint};
 use proptest::{collection::vec, prelude::*};
-use tower_redlock::once::{Intact, ReadBody, ReadBodyError};
+use tower_redlock::once::{ReadBody, ReadBodyError, RestoredBody};
 
 use crate::scripted::{Scripted, Step, drain, poll_to_end};
 
@@ -37,7 +37,7 @@ proptest! {
         let again = match poll_to_end(ReadBody::new(&HeaderMap::new(), body(), limit)) {
             Ok(whole) => {
                 prop_assert!(len <= limit && !expected.failed);
-                let again = Intact::from(whole);
+                let again = RestoredBody::from(whole);
                 // HTTP/1 allows no trailers after a body of announced length.
                 let exact = expected.trailers.is_empty().then_some(len as u64);
                 prop_assert_eq!(again.size_hint().exact(), exact);

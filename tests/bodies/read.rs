@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header::CONTENT_LENGTH};
 use http_body::{Body, SizeHint};
 use http_body_util::{Empty, Full};
-use tower_redlock::once::{Intact, ReadBody, ReadBodyError};
+use tower_redlock::once::{ReadBody, ReadBodyError, RestoredBody};
 
 use crate::scripted::{Broken, Scripted, Step, drain, poll_to_end, trailers};
 
@@ -33,7 +33,7 @@ fn data_and_trailers_are_read() {
     assert_eq!(whole.data(), "abcde");
     assert_eq!(whole.trailers(), Some(&trailers(7)));
 
-    let again = Intact::<Scripted>::from(whole);
+    let again = RestoredBody::<Scripted>::from(whole);
     assert_eq!(
         again.size_hint().exact(),
         None,
@@ -119,7 +119,7 @@ fn known_end_is_not_polled() {
     let whole = poll_to_end(ReadBody::new(&none(), Empty::<Bytes>::new(), 0)).unwrap();
 
     assert_eq!((whole.data().len(), whole.trailers()), (0, None));
-    assert!(Intact::<Empty<Bytes>>::from(whole).is_end_stream());
+    assert!(RestoredBody::<Empty<Bytes>>::from(whole).is_end_stream());
 }
 
 #[test]
@@ -151,17 +151,17 @@ fn untouched_body_is_unchanged() {
     body.hint = SizeHint::with_exact(2);
     body.tells_its_end = true;
 
-    let body = Intact::untouched(body);
+    let body = RestoredBody::untouched(body);
 
     assert_eq!(body.size_hint().exact(), Some(2));
 
     let seen = drain(body);
     assert_eq!((seen.data, seen.trailers), (b"ab".to_vec(), vec![trailers(1)]));
-    assert!(Intact::<Scripted>::default().is_end_stream());
+    assert!(RestoredBody::<Scripted>::default().is_end_stream());
 
     let mut end = Scripted::new([]);
     end.tells_its_end = true;
-    assert!(Intact::untouched(end).is_end_stream());
+    assert!(RestoredBody::untouched(end).is_end_stream());
 }
 
 #[test]
@@ -169,6 +169,6 @@ fn nothing_of_a_body_is_shown() {
     let secret = || Scripted::new([data("s3cret"), data("s3cret")]);
     let whole = poll_to_end(ReadBody::new(&none(), secret(), 99)).unwrap();
     let short = poll_to_end(ReadBody::new(&none(), secret(), 6)).unwrap_err();
-    let shown = format!("{whole:?} {short:?} {:?}", Intact::<Scripted>::from(whole.clone()));
+    let shown = format!("{whole:?} {short:?} {:?}", RestoredBody::<Scripted>::from(whole.clone()));
     assert!(!shown.contains("s3cret") && shown.contains("12"), "{shown}");
 }

@@ -9,8 +9,8 @@ use tower::Service;
 use tower_redlock::{
     key::RequestHead,
     once::{
-        DecodeResponseError, Fingerprint, Incomplete, Intact, MemoryStore, ParseFingerprintError,
-        ReadBody, ReadBodyError, ResponseStore, StoreError, StoredBy, StoredHeaders,
+        DecodeResponseError, Fingerprint, Incomplete, MemoryStore, ParseFingerprintError, ReadBody,
+        ReadBodyError, ResponseStore, RestoredBody, StoreError, StoredBy, StoredHeaders,
         StoredResponse, WholeBody,
     },
 };
@@ -31,8 +31,8 @@ fn auto_traits_follow_the_body() {
     shared::<ReadBody<Body>>();
     unpinned::<ReadBody<Body>>();
     shared::<Incomplete<Body>>();
-    shared::<Intact<Body>>();
-    unpinned::<Intact<Body>>();
+    shared::<RestoredBody<Body>>();
+    unpinned::<RestoredBody<Body>>();
     shared::<Fingerprint>();
     shared::<StoredHeaders>();
     cloned::<StoredHeaders>();
@@ -53,11 +53,11 @@ fn auto_traits_follow_the_body() {
 
 #[test]
 fn frameworks_take_intact_bodies() {
-    takes::<Intact<axum::body::Body>, axum::routing::Route>();
-    takes::<Intact<axum::body::Body>, axum::Router>();
-    takes::<Intact<hyper::body::Incoming>, axum::Router>();
+    takes::<RestoredBody<axum::body::Body>, axum::routing::Route>();
+    takes::<RestoredBody<axum::body::Body>, axum::Router>();
+    takes::<RestoredBody<hyper::body::Incoming>, axum::Router>();
     #[cfg(feature = "tonic")]
-    takes::<Intact<tonic::body::Body>, tonic::service::Routes>();
+    takes::<RestoredBody<tonic::body::Body>, tonic::service::Routes>();
 }
 
 #[test]

@@ -9,7 +9,7 @@ use http::{Response, StatusCode};
 use tower::{ServiceBuilder, ServiceExt};
 use tower_http::map_request_body::MapRequestBodyLayer;
 use tower_redlock::{
-    OnceLayer, Redlock, RedlockLayer, key, key::RequestHead, layer::KeyError, once::Intact,
+    OnceLayer, Redlock, RedlockLayer, key, key::RequestHead, layer::KeyError, once::RestoredBody,
     reject::Rejection,
 };
 
@@ -77,7 +77,7 @@ async fn bodies_of_other_layers_are_inferred() {
         OnceLayer::idempotency(redlock(), "pay").scope(|request: &Request<_>| caller(request));
     let locked = RedlockLayer::new(redlock(), |request: &Request<_>| caller(request)).http();
     let stack = ServiceBuilder::new()
-        .layer(MapRequestBodyLayer::new(Intact::<axum::body::Body>::untouched))
+        .layer(MapRequestBodyLayer::new(RestoredBody::<axum::body::Body>::untouched))
         .layer(once)
         .layer(locked.read_body_first(1 << 10));
     replays(router().layer(stack)).await;

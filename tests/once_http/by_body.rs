@@ -197,7 +197,7 @@ fn assert_times_out(
 #[test]
 fn slow_body_is_408() {
     let site = Site::new(3);
-    let never = tower::service_fn(|_: http::Request<tower_redlock::once::Intact<Body>>| {
+    let never = tower::service_fn(|_: http::Request<tower_redlock::once::RestoredBody<Body>>| {
         panic!("it does not run");
         #[allow(unreachable_code, reason = "for its type")]
         std::future::ready(Ok::<_, Infallible>(http::Response::new(Body::empty())))

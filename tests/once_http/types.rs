@@ -9,7 +9,7 @@ use http_body_util::{BodyExt, Full};
 use tower::{Layer, Service, ServiceExt, service_fn};
 use tower_redlock::{
     OnceLayer, Redlock,
-    once::{Intact, http::Scope},
+    once::{RestoredBody, http::Scope},
 };
 
 use crate::site::Runs;
@@ -33,7 +33,7 @@ async fn thread_bound_keys_compile() {
     let (seen, redlock) = (calls.clone(), Redlock::embedded());
     let of_head = service_fn(move |_: Request<Body>| call(&seen));
     let seen = calls.clone();
-    let of_body = service_fn(move |_: Request<Intact<Body>>| call(&seen));
+    let of_body = service_fn(move |_: Request<RestoredBody<Body>>| call(&seen));
 
     let key = move |_: &Request<Body>| (*name).clone();
     let layer = OnceLayer::new(redlock.clone(), "hook", key).http();
@@ -59,7 +59,7 @@ async fn service_errors_free_the_key() {
     let mut of_head =
         OnceLayer::new(redlock.clone(), "hook", |_: &Request<_>| "x").http().layer(of_head);
     let seen = calls.clone();
-    let of_body = service_fn(move |_: Request<Intact<Body>>| fails(&seen));
+    let of_body = service_fn(move |_: Request<RestoredBody<Body>>| fails(&seen));
     let mut of_body = OnceLayer::idempotency(redlock, "pay").scope(Scope::none()).layer(of_body);
     for _ in 0..2 {
         assert_eq!(of_head.ready().await.unwrap().call(post()).await.unwrap_err(), "broken");

@@ -21,7 +21,7 @@ use tokio::sync::Semaphore;
 use tower::{Layer, Service, ServiceExt, util::BoxCloneService};
 use tower_redlock::{
     OnceLayer, Redlock, RedlockLayer, key,
-    once::{Intact, http::Scope},
+    once::{RestoredBody, http::Scope},
 };
 
 use crate::site::{HOUR, Site};
@@ -53,7 +53,7 @@ fn handler(
     go: &Arc<Semaphore>,
     does: Does,
 ) -> impl Service<
-    Request<Intact<Sent>>,
+    Request<RestoredBody<Sent>>,
     Response = Response<Full<Bytes>>,
     Error = Infallible,
     Future: Send,
@@ -61,7 +61,7 @@ fn handler(
 + Send
 + 'static {
     let go = Arc::clone(go);
-    tower::service_fn(move |request: Request<Intact<Sent>>| {
+    tower::service_fn(move |request: Request<RestoredBody<Sent>>| {
         let go = Arc::clone(&go);
         async move {
             let length = match does {

@@ -81,7 +81,7 @@ fn captured_servers_are_freed() {
     let outcome = right.run(&["--no-probe"]);
     outcome.is(
         2,
-        &["captured it, stop them", "taken over by itself", "redlock adopt --from WRONG-NODES"],
+        &["enrolled it, stop them", "taken over automatically", "redlock adopt --from WRONG-NODES"],
     );
     let outcome = right.command(&["adopt", "--from", &captured, "--yes", "--no-probe"]);
     outcome.is(0, &["3 of 3 nodes vote", "HEALTHY"]);

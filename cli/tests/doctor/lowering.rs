@@ -29,11 +29,11 @@ async fn reports_a_client_with_longer_ttl() {
     let long = Redlock::builder().nodes(&all).ttl(Duration::from_secs(3));
     let long = connected(long).await;
     let outcome = Doctor::guarded(&all, "1s").command(&["lower-max-ttl"]);
-    outcome.is(69, &["not every node accepted the lower max_ttl", "locks of up to 3s"]);
-    outcome.says(&["lower ttl and max_ttl in the configuration of all clients first"]);
+    outcome.is(69, &["not every node accepted the lower max_ttl", "raised it to 3s"]);
+    outcome.says(&["first lower ttl and max_ttl in the configuration of all clients"]);
     let json = Doctor::guarded(&all, "1s").command(&["lower-max-ttl", "--json"]).is(69, &[]).json();
     assert_eq!(json["lowered"], false);
-    assert!(json["error"].as_str().unwrap().contains("locks of up to 3s"));
+    assert!(json["error"].as_str().unwrap().contains("raised it to 3s"));
     long.shutdown().await;
 }
 

@@ -54,7 +54,7 @@ fn a_replica() {
     servers[1].replica_of(&master);
     let outcome = doctor.run(&[]);
     outcome.is(1, &[&format!("{}: the server is a replica", name(&servers[1]))]);
-    outcome.says(&["replicas don't vote", "REPLICAOF NO ONE"]);
+    outcome.says(&["replicas do not vote", "REPLICAOF NO ONE"]);
 }
 
 #[test]

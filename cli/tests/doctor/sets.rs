@@ -43,7 +43,7 @@ fn new_servers_need_a_probation() {
     let servers = RedisServer::start_n(3);
     let doctor = Doctor::guarded(&urls(&servers), "2s");
     let outcome = doctor.run(&[]);
-    outcome.is(2, &["NO QUORUM", "in probation for another", "it may have forgotten locks"]);
+    outcome.is(2, &["NO QUORUM", "in probation for another", "locks that it may have forgotten"]);
     outcome.says(&["waiting is enough", "--wait"]);
 
     let outcome = doctor.run(&["--wait", "--timeout", "30s", "--no-probe"]);

@@ -17,7 +17,7 @@ use tower_service::Service;
 
 use super::{HttpBody, RedlockHttp, RedlockHttpFuture, Streamed, future::RequestFacts};
 use crate::{
-    body::{Intact, ReadBody},
+    body::{ReadBody, RestoredBody},
     error::LockError,
     layer::{RedlockLayer, RedlockService, ResourceKey, call::RedlockCall},
     lock::LockRequest,
@@ -38,7 +38,7 @@ pub struct ReadFirst {
 
 impl<K, R> RedlockLayer<K, RedlockHttp<R>> {
     /// Reads the body of each guarded request, of at most `limit` bytes, before its lock is
-    /// acquired, and passes it on unchanged as an [`Intact`](crate::once::Intact). The key is found
+    /// acquired, and passes it on unchanged as an [`RestoredBody`](crate::once::RestoredBody). The key is found
     /// in the head before the body is read.
     ///
     /// Meant for public routes: otherwise a client that sends half a body keeps the resource locked
@@ -83,7 +83,7 @@ impl<K, R> RedlockLayer<K, RedlockHttp<R, ReadFirst>> {
 
 impl<S, K, R, B, A> Service<Request<B>> for RedlockService<S, K, RedlockHttp<R, ReadFirst>>
 where
-    S: Service<Request<Intact<B>>, Response = Response<A>> + Clone,
+    S: Service<Request<RestoredBody<B>>, Response = Response<A>> + Clone,
     K: ResourceKey<Request<B>>,
     R: OnReject<Response<Bytes>> + Clone,
     B: Body + Unpin,
@@ -122,7 +122,9 @@ where
                 let state = ReadFirstState::Reading { read, start: Some(start) };
                 return ReadFirstFuture { state };
             }
-            Ok(None) => RedlockCall::unguarded(self.inner.clone(), request.map(Intact::untouched)),
+            Ok(None) => {
+                RedlockCall::unguarded(self.inner.clone(), request.map(RestoredBody::untouched))
+            }
             Err(error) => RedlockCall::rejected(LockError::InvalidResource(error.into()), None),
         };
         ReadFirstFuture {
@@ -143,7 +145,7 @@ where
 /// If polled again after it was ready, or if the service panics; the lock is then released.
 #[pin_project]
 #[must_use = "futures do nothing unless polled"]
-pub struct ReadFirstFuture<S: Service<Request<Intact<B>>>, B: Body, R, A> {
+pub struct ReadFirstFuture<S: Service<Request<RestoredBody<B>>>, B: Body, R, A> {
     #[pin]
     state: ReadFirstState<S, B, R, A>,
 }
@@ -153,14 +155,14 @@ pub struct ReadFirstFuture<S: Service<Request<Intact<B>>>, B: Body, R, A> {
     clippy::large_enum_variant,
     reason = "the task's own memory holds the state: boxing costs an allocation"
 )]
-enum ReadFirstState<S: Service<Request<Intact<B>>>, B: Body, R, A> {
+enum ReadFirstState<S: Service<Request<RestoredBody<B>>>, B: Body, R, A> {
     Reading {
         read: ReadBody<B>,
         start: Option<ReadFirstCall<S, R>>,
     },
     Calling {
         #[pin]
-        future: RedlockHttpFuture<S, Intact<B>, R, A>,
+        future: RedlockHttpFuture<S, RestoredBody<B>, R, A>,
     },
 }
 
@@ -176,7 +178,7 @@ struct ReadFirstCall<S, R> {
 
 impl<S, B, R, A> Future for ReadFirstFuture<S, B, R, A>
 where
-    S: Service<Request<Intact<B>>, Response = Response<A>>,
+    S: Service<Request<RestoredBody<B>>, Response = Response<A>>,
     R: OnReject<Response<Bytes>> + Clone,
     B: Body + Unpin,
     A: Body,
@@ -194,7 +196,7 @@ where
                         start;
                     let call = match ended {
                         Ok(body) => {
-                            let body = Intact::from(body).holding(read.take_held());
+                            let body = RestoredBody::from(body).holding(read.take_held());
                             let request = Request::from_parts(parts, body);
                             RedlockCall::acquiring(
                                 lock,
@@ -216,7 +218,9 @@ where
     }
 }
 
-impl<S: Service<Request<Intact<B>>>, B: Body, R, A> fmt::Debug for ReadFirstFuture<S, B, R, A> {
+impl<S: Service<Request<RestoredBody<B>>>, B: Body, R, A> fmt::Debug
+    for ReadFirstFuture<S, B, R, A>
+{
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("ReadFirstFuture");
         match &self.state {

@@ -6,7 +6,7 @@ use super::store::{EmbeddedStore, Notice};
 use crate::{
     node::{Hints, Node, Reply, Subscription, subscriptions::Subscriptions},
     protocol::Op,
-    sync::{Guard, Mutex},
+    sync::{Mutex, lock},
     time::{Clock, MonotonicWall, SystemClock, Timestamp},
 };
 
@@ -82,8 +82,8 @@ impl EmbeddedNodes {
     pub fn key_counts(&self) -> Vec<usize> {
         let now = self.clock.now();
         let count = |server: &EmbeddedServer| {
-            let namespaces = crate::sync::lock(&server.namespaces);
-            namespaces.values().map(|space| locked(&space.store).len(now)).sum()
+            let namespaces = lock(&server.namespaces);
+            namespaces.values().map(|space| lock(&space.store).len(now)).sum()
         };
         self.nodes.iter().map(count).collect()
     }
@@ -128,8 +128,8 @@ impl EmbeddedNodes {
     #[cfg(feature = "testing")]
     fn each_store(&self, mut what: impl FnMut(&str, &mut EmbeddedStore)) {
         for server in &*self.nodes {
-            for (prefix, space) in &*crate::sync::lock(&server.namespaces) {
-                what(prefix, &mut locked(&space.store));
+            for (prefix, space) in &*lock(&server.namespaces) {
+                what(prefix, &mut lock(&space.store));
             }
         }
     }
@@ -137,7 +137,7 @@ impl EmbeddedNodes {
     /// Returns the nodes as a manager with this key prefix uses them, for a builder.
     pub fn nodes(&self, prefix: &str) -> impl Iterator<Item = Arc<dyn Node>> {
         self.nodes.iter().enumerate().map(move |(i, server)| {
-            let mut namespaces = crate::sync::lock(&server.namespaces);
+            let mut namespaces = lock(&server.namespaces);
             let node = EmbeddedNode {
                 name: format!("embedded-{}", i + 1),
                 space: namespaces.entry(prefix.to_owned()).or_default().clone(),
@@ -146,10 +146,6 @@ impl EmbeddedNodes {
             Arc::new(node) as Arc<dyn Node>
         })
     }
-}
-
-fn locked(store: &Mutex<EmbeddedStore>) -> Guard<'_, EmbeddedStore> {
-    crate::sync::lock(store)
 }
 
 #[derive(Debug)]
@@ -162,7 +158,7 @@ struct EmbeddedNode {
 impl Node for EmbeddedNode {
     fn send(&self, op: Op, reply: Reply) {
         let mut notices = Vec::new();
-        let result = locked(&self.space.store).run(&op, &self.clock, &mut notices);
+        let result = lock(&self.space.store).run(&op, &self.clock, &mut notices);
         reply.send(result);
         for notice in notices {
             match notice {

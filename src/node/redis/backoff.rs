@@ -38,6 +38,7 @@ impl Backoff {
         }
         let pause = self.next;
         self.next = (pause * 2).min(self.longest);
+        debug_assert!(self.first <= pause && pause <= self.next, "pauses grow up to the longest");
         crate::random::within(&(pause / 2..=pause))
     }
 }

@@ -264,7 +264,7 @@ impl Endpoint {
     /// Returns whether the node's server, or the servers of its directory, use TLS.
     #[cfg(feature = "tls")]
     pub(super) fn uses_tls(&self) -> bool {
-        self.tls || self.directory().is_some_and(|directory| directory.tls())
+        self.tls || self.directory().is_some_and(|directory| directory.tls)
     }
 
     /// Returns the current location of the server.

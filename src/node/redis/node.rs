@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 
 use super::{
     Endpoint, Listener, Supervisor,
-    enrol::{Membership, NodeSet},
+    enrol::{Membership, NodeHandle, NodeSet},
     request::NodeRequest,
     status::Status,
 };
@@ -45,7 +45,11 @@ impl RedisNode {
             let status = Arc::new(status);
             let (requests, receiver) = mpsc::unbounded_channel();
             let (admin, admin_receiver) = mpsc::unbounded_channel();
-            members.push((Arc::clone(&status), admin, endpoint.clone()));
+            members.push(NodeHandle {
+                status: Arc::clone(&status),
+                admin,
+                endpoint: endpoint.clone(),
+            });
             let member = Membership { set: Arc::clone(set), index };
             let subscriptions = Subscriptions::remote();
             let listener = Listener::new(

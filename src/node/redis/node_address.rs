@@ -68,35 +68,17 @@ impl fmt::Debug for NodeAddress {
     }
 }
 
-impl From<String> for NodeAddress {
-    fn from(url: String) -> Self {
-        Self(AddressForm::Url(url))
-    }
+macro_rules! from_urls {
+    ($($text:ty),*) => {
+        $(impl From<$text> for NodeAddress {
+            fn from(url: $text) -> Self {
+                Self(AddressForm::Url(url.into()))
+            }
+        })*
+    };
 }
 
-impl From<&str> for NodeAddress {
-    fn from(url: &str) -> Self {
-        Self(AddressForm::Url(url.to_owned()))
-    }
-}
-
-impl From<&String> for NodeAddress {
-    fn from(url: &String) -> Self {
-        Self(AddressForm::Url(url.clone()))
-    }
-}
-
-impl From<Box<str>> for NodeAddress {
-    fn from(url: Box<str>) -> Self {
-        Self(AddressForm::Url(url.into_string()))
-    }
-}
-
-impl From<Cow<'_, str>> for NodeAddress {
-    fn from(url: Cow<'_, str>) -> Self {
-        Self(AddressForm::Url(url.into_owned()))
-    }
-}
+from_urls!(String, &str, &String, Box<str>, Cow<'_, str>);
 
 impl From<&ConnectionInfo> for NodeAddress {
     fn from(info: &ConnectionInfo) -> Self {

@@ -178,9 +178,7 @@ impl Status {
                 ConnectionState::Down { since, .. } => {
                     StatusEvent::UpAgain { outage: now.saturating_duration_since(*since) }
                 }
-                ConnectionState::Connecting
-                | ConnectionState::Up
-                | ConnectionState::Refusing { .. } => StatusEvent::Up,
+                _ => StatusEvent::Up,
             };
             detail.state = ConnectionState::Up;
             (detail.known.kind, detail.known.version) = (traits.kind, traits.version);
@@ -201,11 +199,7 @@ impl Status {
                 ConnectionState::Down { since, .. } => {
                     (*since, Some(StatusEvent::StillDown { reason: reason.clone() }))
                 }
-                ConnectionState::Connecting
-                | ConnectionState::Up
-                | ConnectionState::Refusing { .. } => {
-                    (now, Some(StatusEvent::Down { reason: reason.clone() }))
-                }
+                _ => (now, Some(StatusEvent::Down { reason: reason.clone() })),
             };
             if matches!(detail.state, ConnectionState::Up | ConnectionState::Refusing { .. }) {
                 detail.breaks.note(reason.clone(), now);

@@ -87,16 +87,7 @@ impl StatusEvent {
             Self::Probation { votes_in } => {
                 LockEventKind::NodeOut { node, reason: Reason::Probation { remaining: *votes_in } }
             }
-            Self::StillDown { .. }
-            | Self::Evicts { .. }
-            | Self::Denied { .. }
-            | Self::TakenOver { .. }
-            | Self::ClockJumped { .. }
-            | Self::ClockOff { .. }
-            | Self::ClockRight
-            | Self::NotActivated { .. }
-            | Self::Settled { .. }
-            | Self::Gauges { .. } => return None,
+            _ => return None,
         })
     }
 

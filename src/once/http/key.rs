@@ -7,7 +7,7 @@ use http_body::Body;
 use crate::{
     error::LockError,
     layer::KeyError,
-    once::{Intact, ReadBody},
+    once::{ReadBody, RestoredBody},
     resource::Resource,
 };
 
@@ -64,7 +64,7 @@ pub(super) fn refuse_grpc(
 /// The error with which the request is rejected.
 pub(super) async fn read_body<B: Body>(
     mut read: ReadBody<B>,
-) -> Result<(Bytes, Intact<B>), LockError> {
+) -> Result<(Bytes, RestoredBody<B>), LockError> {
     let body = (&mut read).await.map_err(|incomplete| incomplete.lock_error())?;
-    Ok((body.data().clone(), Intact::from(body).holding(read.take_held())))
+    Ok((body.data().clone(), RestoredBody::from(body).holding(read.take_held())))
 }

@@ -16,7 +16,7 @@ use crate::{
     error::LockError,
     key::{BodyKey, RequestHead},
     layer::{KeyError, ResourceKey, http::HttpBody},
-    once::{Intact, OnceFuture, OnceLayer, OnceService, ReadBody, claim::KeyRequest},
+    once::{OnceFuture, OnceLayer, OnceService, ReadBody, RestoredBody, claim::KeyRequest},
     reject::{OnReject, RejectReason},
     resource::Resource,
 };
@@ -64,7 +64,7 @@ where
 
 impl<S, K, C, R, B, A> Service<Request<B>> for OnceService<S, K, C, OnceHttp<R, ByBody>>
 where
-    S: Service<Request<Intact<B>>, Response = Response<A>, Error: Send, Future: Send>,
+    S: Service<Request<RestoredBody<B>>, Response = Response<A>, Error: Send, Future: Send>,
     S: Clone + Send + 'static,
     K: BodyKey + Clone + Send + 'static,
     C: CompletesHttp<A> + Clone + Send + 'static,

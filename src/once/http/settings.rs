@@ -231,7 +231,7 @@ impl<K> OnceLayer<K, Always, OnceHttp<DefaultResponse, ByBody>> {
     /// pointer ([`key::json_pointer`](crate::key::json_pointer)), or any
     /// [`BodyKey`](crate::key::BodyKey).
     ///
-    /// The body is read before the lock is acquired, and passed on unchanged: see [`Intact`](crate::once::Intact), also for
+    /// The body is read before the lock is acquired, and passed on unchanged: see [`RestoredBody`](crate::once::RestoredBody), also for
     /// the services that take it.
     ///
     /// | body | response |

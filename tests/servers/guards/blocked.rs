@@ -43,7 +43,7 @@ async fn denied_read_names_other_node() {
 
     log.wait_for("WARN", &["probation can't end yet", "node-3", &blocked.asked]).await;
     let shown = redlock.health()[2].to_string();
-    assert!(shown.contains(&format!("can't be ended: {}: permission", blocked.asked)), "{shown}");
+    assert!(shown.contains(&format!("can't end yet: {}: permission", blocked.asked)), "{shown}");
 
     redlock.diagnosis().await;
     let denied = &redlock.health()[0].denied;

@@ -32,7 +32,7 @@ async fn taken_over(first: usize, all: usize) {
     let next = right.lock("x").wait(HANG_GUARD * 12).await.unwrap();
     assert!(next.fencing_token() > token);
     all_vote(&right).await;
-    log.wait_for("WARN", &["nobody uses", "node-1"]).await;
+    log.wait_for("WARN", &["no client uses", "node-1"]).await;
 }
 
 #[tokio::test]
@@ -138,5 +138,5 @@ async fn set_in_use_is_left_alone() {
         let _ = lock.release().await;
     }
 
-    assert!(!log.text().contains("nobody uses"), "{}", log.text());
+    assert!(!log.text().contains("no client uses"), "{}", log.text());
 }

@@ -28,7 +28,7 @@ pub(crate) struct Directory {
     /// Their addresses, as given in the URL.
     servers: Vec<Address>,
     /// Whether they use TLS; never without the feature.
-    tls: bool,
+    pub(crate) tls: bool,
     /// The directory's own credentials.
     pub(super) credentials: Option<Credentials>,
     found: watch::Sender<LocationState>,
@@ -120,10 +120,6 @@ impl Directory {
         let failures: Vec<_> =
             failures.iter().map(|(server, reason)| format!("{server}: {reason}")).collect();
         Some(format!("no {whom} reported its address: {}", failures.join("; ")))
-    }
-
-    pub(crate) const fn tls(&self) -> bool {
-        self.tls
     }
 }
 

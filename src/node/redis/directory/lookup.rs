@@ -122,9 +122,8 @@ impl<'a> DirectoryLookup<'a> {
 
     fn open(&self, address: Address, reports: &LocationReports) -> Box<QueriedServer> {
         let name = reports.name_of(&address).filter(|name| **name != address);
-        let Directory { credentials, .. } = self.directory;
-        let tls = self.directory.tls();
-        let endpoint = Endpoint::at(address.clone(), name, tls, credentials.clone());
+        let Directory { credentials, tls, .. } = self.directory;
+        let endpoint = Endpoint::at(address.clone(), name, *tls, credentials.clone());
         let server = SingleServer::new(endpoint, self.access.clone(), handshake::TIMEOUT);
         let server = server.with_max_answers(MAX_ANSWER);
         Box::new(QueriedServer { address, server, backoff: Backoff::default() })
@@ -146,7 +145,7 @@ impl<'a> DirectoryLookup<'a> {
             }
             DirectoryKind::Cluster => {
                 let answers = server.ask(&cluster::ask()).await?;
-                cluster::parse(self.slot, address, self.directory.tls(), answers)
+                cluster::parse(self.slot, address, self.directory.tls, answers)
             }
         }
     }

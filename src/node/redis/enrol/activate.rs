@@ -28,7 +28,7 @@ use ::redis::{Pipeline, Value};
 use super::{
     NodeSet, Tag,
     learnt_state::{LearntState, pairs},
-    record::{self, Lesson, LessonKind},
+    record::{self, LessonKind},
     shared_task::{SharedTask, TaskLease, TaskLeaseOutcome},
 };
 use crate::{
@@ -115,18 +115,16 @@ async fn learn_and_activate(
         // The next health check shows how the node has changed.
         return Ok(ActivationOutcome::Done);
     }
-    let max_ttl = known.max_ttl.max(set.settings.max_ttl);
-    let longest = known.longest().max(report.longest_ttl()).max(max_ttl);
+    known.max_ttl = known.max_ttl.max(set.settings.max_ttl);
+    let longest = known.longest().max(report.longest_ttl());
     if step.waited < longest + formulas::drift(longest, set.settings.drift_factor) {
         return Ok(ActivationOutcome::Longer(longest));
     }
     if !teach(set, step.node, &step.tag, &known.marks).await.map_err(of_node)? {
         return Ok(ActivationOutcome::Done);
     }
-    let fences = known.fences.into_iter().collect();
     let mode = kind.name();
-    let lesson = Lesson { max_ttl, floor: known.floor, fences, kind };
-    let change = record::activation(&report, lesson);
+    let change = record::activation(&report, known, kind);
     if set.change(step.node, &change).await.map_err(of_node)? {
         let name = set.members()[step.node].status.name();
         crate::log::info!(node = %name, waited = ?step.waited, %mode, "probation ended");

@@ -1,6 +1,5 @@
 //! Moves nodes from one layout to another. The old layout loses its quorum before the new one gains
 //! one.
-//! one.
 
 use std::{sync::Arc, time::Duration};
 

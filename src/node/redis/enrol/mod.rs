@@ -3,16 +3,16 @@
 //! | part | where |
 //! |---|---|
 //! | identity of a set, tag of a node | `layout` |
-//! | what a node stores of its membership, and its server: the health check | `node_report` |
-//! | which change of that comes next, without I/O | `next_change` |
-//! | changes of that | `record` |
+//! | the stored membership of a node, and the properties of its server: the health check | `node_report` |
+//! | deciding the next change of the membership, without I/O | `next_change` |
+//! | changes of the membership | `record` |
 //! | the nodes of a manager, and which of them may vote | `set`, `state` |
 //! | clock jumps and wrong wall clocks | `clocks` |
 //! | requests to the nodes | `requests` |
 //! | background tasks | `tasks` |
 //! | end of a probation | `activate`, `learnt_state` |
 //! | copying of records | `copy`, `record_source`, `key_reservations`, `source_outcomes` |
-//! | tasks of a single client on behalf of all | `shared_task` |
+//! | tasks that a single client runs on behalf of all | `shared_task` |
 //! | connections for bulk data | `bulk_connection` |
 //! | moves between layouts | `adopt` |
 //! | a shorter `max_ttl` | `lower` |
@@ -22,23 +22,22 @@
 //! The rules are in `membership`; this folder stores and reads what they decide.
 //!
 //! * *Votes.* The key of the fences is named by view and `max_ttl`, and is there only while the node
-//!   votes under these: whatever changes the tag renames it in the same script. Acquires and raises
+//!   votes under these: a script that changes the tag also renames the key. Acquires and raises
 //!   read the fence first, other votes compare the tag. Under another view nothing runs, and the
 //!   operation is sent once more when the new tag is known: a change at one server fails no request.
 //! * *Changes.* A client reads a node's record, and INFO after it, when it connects, every second,
 //!   and when another node's record gives reason to. `next_change` decides the next form of the
 //!   record; one script stores that (`change.lua`) if the tag and what else was decided by are
 //!   unchanged. Another run id ends the connection.
-//! * *Tasks.* One client at a time learns, copies and adopts on behalf of all, under a claim that
-//!   lasts 4 s by the server's clock (`shared_task`). A claim that seems to last longer than any is
-//!   given for is void.
+//! * *Tasks.* One client at a time learns and copies on behalf of all, under a lease of 4 s by the
+//!   server's clock (`shared_task`). A lease that ends later than any granted one is void.
 //! * *Layouts (R7).* `layout` makes the hash that a server is bound to; `adopt` moves servers.
 //!
 //! # Invariants
 //!
 //! * A tag changes only by a script that compares the tag that the change was decided by.
 //! * No key of fences has the name of a view while its node does not vote under it.
-//! * A node says that there is no record only after it has copied the records of the others.
+//! * A node confirms that a record is missing only after it has copied the other nodes' records.
 
 mod activate;
 mod adopt;
@@ -71,4 +70,4 @@ pub(crate) use lower::Lowering;
 pub(super) use next_change::next_change;
 pub(super) use node_report::{NodeReport, add_check};
 pub(super) use record::{Change, ChangeKind};
-pub(crate) use set::{AdminRequest, Membership, NodeSet};
+pub(crate) use set::{AdminRequest, Membership, NodeHandle, NodeSet};

@@ -4,7 +4,7 @@
 //! stores them with a script that compares the record with the values that were read. If another
 //! client was faster, nothing is stored, and the next health check reads the record again.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use ::redis::Pipeline;
 
@@ -34,7 +34,7 @@ pub(crate) struct Change {
     /// Set if the node is enrolled: all stripes must exist, with fences of at least this value.
     pub(super) least_fence: Option<u64>,
     /// Fences by stripe, which are stored if they are greater.
-    pub(super) fences: Vec<(usize, u64)>,
+    pub(super) fences: BTreeMap<usize, u64>,
     pub(crate) kind: ChangeKind,
 }
 
@@ -123,7 +123,7 @@ impl Change {
             expected: vec![("tag", tag.text().to_string())],
             fields: Vec::new(),
             least_fence: None,
-            fences: Vec::new(),
+            fences: BTreeMap::new(),
             kind: ChangeKind::Vote,
         }
     }
@@ -231,19 +231,11 @@ pub(super) fn moving(report: &NodeReport, size: usize, entering: &Entering<'_>) 
     change.set("max_ttl", &millis(max_ttl));
     change.set("floor", &report.floor.max(entering.known.floor));
     change.least_fence = Some(0);
-    change.fences = entering.known.fences.iter().map(|(stripe, fence)| (*stripe, *fence)).collect();
+    change.fences.clone_from(&entering.known.fences);
     change
 }
 
-/// The state that an activated node takes from others.
-#[derive(Clone, Debug)]
-pub(super) struct Lesson {
-    pub(super) max_ttl: Duration,
-    pub(super) floor: u64,
-    pub(super) fences: Vec<(usize, u64)>,
-    pub(super) kind: LessonKind,
-}
-
+/// The sources of the state that an activated node learnt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LessonKind {
     Learnt,
@@ -262,13 +254,14 @@ impl LessonKind {
     }
 }
 
-/// Returns the change that ends the probation of a node whose record was read after the wait.
-pub(super) fn activation(report: &NodeReport, lesson: Lesson) -> Change {
+/// Returns the change that ends the probation of a node whose record was read after the wait, and
+/// stores the `known` state on it.
+pub(super) fn activation(report: &NodeReport, known: LearntState, kind: LessonKind) -> Change {
     debug_assert!(report.tag.is_probation(), "only a probation ends: {report:?}");
     // Another client may have raised the limit meanwhile, and then waits longer.
     let mut change = Change::of_limits(report);
-    let mut floor = report.floor.max(lesson.floor);
-    let copies = match lesson.kind {
+    let mut floor = report.floor.max(known.floor);
+    let copies = match kind {
         LessonKind::Learnt => LEARNT,
         // No node accepts a token further ahead of its clock, so every granted token is at most
         // this.
@@ -279,7 +272,7 @@ pub(super) fn activation(report: &NodeReport, lesson: Lesson) -> Change {
             if has_sources { BOOTSTRAPPED } else { "" }
         }
     };
-    let max_ttl = report.max_ttl.max(lesson.max_ttl);
+    let max_ttl = report.max_ttl.max(known.max_ttl);
     if let Some(own) = report.tag.incarnation() {
         let layout = report.tag.layout();
         change.set_tag(new_tag(TagState::Active, layout, own, &report.owners, max_ttl));
@@ -294,7 +287,7 @@ pub(super) fn activation(report: &NodeReport, lesson: Lesson) -> Change {
     };
     change.set("once", &once);
     change.least_fence = Some(floor);
-    change.fences = lesson.fences;
+    change.fences = known.fences;
     change
 }
 
@@ -353,7 +346,7 @@ mod tests {
             (field(&change, "floor"), field(&change, "max_ttl")),
             (Some("30"), Some("20000"))
         );
-        assert_eq!((change.least_fence, &*change.fences), (Some(0), &[(3, 7)][..]));
+        assert_eq!((change.least_fence, &change.fences), (Some(0), &[(3, 7)].into()));
         assert_eq!(field(&change, "seen"), Some("0"), "no client of the set has checked it");
         for owner in ["owner:a:1/0", "owner:c:1/0"] {
             assert_eq!(field(&change, owner), Some(""), "a name may mean another server there");
@@ -383,24 +376,24 @@ mod tests {
     fn activated_node_keeps_the_greater_limits() {
         let set = Scripted::new("p").set;
         let probation = NodeReport { floor: 40, ..report(&set, 'p', 2, 4) };
-        let lesson = |floor, max_ttl: u32, kind| Lesson {
+        let known = |floor, max_ttl: u32| LearntState {
             max_ttl: max_ttl * SECOND,
             floor,
-            fences: vec![(1, 9)],
-            kind,
+            fences: [(1, 9)].into(),
+            ..LearntState::default()
         };
 
-        let change = activation(&probation, lesson(30, 20, LessonKind::Learnt));
+        let change = activation(&probation, known(30, 20), LessonKind::Learnt);
         assert!(change.after.is_active());
         assert_eq!((field(&change, "floor"), change.least_fence), (Some("40"), Some(40)));
         assert_eq!(field(&change, "max_ttl"), Some("20000"), "that of the others");
-        let change = activation(&probation, lesson(50, 5, LessonKind::Learnt));
+        let change = activation(&probation, known(50, 5), LessonKind::Learnt);
         assert_eq!(
             (field(&change, "floor"), field(&change, "max_ttl")),
             (Some("50"), Some("10000"))
         );
         let bootstrapped = LessonKind::Bootstrapped { has_sources: false };
-        let change = activation(&probation, lesson(50, 5, bootstrapped));
+        let change = activation(&probation, known(50, 5), bootstrapped);
         let floor = TOKEN_LEAD.to_string();
         assert_eq!(field(&change, "floor"), Some(&*floor), "above the tokens of all clocks");
         assert_eq!(["once", "learner"].map(|name| field(&change, name)), [Some(""); 2]);

@@ -63,10 +63,10 @@ pub(crate) struct NodeSet {
 
 /// One node of the set.
 #[derive(Debug)]
-pub(super) struct NodeHandle {
-    pub(super) status: Arc<Status>,
-    pub(super) admin: mpsc::UnboundedSender<AdminRequest>,
-    pub(super) endpoint: Endpoint,
+pub(crate) struct NodeHandle {
+    pub(crate) status: Arc<Status>,
+    pub(crate) admin: mpsc::UnboundedSender<AdminRequest>,
+    pub(crate) endpoint: Endpoint,
 }
 
 /// A node's place in its set.
@@ -123,12 +123,8 @@ impl NodeSet {
     }
 
     /// Sets the members, once, before any of them connects.
-    pub(crate) fn join(
-        &self,
-        members: impl IntoIterator<Item = (Arc<Status>, mpsc::UnboundedSender<AdminRequest>, Endpoint)>,
-    ) {
-        let member = |(status, admin, endpoint)| NodeHandle { status, admin, endpoint };
-        let is_first = self.members.set(members.into_iter().map(member).collect()).is_ok();
+    pub(crate) fn join(&self, members: impl Into<Box<[NodeHandle]>>) {
+        let is_first = self.members.set(members.into()).is_ok();
         assert!(is_first && self.len() == self.traits.len(), "all members join, once");
     }
 

@@ -23,6 +23,7 @@ impl SourceOutcomes {
         if outcome.is_ok() || !matches!(self.by_node.get(&node), Some(Ok(_))) {
             self.by_node.insert(node, outcome);
         }
+        debug_assert!(self.by_node.len() < self.nodes, "the node itself is not a source");
     }
 
     /// Returns whether a node has no outcome yet.

@@ -5,7 +5,9 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use ::redis::{Arg, Pipeline, Value};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{AdminRequest, Layout, NodeReport, NodeSet, Tag, activate, set::SetAdmission};
+use super::{
+    AdminRequest, Layout, NodeHandle, NodeReport, NodeSet, Tag, activate, set::SetAdmission,
+};
 use crate::{
     error::Reason,
     events::{Events, LockEventKind},
@@ -70,7 +72,7 @@ impl Scripted {
             nodes.push(ScriptedNode(requests));
             let name = Arc::clone(&endpoint.name);
             let status = Status::new(name, Arc::clone(&of_all), Arc::clone(&events));
-            (Arc::new(status), sender, endpoint)
+            NodeHandle { status: Arc::new(status), admin: sender, endpoint }
         });
         set.join(members);
         Self { set, nodes, clock }

@@ -192,10 +192,7 @@ impl Session<'_> {
         for request in over {
             request.not_sent(Reason::Stale);
         }
-        let again = self.fresh(again.into_iter(), now);
-        if !again.is_empty() {
-            self.write(again, by, now);
-        }
+        self.write_fresh(again.into_iter(), by, now);
     }
 
     /// Sends operations that met another tag, and so did not run, once more with the current tag,

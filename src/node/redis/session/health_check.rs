@@ -79,6 +79,7 @@ impl CheckProgress {
 impl Session<'_> {
     /// Sends a health check.
     pub(super) fn check_health(&mut self, now: Timestamp) {
+        assert!(self.checks.may_begin(), "health checks do not overlap");
         self.checks.changes = 0;
         self.checks.begun += 1;
         self.link.digests.review();
@@ -100,6 +101,7 @@ impl Session<'_> {
         asked: &Tag,
         values: Vec<Value>,
     ) -> Result<(), Reason> {
+        debug_assert!(self.checks.is_under_way && self.checks.changes <= MAX_CHANGES);
         let received = self.settings.clock.now();
         let restart = self.settings.guards.restart;
         let report = match handshake::parse_report(&mut values.into_iter(), asked, restart)? {
@@ -211,7 +213,7 @@ impl Session<'_> {
         (sent, received): (Timestamp, Timestamp),
         result: Result<(), &Reason>,
     ) {
-        self.checks.is_under_way = false;
+        assert!(std::mem::take(&mut self.checks.is_under_way), "a health check ends once");
         if let Err(reason) = result {
             self.status.set_bar(VoteBarKind::Enrolment, Some(VoteBar::Reason(reason.clone())));
         }

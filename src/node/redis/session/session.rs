@@ -154,6 +154,7 @@ impl<'a> Session<'a> {
         let endpoint = self.endpoint;
         let mut moved = pin!(endpoint.left(Some(&location)));
         loop {
+            debug_assert!(!self.batches.is_empty() || self.unanswered == 0, "batches are counted");
             let is_idle = self.batches.is_empty() && self.send_queue.is_empty();
             if !open && is_idle && self.mistagged.is_empty() {
                 return SessionEnd::Closed;
@@ -306,7 +307,7 @@ impl<'a> Session<'a> {
         let since = self.status.take_stamp().unwrap_or(now);
         if self.send_queue.is_empty() && self.unanswered + incoming.len() <= MAX_UNANSWERED {
             self.longest_wait = self.longest_wait.max(now.saturating_duration_since(since));
-            return self.batch(incoming, now);
+            return self.write_fresh(incoming.drain(..), ScriptRef::Digest, now);
         }
         for request in incoming.drain(..) {
             self.send_queue.push(request, since);
@@ -319,12 +320,12 @@ impl<'a> Session<'a> {
         while !self.send_queue.is_empty() && self.unanswered < MAX_UNANSWERED {
             let now = self.settings.clock.now();
             let room = MAX_BATCH.min(MAX_UNANSWERED - self.unanswered);
-            let mut next = self.send_queue.next(room, now);
+            let next = self.send_queue.next(room, now);
             self.longest_wait = self.longest_wait.max(next.waited);
             for request in next.over {
                 request.not_sent(Reason::Stale);
             }
-            self.batch(&mut next.write, now);
+            self.write_fresh(next.write.into_iter(), ScriptRef::Digest, now);
         }
     }
 
@@ -338,18 +339,23 @@ impl<'a> Session<'a> {
         self.status.set_queue_delay(written.max(unwritten));
     }
 
-    /// Writes operations in one batch, except stale ones.
-    fn batch(&mut self, incoming: &mut Vec<NodeRequest>, now: Timestamp) {
-        let requests = self.fresh(incoming.drain(..), now);
+    /// Writes operations in one batch, except those that can't succeed any more.
+    pub(super) fn write_fresh(
+        &mut self,
+        requests: impl Iterator<Item = NodeRequest>,
+        by: ScriptRef,
+        now: Timestamp,
+    ) {
+        let requests = self.fresh(requests, now);
         if !requests.is_empty() {
-            self.write(requests, ScriptRef::Digest, now);
+            self.write(requests, by, now);
         }
     }
 
     /// Returns the operations that can still succeed. The server may have lost its vote since they
     /// arrived, or since they were sent the first time. A token that is too far ahead of the
     /// server's clock for any node is not sent.
-    pub(super) fn fresh(
+    fn fresh(
         &self,
         requests: impl Iterator<Item = NodeRequest>,
         now: Timestamp,
@@ -375,7 +381,7 @@ impl<'a> Session<'a> {
 
     /// Writes operations, and TIME after an acquire. The clock is checked before the votes count,
     /// and shows whether the expiry of the keys had passed.
-    pub(super) fn write(&mut self, requests: Vec<NodeRequest>, by: ScriptRef, now: Timestamp) {
+    fn write(&mut self, requests: Vec<NodeRequest>, by: ScriptRef, now: Timestamp) {
         let ReadyConnection { wire, digests, server_clock, .. } = &mut self.link;
         let encoder = Encoder {
             keys: &self.member.set.keys,

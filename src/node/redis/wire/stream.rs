@@ -173,6 +173,7 @@ impl Wire {
         } else {
             self.input.resize(2 * self.input.len(), 0);
         }
+        debug_assert!(self.taken <= self.filled && self.filled < self.input.len());
     }
 
     /// Writes the output and reads the next reply or pushed message. `left` is the memory left for

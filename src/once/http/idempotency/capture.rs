@@ -14,7 +14,7 @@ use crate::{
     body::is_unbuffered,
     guard::LockContext,
     once::{
-        Fingerprint, Intact, ReadBody, ResponseStore, StoredHeaders, StoredResponse,
+        Fingerprint, ReadBody, ResponseStore, RestoredBody, StoredHeaders, StoredResponse,
         http::{CompletesHttp, completion::CompletionRules},
         work::WorkVerdict,
     },
@@ -46,7 +46,7 @@ pub(super) async fn capture<A, C, E>(
     call: impl Future<Output = Result<Response<A>, E>>,
     settings: CaptureSettings<C>,
     context: LockContext,
-) -> Result<(Response<Intact<A>>, WorkVerdict), E>
+) -> Result<(Response<RestoredBody<A>>, WorkVerdict), E>
 where
     A: Body,
     C: CompletesHttp<A>,
@@ -55,14 +55,14 @@ where
     let response = call.await?;
     let verdict = rules.verdict(&response, &|status| kept.contains(status));
     if !matches!(verdict, WorkVerdict::Done { .. }) {
-        return Ok((response.map(Intact::untouched), verdict));
+        return Ok((response.map(RestoredBody::untouched), verdict));
     }
     let (parts, body) = response.into_parts();
     let response = StoredAt::Nowhere(parts.status);
     let payload = Payload { fingerprint, response, is_pending: false };
     let mut record = UnfinishedRecord::new(context, retain, payload);
     if is_unbuffered(&parts.headers) {
-        let response = Response::from_parts(parts, Intact::untouched(body));
+        let response = Response::from_parts(parts, RestoredBody::untouched(body));
         return Ok((response, record.finish(None)));
     }
     let room = limit.saturating_sub(headers.size(&parts.headers));
@@ -74,7 +74,7 @@ where
     let (body, stored) = match body {
         Ok(body) => {
             let stored = StoredResponse::new(&parts, body.data().clone(), &headers);
-            (Intact::from(body), Some(stored).filter(|stored| stored.size() <= limit))
+            (RestoredBody::from(body), Some(stored).filter(|stored| stored.size() <= limit))
         }
         Err(incomplete) => (incomplete.into_body(), None),
     };

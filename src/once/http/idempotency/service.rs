@@ -26,7 +26,7 @@ use crate::{
     layer::{KeyError, ReadyCall, ResourceKey},
     lock::Redlock,
     once::{
-        Intact, OnceFuture, OnceLayer, OnceService, ReadBody, WholeBody,
+        OnceFuture, OnceLayer, OnceService, ReadBody, RestoredBody, WholeBody,
         claim::KeyRequest,
         execution::run_attached,
         http::{
@@ -80,7 +80,7 @@ impl<K, C, R> OnceLayer<K, C, OnceHttp<R, Idempotency>> {
 
 impl<S, K, C, R, B, A> Service<Request<B>> for OnceService<S, K, C, OnceHttp<R, Idempotency>>
 where
-    S: Service<Request<Intact<B>>, Response = Response<A>, Error: Send, Future: Send>,
+    S: Service<Request<RestoredBody<B>>, Response = Response<A>, Error: Send, Future: Send>,
     S: Clone + Send + 'static,
     K: ResourceKey<Request<B>>,
     C: CompletesHttp<A> + Clone + Send + 'static,
@@ -88,7 +88,7 @@ where
     B: Body<Error: Send> + Send + 'static,
     A: Body<Error: Send> + Send + 'static,
 {
-    type Response = Response<Intact<A>>;
+    type Response = Response<RestoredBody<A>>;
     type Error = S::Error;
     type Future = OnceFuture<Self::Response, S::Error>;
 
@@ -111,9 +111,9 @@ async fn respond<S, C, R, B, A>(
     (redlock, mode): (Redlock, Idempotency),
     key: Result<Option<(KeyRequest, Arc<str>)>, LockError>,
     request: Request<B>,
-) -> Result<Response<Intact<A>>, S::Error>
+) -> Result<Response<RestoredBody<A>>, S::Error>
 where
-    S: Service<Request<Intact<B>>, Response = Response<A>, Error: Send, Future: Send>,
+    S: Service<Request<RestoredBody<B>>, Response = Response<A>, Error: Send, Future: Send>,
     S: Send + 'static,
     C: CompletesHttp<A> + Send + 'static,
     R: OnReject<Response<Bytes>>,
@@ -124,8 +124,8 @@ where
     let (key, in_store) = match key {
         Ok(Some(key)) => key,
         Ok(None) => {
-            let call = ReadyCall::new(inner.service, request.map(Intact::untouched));
-            return Ok(call.await?.map(Intact::untouched));
+            let call = ReadyCall::new(inner.service, request.map(RestoredBody::untouched));
+            return Ok(call.await?.map(RestoredBody::untouched));
         }
         Err(error) => return Ok(reject_error(&on_reject, &error)),
     };
@@ -170,13 +170,13 @@ where
     Ok(whole(again.unwrap_or_else(reject)))
 }
 
-fn whole<A: Body>(answer: Response<Bytes>) -> Response<Intact<A>> {
+fn whole<A: Body>(answer: Response<Bytes>) -> Response<RestoredBody<A>> {
     answer.map(|body| WholeBody::from(body).into())
 }
 
 fn reject_error<A: Body>(
     on_reject: &impl OnReject<Response<Bytes>>,
     error: &LockError,
-) -> Response<Intact<A>> {
+) -> Response<RestoredBody<A>> {
     whole(reject_http(on_reject, RejectReason::Lock(error), None))
 }

@@ -457,7 +457,7 @@ impl<K, C, R> OnceLayer<K, C, OnceHttp<R, Idempotency>> {
 impl<K, C, R> OnceLayer<K, C, OnceHttp<R, Idempotency>> {
     /// Sets the maximum size of a request's body, in bytes. Default:
     /// [`DEFAULT_BODY_LIMIT`](crate::once::DEFAULT_BODY_LIMIT), 1 MiB. The body is read for the
-    /// fingerprint, and passed on unchanged: see [`Intact`](crate::once::Intact).
+    /// fingerprint, and passed on unchanged: see [`RestoredBody`](crate::once::RestoredBody).
     pub const fn body_limit(mut self, bytes: usize) -> Self {
         self.protocol.mode.body_limit = bytes;
         self

@@ -23,13 +23,13 @@ use crate::lock::HeldBytes;
 ///
 /// # Services that accept it
 ///
-/// A service inside a layer that reads bodies gets `Request<Intact<B>>`. axum's routes and
+/// A service inside a layer that reads bodies gets `Request<RestoredBody<B>>`. axum's routes and
 /// handlers, tonic's servers, and other services that are generic over the body accept it. A
 /// service with one type of body, such as `axum::body::Body`, or `axum::middleware::from_fn` in the
 /// same `ServiceBuilder`, needs tower-http's `MapRequestBodyLayer::new(axum::body::Body::new)` in
 /// between.
 #[pin_project]
-pub struct Intact<B: Body> {
+pub struct RestoredBody<B: Body> {
     read: Bytes,
     trailers: Option<HeaderMap>,
     #[pin]
@@ -48,7 +48,7 @@ enum Rest<B: Body> {
     Failed(Option<B::Error>),
 }
 
-impl<B: Body> Intact<B> {
+impl<B: Body> RestoredBody<B> {
     /// Creates a body of which no data was read.
     pub fn untouched(body: B) -> Self {
         Self { read: Bytes::new(), trailers: None, rest: Rest::Body(body), held: None }
@@ -71,7 +71,7 @@ impl<B: Body> Intact<B> {
     }
 }
 
-impl<B: Body> From<WholeBody> for Intact<B> {
+impl<B: Body> From<WholeBody> for RestoredBody<B> {
     fn from(whole: WholeBody) -> Self {
         let (read, trailers) = whole.into_parts();
         Self { read, trailers, rest: Rest::None, held: None }
@@ -79,13 +79,13 @@ impl<B: Body> From<WholeBody> for Intact<B> {
 }
 
 /// An empty body.
-impl<B: Body> Default for Intact<B> {
+impl<B: Body> Default for RestoredBody<B> {
     fn default() -> Self {
         WholeBody::default().into()
     }
 }
 
-impl<B: Body> Body for Intact<B> {
+impl<B: Body> Body for RestoredBody<B> {
     type Data = Bytes;
     type Error = B::Error;
 
@@ -141,14 +141,14 @@ impl<B: Body> Body for Intact<B> {
 }
 
 /// Shows only lengths: bodies may hold secrets.
-impl<B: Body> fmt::Debug for Intact<B> {
+impl<B: Body> fmt::Debug for RestoredBody<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rest = match &self.rest {
             Rest::None => "none",
             Rest::Body(_) | Rest::Begun(_) => "unread",
             Rest::Failed(_) => "failed",
         };
-        f.debug_struct("Intact")
+        f.debug_struct("RestoredBody")
             .field("read", &self.read.len())
             .field("rest", &rest)
             .finish_non_exhaustive()
