@@ -15,7 +15,7 @@ use crate::{
 pub(crate) struct JobHistory {
     pub(crate) latest: Option<LatestClaim>,
     /// Ticks up to this one count as started: the nodes lost their earlier claims.
-    pub(crate) burnt: Duration,
+    pub(crate) assumed_run_until: Duration,
 }
 
 /// Returns the histories of jobs, in their order. Claims made meanwhile are not excluded.
@@ -119,5 +119,5 @@ fn history(
         ClaimStatus::Known(latest) => latest,
         ClaimStatus::Likely(latest) => Some(latest),
     };
-    Ok(JobHistory { latest, burnt: TickClaim::burnt_before(floor) })
+    Ok(JobHistory { latest, assumed_run_until: TickClaim::burnt_before(floor) })
 }

@@ -107,7 +107,7 @@ pub struct JobRecord {
     /// Number of the latest attempt at the watermark's tick, from 1.
     pub attempt: u32,
     /// Ticks up to this time count as run, because the nodes lost the claims of them.
-    pub burnt: Option<WallTime>,
+    pub assumed_run_until: Option<WallTime>,
     /// Time since which the job has its schedule. Ticks up to this time do not belong to the job.
     pub base: WallTime,
 }
@@ -115,12 +115,13 @@ pub struct JobRecord {
 impl JobRecord {
     /// Creates the record of a job that never ran.
     pub const fn new(base: WallTime) -> Self {
-        Self { tick: None, last_end: None, unfinished: false, attempt: 0, burnt: None, base }
+        let (tick, last_end, assumed_run_until) = (None, None, None);
+        Self { tick, last_end, unfinished: false, attempt: 0, assumed_run_until, base }
     }
 
     /// Returns the time up to which all ticks are settled.
     fn floor(&self) -> WallTime {
-        self.base.max(self.tick.max(self.burnt).unwrap_or(WallTime::ZERO))
+        self.base.max(self.tick.max(self.assumed_run_until).unwrap_or(WallTime::ZERO))
     }
 }
 
@@ -254,7 +255,7 @@ fn due_after_end(times: Timetable<'_>, record: &JobRecord, now: WallTime) -> Due
     };
     // If it is unknown whether there was a run, the next run is not delayed, and only its tick is
     // new.
-    let after = record.burnt.map_or(after, |burnt| after.max(burnt));
+    let after = record.assumed_run_until.map_or(after, |until| after.max(until));
     let Some(tick) = times.schedule.next(after, end) else { return Due::Never { missed } };
     let start = times.start(tick);
     if start > now {

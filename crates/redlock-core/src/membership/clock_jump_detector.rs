@@ -120,8 +120,7 @@ impl ClockJumpDetector {
 
     /// Decides what can be decided; also called when a node disconnects.
     pub fn decide(&mut self, now: Timestamp, is_read: impl Fn(usize) -> bool) -> JumpVerdict {
-        let is_open =
-            |suspected: &SuspectedJump| !suspected.is_decided || is_recent(&suspected.jump, now);
+        let is_open = |seen: &SuspectedJump| !seen.is_decided || is_recent(&seen.jump, now);
         self.nodes.iter_mut().for_each(|node| node.jump = node.jump.filter(is_open));
         let mut jumped = Vec::new();
         for node in 0..self.nodes.len() {

@@ -29,17 +29,20 @@ fn triggered_run_delays_the_first() {
 #[test]
 fn what_is_lost_puts_nothing_off() {
     // The servers are new or forgot, so it is unknown whether there was a run.
-    let fresh = JobRecord { base: at(50), burnt: Some(at(49)), ..NEW };
+    let fresh = JobRecord { base: at(50), assumed_run_until: Some(at(49)), ..NEW };
 
     assert_eq!(ask(&fresh, 50), run(50, None));
 
     // A tick is not used again.
-    let behind = JobRecord { base: at(5), burnt: Some(at(49)), ..NEW };
+    let behind = JobRecord { base: at(5), assumed_run_until: Some(at(49)), ..NEW };
     let soonest = WallTime::from_millis(49_001);
 
     assert_eq!(ask(&behind, 20), Due::Wait { tick: soonest, start: soonest, missed: None });
     // A known run counts.
-    assert_eq!(ask(&JobRecord { burnt: Some(at(7)), ..ran_until(5, 8) }, 9), wait(18, None));
+    assert_eq!(
+        ask(&JobRecord { assumed_run_until: Some(at(7)), ..ran_until(5, 8) }, 9),
+        wait(18, None)
+    );
 }
 
 #[test]

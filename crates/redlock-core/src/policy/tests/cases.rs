@@ -155,7 +155,7 @@ fn ticks_before_schedule_change_are_ignored() {
 fn possibly_run_ticks_are_not_repeated() {
     let schedule = Schedule::every(seconds(10));
     let policy = policy(Missed::RunLatest, Overlap::Skip);
-    let forgotten = JobRecord { burnt: Some(at(45)), ..NEW };
+    let forgotten = JobRecord { assumed_run_until: Some(at(45)), ..NEW };
     assert_eq!(due(&schedule, JOB, &policy, &forgotten, at(49)), wait(50, None));
     assert_eq!(due(&schedule, JOB, &policy, &forgotten, at(55)), run(50, None));
 }

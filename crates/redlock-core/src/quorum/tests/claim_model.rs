@@ -288,7 +288,7 @@ fn walk(nodes: usize, replicas: usize, seed: u64, restarts: bool, numbers: bool)
 /// Returns the number of started ticks.
 fn run(nodes: usize, replicas: usize, seed: u64, restarts: bool) -> usize {
     let world = walk(nodes, replicas, seed, restarts, true);
-    assert!(!world.is_wrong, "an end was lost, or a tick that was taken back is burnt");
+    assert!(!world.is_wrong, "an end was lost, or a tick that was taken back counts as run");
     world.starts.len()
 }
 

@@ -173,7 +173,7 @@ impl NamesWorld {
                 if takes_claims {
                     server.kept.learn(&task.kept);
                 }
-                server.kept.burnt |= task.bootstrap && burns;
+                server.kept.assumed_run |= task.bootstrap && burns;
                 let why = if task.bootstrap { Lacks::Bootstrapped } else { Lacks::Learnt };
                 server.kept.lacks = Some(why);
             }

@@ -186,7 +186,7 @@ impl NamesWorld {
             if self.setup.work.is_some() {
                 let kept = &server.kept;
                 hash.write_u8(u8::from(kept.record.is_some()) + 2 * u8::from(kept.lacks.is_some()));
-                hash.write_u8(u8::from(kept.claim.is_some()) + 2 * u8::from(kept.burnt));
+                hash.write_u8(u8::from(kept.claim.is_some()) + 2 * u8::from(kept.assumed_run));
             }
             if self.setup.drift > 0 {
                 let now = self.server_now(node, at % self.setup.machines);

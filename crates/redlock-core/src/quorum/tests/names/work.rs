@@ -48,7 +48,7 @@ pub(crate) struct StoredWork {
     /// The token of the claim of the tick.
     pub(crate) claim: Option<u16>,
     /// It was bootstrapped: the tick counts as started.
-    pub(crate) burnt: bool,
+    pub(crate) assumed_run: bool,
 }
 
 impl StoredWork {
@@ -56,7 +56,7 @@ impl StoredWork {
     pub(crate) fn learn(&mut self, other: &Self) {
         self.promise = self.promise.max(other.promise).max(other.claim.unwrap_or(0));
         self.claim = self.claim.max(other.claim);
-        self.burnt |= other.burnt;
+        self.assumed_run |= other.assumed_run;
     }
 }
 
@@ -260,7 +260,7 @@ impl NamesWorld {
         let run = TickRun::new(Duration::from_secs(1), 1, Duration::from_secs(1));
         let claim = |token: u16| TickClaim::new(token.into(), run, "client".into(), None);
         let claims: Vec<_> = told.iter().map(|kept| kept.claim.map(claim)).collect();
-        if told.iter().any(|kept| kept.burnt) {
+        if told.iter().any(|kept| kept.assumed_run) {
             return Some(true);
         }
         match claims::status(claims.iter().map(Option::as_ref), self.setup.names, &[]) {
