@@ -56,7 +56,8 @@ enum AcquireState {
     Working(Acquisition),
 }
 
-/// Maximum duration of an attempt, in node timeouts: a permit, votes, and three raises of the token.
+/// Maximum duration of an attempt, in node timeouts: a permit, votes, and three raises of the
+/// token.
 const LONGEST_ATTEMPT: u32 = 6;
 
 struct Acquisition {
@@ -65,7 +66,7 @@ struct Acquisition {
     step: AcquireStep,
     /// Timeout of the wait in the local line.
     line_timeout: Option<Sleep>,
-    /// It has waited in a local line.
+    /// Whether it has waited in a local line.
     was_in_line: bool,
 }
 
@@ -146,7 +147,7 @@ impl Acquisition {
                     Poll::Ready(Ok(Admission::Granted(lease))) => return self.granted(lease),
                     Poll::Ready(Ok(Admission::Ask(ticket))) => {
                         self.line_timeout = None;
-                        // Other processes that wait may have had no turn for long.
+                        // Waiting processes may not have had a turn for a long time.
                         let yields = !self.tries.plan.wait.is_zero()
                             && self.tries.core.client.wakeups.may_yield(&self.tries.resource);
                         self.step = if yields {
@@ -211,7 +212,7 @@ impl Acquisition {
                     match lease {
                         Ok((lease, watch)) => self.step = AcquireStep::Asking { lease, watch },
                         Err(error) => {
-                            // No permit was free until the end of the wait.
+                            // No permit became free before the end of the wait.
                             let is_late =
                                 !matches!(error, LockError::Closed | LockError::NoRandomness(_))
                                     && !self.tries.plan.wait.is_zero();
@@ -240,7 +241,7 @@ impl Acquisition {
         }
         let RetryState { core, retries, plan, .. } = &mut self.tries;
         if !retries.count(&core.queue, self.was_in_line) {
-            return Err(self.tries.turned_away(&ticket));
+            return Err(self.tries.refuse_overloaded(&ticket));
         }
         let deadline = if plan.wait.is_zero() {
             core.client.clock().now() + plan.node_timeout
@@ -256,7 +257,7 @@ impl Acquisition {
         deadline: Timestamp,
         ticket: Ticket<SharedLease>,
     ) -> AcquireStep {
-        AcquireStep::Pausing(RetryTask::start(wait, deadline, (ticket, self.tries.hand_over())))
+        AcquireStep::Pausing(RetryTask::start(wait, deadline, (ticket, self.tries.take())))
     }
 
     /// Returns the pause after a failed attempt, or the error that ends the request.
@@ -290,11 +291,11 @@ impl Acquisition {
         self.started + self.tries.plan.wait
     }
 
-    /// Whether there is time left to wait in line. Its end wakes the task.
+    /// Returns whether there is time left to wait in line. The end of that time wakes the task.
     fn is_waiting(&mut self, cx: &mut Context<'_>) -> bool {
         let deadline = if self.tries.plan.wait.is_zero() {
-            // A single attempt ends with the head's verdict, which comes within this time, unless
-            // the head is not polled.
+            // A single attempt ends with the head's verdict, which comes within this time if the
+            // head is polled.
             self.started + self.tries.plan.node_timeout * LONGEST_ATTEMPT
         } else {
             self.deadline()

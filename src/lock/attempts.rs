@@ -1,9 +1,20 @@
-//! A limit of the attempts of a manager that are in flight.
+//! A limit of the attempts of a manager that are in flight (R5).
 //!
-//! Attempts beyond what the nodes answer within the node timeout all time out, and their retries
-//! sustain the overload. So there is a limit, and a queue for the rest. The limit grows while
-//! attempts wait and those in flight are decided promptly, shrinks a little when they are slow, and
-//! is halved when they time out.
+//! Attempts beyond what the nodes answer within the node timeout all time out, and retries without
+//! a backoff sustain the overload after its cause is gone. Therefore an attempt needs a permit.
+//!
+//! There are 256 permits at first. The limit grows by one for each attempt that a quorum decided
+//! within a quarter of the node timeout (below 256: half of it) while others waited for a permit.
+//! It shrinks by an eighth, to 256 at least, when a decision takes more than half of the node
+//! timeout, and by half, to 32 at least, when attempts time out; at most once in a node timeout.
+//! First attempts and retries get permits in turn. A single attempt waits for a permit for one node
+//! timeout at most, and then fails with `Overloaded`.
+//!
+//! Consecutive attempts without a quorum of answers double the pause, and a pause is at least the
+//! last wait for a permit. Retries that no release prompts are 1 ms apart on average over all
+//! waiters (0.25 ms if no quorum answers): each of 20,000 waiters retries every 20 s, and once when
+//! the holder's key expires. Requests that wait for another process count towards
+//! `max_waiters_in_total`.
 
 use std::{
     collections::BTreeMap,
@@ -21,7 +32,8 @@ use crate::{
     time::{Sleep, Timers, Timestamp},
 };
 
-/// Initial limit, in attempts. One where schedules are explored, so that few threads wait for permits.
+/// Initial limit, in attempts. One where schedules are explored, so that few threads wait for
+/// permits.
 const INITIAL_LIMIT: usize = if cfg!(redlock_shuttle) { 1 } else { 256 };
 /// Minimum limit, in attempts.
 const MIN_LIMIT: usize = 32;
@@ -37,12 +49,12 @@ pub(crate) struct AttemptLimiter {
 
 #[derive(Default)]
 struct PermitQueue {
-    /// First attempts, and retries, which alternate. By their order of arrival.
+    /// The queues of first attempts and of retries, which get permits in turn, by order of arrival.
     lanes: [BTreeMap<u64, Waker>; 2],
     next_lane: usize,
     next_id: u64,
-    /// End of the time in which the limit is not lowered again: slow attempts until then began under
-    /// the former limit.
+    /// End of the time in which the limit is not lowered again: slow attempts until then began
+    /// under the former limit.
     settled_at: Option<Timestamp>,
 }
 
@@ -102,12 +114,12 @@ impl AttemptLimiter {
         Permit { attempts: Arc::clone(self), outcome: AttemptOutcome::Unknown }
     }
 
-    /// Joins the queue, and returns the id there; `None` if a permit is free, which is taken.
+    /// Joins the queue, and returns the id there; `None` if it took a free permit instead.
     fn join(&self, lane: usize, waker: Waker) -> Option<u64> {
         let mut queue = self.queue();
         let is_alone = self.waiting.fetch_add(1, Ordering::SeqCst) == 0;
-        // An attempt that ended before this was counted passed its permit to nobody. Behind others
-        // that cannot be: they were counted, or took the free permit.
+        // An attempt that ended before this count passed its permit on to no waiter. That cannot
+        // happen after other waiters: they were counted, or took the free permit.
         if is_alone && self.take() {
             self.waiting.fetch_sub(1, Ordering::SeqCst);
             return None;
@@ -132,7 +144,8 @@ impl AttemptLimiter {
         match outcome {
             AttemptOutcome::Prompt => self.raise_limit(usize::MAX),
             AttemptOutcome::InTime => self.raise_limit(INITIAL_LIMIT),
-            // Far nodes are slow without any load: the initial limit stays.
+            // Distant nodes are slow without any load, so the limit does not fall below the initial
+            // one.
             AttemptOutcome::Slow { node_timeout } => self
                 .lower_limit(node_timeout, |limit| limit.min(INITIAL_LIMIT).max(limit - limit / 8)),
             AttemptOutcome::TimedOut { node_timeout } => {
@@ -181,7 +194,7 @@ impl AttemptLimiter {
 
 opaque_debug!(AttemptLimiter);
 
-/// Allows one attempt to be in flight. Dropping it passes it on.
+/// The permit of one attempt to be in flight. Dropping it passes the permit on.
 #[derive(Debug)]
 pub(crate) struct Permit {
     attempts: Arc<AttemptLimiter>,
@@ -205,14 +218,14 @@ impl Drop for Permit {
 pub(crate) struct PermitWait {
     attempts: Arc<AttemptLimiter>,
     lane: usize,
-    /// The place in the queue, once it was polled.
+    /// The id in the queue, once it was polled.
     id: Option<u64>,
     since: Timestamp,
     timeout: Sleep,
 }
 
 impl PermitWait {
-    /// Ready with a permit, or without one when the time is over. Must not be polled again then.
+    /// Polls for a permit. Ready without one when the time is over. Must not be polled again then.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Permit>> {
         let waker = crate::sync::clone_waker(cx.waker());
         match self.id {
@@ -241,7 +254,7 @@ impl PermitWait {
         Poll::Ready(received)
     }
 
-    /// Time since the wait began.
+    /// Returns the time since the wait began.
     pub(crate) fn waited(&self) -> Duration {
         self.attempts.timers.clock().now().saturating_duration_since(self.since)
     }

@@ -34,8 +34,8 @@ const MAX_OWNER_BYTES: usize = 128;
 pub(crate) const MAX_PREFIX_BYTES: usize = 64;
 
 impl RedlockBuilder {
-    /// Checks the settings, and starts to connect in the background. Servers that are down do not
-    /// fail it: they are connected when they come up.
+    /// Checks the settings, and starts to connect in the background. It also succeeds while servers
+    /// are down: they are connected when they come up.
     ///
     /// # Errors
     ///
@@ -80,7 +80,8 @@ impl RedlockBuilder {
             let names: Vec<_> = endpoints.iter().map(|at| Arc::clone(&at.name)).collect();
             let layout = Layout::new(&names, &redis.prefix, self.guards.restart);
             let shared = NodeSet::new(layout, redis, clock, Arc::clone(&clock_jumps), count);
-            // One task for all connections, which an attempt wakes once, not once a node.
+            // One task runs all connections, so that an attempt wakes one task, not one for each
+            // node.
             let connections = FuturesUnordered::new();
             let listeners = FuturesUnordered::new();
             for (node, supervisor, listener) in RedisNode::set(endpoints, &shared) {
@@ -98,7 +99,7 @@ impl RedlockBuilder {
         Ok(Redlock::new(core))
     }
 
-    /// Embedded nodes forget all locks with the process, servers do not.
+    /// Refuses embedded nodes beside servers: they lose all locks with the process, servers do not.
     fn check_embedded(&self) -> Result<(), BuildError> {
         let mut sets = self.nodes.iter().filter(|source| matches!(source, NodeSource::Embedded(_)));
         let (first, second) = (sets.next(), sets.next());
@@ -109,7 +110,8 @@ impl RedlockBuilder {
         Ok(())
     }
 
-    /// The restart guard counts servers only: a majority of them is none of all nodes.
+    /// Refuses other nodes beside servers with the restart guard, which counts servers only: a
+    /// majority of the servers may not be a majority of all nodes.
     fn check_guarded(&self) -> Result<(), BuildError> {
         let mixed = !self.servers.is_empty() && !self.nodes.iter().all(NodeSource::is_empty);
         if mixed && self.guards.restart != RestartGuard::Off {
@@ -242,7 +244,8 @@ pub(crate) fn spawner_or_thread(
     }
 }
 
-/// Refuses a text that is empty, too long, or has control characters. `what`: its name.
+/// Refuses a text that is empty, too long, or has control characters. `what` is its name in the
+/// error.
 pub(crate) fn check_text(
     setting: &'static str,
     what: &str,
@@ -290,9 +293,9 @@ fn check_name(name: &str) -> Result<(), BuildError> {
 
 fn check_prefix(prefix: &str) -> Result<(), BuildError> {
     check_text("key_prefix", "it", prefix, MAX_PREFIX_BYTES)?;
-    // Names may contain anything: with one of these parts in a prefix, as in `a` and `a:lock:b`, two
+    // Names may contain any of these parts. With one in a prefix, as in `a` and `a:lock:b`, two
     // managers could share keys or channels. The keys `:meta` and `:marks` end with their kind, so
-    // they cannot.
+    // managers cannot share them.
     let within = format!("{prefix}:");
     if let Some(kind) =
         [":lock:", ":done:", ":free:"].into_iter().find(|kind| within.contains(kind))
@@ -312,7 +315,7 @@ fn endpoints(given: &[(Option<String>, NodeAddress)]) -> Result<Vec<Endpoint>, B
     let mut endpoints = Vec::with_capacity(given.len());
     for (i, (name, address)) in given.iter().enumerate() {
         let mut endpoint = Endpoint::new(i + 1, address)?;
-        // Databases of one server are no independent nodes, nor are two names of one.
+        // Databases of one server are not independent nodes, nor are two names of one server.
         let place = match endpoint.address() {
             Some(address) => address.to_string(),
             None => endpoint.name.rsplit_once('/').map_or(&*endpoint.name, |(at, _)| at).to_owned(),

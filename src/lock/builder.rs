@@ -77,12 +77,12 @@ impl RedlockBuilder {
     /// Adds servers by URL: `redis://`, `rediss://` (TLS, feature `tls`) or `redis+unix://`, with
     /// user, password and database where needed.
     ///
-    /// `redis+sentinel://host,host/service` and `redis+cluster://host,host` (and with `rediss+`) are
-    /// nodes whose server is whoever Sentinels or a Cluster say at the time: see
+    /// `redis+sentinel://host,host/service` and `redis+cluster://host,host` (and with `rediss+`)
+    /// are nodes whose server is the one that Sentinels or a Cluster currently report: see
     /// [docs/production.md](https://github.com/tower-redlock/tower-redlock/blob/main/docs/production.md#sentinel-and-cluster).
     ///
-    /// A `redis::ConnectionInfo` or a `redis::Client` is accepted in place of a URL, a live connection is
-    /// not: [`NodeAddress`] says what is read from them, and why.
+    /// A `redis::ConnectionInfo` or a `redis::Client` is accepted in place of a URL, a live
+    /// connection is not: [`NodeAddress`] says what is read from them, and why.
     ///
     /// They must be independent of each other: no replicas, no two nodes in one cluster, no server
     /// twice.
@@ -95,7 +95,8 @@ impl RedlockBuilder {
         self
     }
 
-    /// Adds a server by URL or [`NodeAddress`], under a name of its own. Default name: `host:port/database`.
+    /// Adds a server by URL or [`NodeAddress`], under a name of its own. Default name:
+    /// `host:port/database`.
     ///
     /// Clients that reach the same servers under different hosts have to give them the same names:
     /// only clients with the same names share locks.
@@ -117,8 +118,8 @@ impl RedlockBuilder {
         self
     }
 
-    /// Credentials for all servers whose URL has none. For those that end, such as cloud identity tokens:
-    /// [`Credentials::token_callback`].
+    /// Credentials for all servers whose URL has none. For those that end, such as cloud identity
+    /// tokens: [`Credentials::token_callback`].
     pub fn credentials(mut self, credentials: Credentials) -> Self {
         self.access.credentials = Some(credentials);
         self
@@ -193,8 +194,8 @@ impl RedlockBuilder {
         self
     }
 
-    /// Prefix of all keys on the servers. Default `redlock`. Managers with different prefixes do not
-    /// share locks.
+    /// Prefix of all keys on the servers. Default `redlock`. Managers with different prefixes do
+    /// not share locks.
     pub fn key_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.key_prefix = prefix.into();
         self
@@ -217,8 +218,8 @@ impl RedlockBuilder {
 
 /// # Guards
 impl RedlockBuilder {
-    /// Sets how servers that restart or lose their data are handled. Default: they do not vote until
-    /// every lock that they may have forgotten has expired.
+    /// Sets how servers that restart or lose their data are handled. Default: they do not vote
+    /// until every lock that they may have forgotten has expired.
     ///
     /// A set of servers that is new as a whole waits `max_ttl` once:
     /// [`Redlock::ready`](crate::Redlock::ready) waits for it, and
@@ -260,7 +261,8 @@ impl RedlockBuilder {
         self
     }
 
-    /// Sets whether a release by another process wakes requests that wait for the name. Default: yes.
+    /// Sets whether a release by another process wakes requests that wait for the name. Default:
+    /// yes.
     ///
     /// While requests wait for names that other processes hold, and for 3 s more, each server has
     /// one more connection from this manager, over which it reports releases. The waiting process
@@ -293,15 +295,15 @@ impl RedlockBuilder {
     /// Maximum number of consecutive hand-offs of a released lock to the next waiting task of this
     /// process, without a message to the nodes. Default: 20; zero disables hand-offs.
     ///
-    /// After that, or when the process has held the lock for 100 ms in a row, it returns to the nodes,
-    /// which report whether other processes wait. Neither applies to a lock that may
-    /// [linger](LockOptions::linger), until another process asks for it. Once this process has known of them for 5 ms, it
-    /// hands nothing on, and its next task pauses before its attempt.
+    /// After that, or when the process has held the lock for 100 ms in a row, it returns to the
+    /// nodes, which report whether other processes wait. Neither applies to a lock that may
+    /// [linger](LockOptions::linger), until another process asks for it. Once this process has
+    /// known of them for 5 ms, it hands nothing on, and its next task pauses before its attempt.
     ///
     /// A lock also returns to the nodes if the next task wants another set of names or another TTL,
-    /// less than half of the validity is left, a server's clock has jumped, or the 256 fencing tokens
-    /// of a lease are used up; and [`once`](mod@crate::once) always asks the nodes. A hand-off is a
-    /// grant like any other: with a greater fencing token, and its own `max_hold`.
+    /// less than half of the validity is left, a server's clock has jumped, or the 256 fencing
+    /// tokens of a lease are used up; and [`once`](mod@crate::once) always asks the nodes. A
+    /// hand-off is a grant like any other: with a greater fencing token, and its own `max_hold`.
     pub fn handoff_limit(mut self, limit: u32) -> Self {
         self.handoff_limit = limit;
         self
@@ -314,25 +316,25 @@ impl RedlockBuilder {
     /// [`RedlockLayer::read_body_first`](crate::RedlockLayer::read_body_first)). Above zero. Default:
     /// 64 MiB.
     ///
-    /// A body counts from its first byte until the handler reads it or drops it, also while its request
-    /// waits. A request that exceeds the limit is refused with 503, `too-many-bodies`, and
-    /// `Retry-After`: before its body is read if its length is known, else when it exceeds the limit. A
-    /// WARN, at most one a minute, has their number. A single body is accepted up to its layer's own
-    /// limit.
+    /// A body counts from its first byte until the handler reads it or drops it, also while its
+    /// request waits. A request that exceeds the limit is refused with 503, `too-many-bodies`, and
+    /// `Retry-After`: before its body is read if its length is known, else when it exceeds the
+    /// limit. A WARN, at most one a minute, has their number. A single body is accepted up to its
+    /// layer's own limit.
     pub fn max_waiting_body_bytes(mut self, bytes: usize) -> Self {
         self.waiting_body_bytes = bytes;
         self
     }
 
-    /// Maximum number of records of work that is done [once](mod@crate::once), at a time. Above zero.
-    /// Default: 4 million, and at most what takes half of the servers' `maxmemory` without answers. A
-    /// record takes about 224 bytes, its name and the owner.
+    /// Maximum number of records of work that is done [once](mod@crate::once), at a time. Above
+    /// zero. Default: 4 million, and at most what takes half of the servers' `maxmemory` without
+    /// answers. A record takes about 224 bytes, its name and the owner.
     ///
     /// Beyond it, new work fails before it runs with
-    /// [`LockError::TooManyRecords`](crate::LockError::TooManyRecords); finished work is still found. A
-    /// record counts until its `retain` is over, by up to a 32nd of that longer, even if it is
-    /// forgotten earlier. Other managers, and this one before a restart, count separately: leave room
-    /// for them.
+    /// [`LockError::TooManyRecords`](crate::LockError::TooManyRecords); finished work is still
+    /// found. A record counts until its `retain` is over, by up to a 32nd of that longer, even if
+    /// it is forgotten earlier. Other managers, and this one before a restart, count separately:
+    /// leave room for them.
     pub fn max_records(mut self, records: usize) -> Self {
         self.records.records = Some(records as u64);
         self
@@ -343,11 +345,11 @@ impl RedlockBuilder {
     /// quarter of the servers' `maxmemory`. With zero, no answers are stored.
     ///
     /// A request beyond it runs, and is recorded without its answer: repetitions get 409,
-    /// `response-not-kept`, behind [`OnceLayer::idempotency`](crate::OnceLayer::idempotency). A WARN, at
-    /// most one a minute, has their number. Independently, an answer above 1 KiB is stored only while a
-    /// quarter of the `maxmemory` of a quorum of servers is free, so that answers leave room for locks.
-    /// This is checked once a second; between two checks, answers take at most an eighth of the room
-    /// above that.
+    /// `response-not-kept`, behind [`OnceLayer::idempotency`](crate::OnceLayer::idempotency). A
+    /// WARN, at most one a minute, has their number. Independently, an answer above 1 KiB is stored
+    /// only while a quarter of the `maxmemory` of a quorum of servers is free, so that answers
+    /// leave room for locks. This is checked once a second; between two checks, answers take at
+    /// most an eighth of the room above that.
     pub fn max_stored_response_bytes(mut self, bytes: usize) -> Self {
         self.records.response_bytes = Some(bytes as u64);
         self

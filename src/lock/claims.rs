@@ -10,12 +10,12 @@ use crate::{
     token::TOKEN_LEAD,
 };
 
-/// What the nodes know of a job's runs.
+/// A job's runs, as the nodes store them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct JobHistory {
     pub(crate) latest: Option<LatestClaim>,
     /// Ticks up to this one count as started: the nodes lost their earlier claims.
-    pub(crate) burnt: Duration,
+    pub(crate) assumed_run_until: Duration,
 }
 
 /// Returns the histories of jobs, in their order. Claims made meanwhile are not excluded.
@@ -86,7 +86,8 @@ pub(crate) async fn claim(
     if is_claimed(&answers) { Ok(()) } else { Err(client.no_quorum(&answers)) }
 }
 
-/// How long after it was sent a node may still store a claim: two node timeouts, as for grants.
+/// Returns the time after sending for which a node may still store a claim: two node timeouts, as
+/// for grants.
 pub(super) fn patience(client: &Client) -> Duration {
     client.settings.node_timeout * 2
 }
@@ -99,7 +100,7 @@ fn claim_status<'a>(
     of: impl Fn(&'a Answer) -> Option<(u64, Option<&'a TickClaim>)>,
 ) -> (ClaimStatus, u64) {
     let reported = || answers.iter().flatten().filter_map(&of);
-    // A floor further ahead comes from a wrong clock.
+    // A floor further ahead was set by a wrong clock.
     let clock = client.clock();
     let wall = client.nodes_wall(clock.now(), clock.wall());
     let limit = u64::try_from(wall.as_micros()).unwrap_or(u64::MAX).saturating_add(2 * TOKEN_LEAD);
@@ -118,5 +119,5 @@ fn history(
         ClaimStatus::Known(latest) => latest,
         ClaimStatus::Likely(latest) => Some(latest),
     };
-    Ok(JobHistory { latest, burnt: TickClaim::burnt_before(floor) })
+    Ok(JobHistory { latest, assumed_run_until: TickClaim::burnt_before(floor) })
 }

@@ -34,7 +34,7 @@ const FORK_TIME: u64 = 20_000;
 
 /// What the attempts and leases of one manager share: its nodes, clocks and settings.
 ///
-/// It knows nothing of requests and leases, which are above it.
+/// It does not depend on requests and leases, which use it.
 pub(crate) struct Client {
     pub(crate) settings: Settings,
     pub(crate) nodes: Box<[Arc<dyn Node>]>,
@@ -57,25 +57,25 @@ pub(crate) struct Client {
     /// Number of releases that were sent and are not answered.
     pub(crate) releasing: AtomicUsize,
     closed: AtomicBool,
-    /// Id of the process that built it. A fork has a copy of all but the thread, and its mutexes may
-    /// be locked for ever.
+    /// Id of the process that built it. A fork has no background thread, and its mutexes may be
+    /// locked for ever.
     pub(crate) process: u32,
-    /// When this process was last compared with it, in ns.
+    /// Time of the last comparison of `process` with the current process, in ns.
     fork_checked: AtomicU64,
-    /// Keeps the thread alive.
+    /// Keeps the background thread alive.
     pub(crate) spawner: Arc<dyn Spawner>,
 }
 
-/// Requests whose callers have gone.
+/// Requests that continue although their callers have gone.
 #[derive(Debug, Default)]
 struct Detached {
     count: AtomicUsize,
-    /// Time by which all of them have ended, in ns.
+    /// Time by which all of these requests have ended, in ns.
     until: AtomicU64,
 }
 
 impl Client {
-    /// Sends an event to those that listen. Not to be called under a mutex of the crate.
+    /// Sends an event to the subscribers. Must not be called under a mutex of the crate.
     pub(crate) fn send_event(&self, kind: impl FnOnce() -> LockEventKind) {
         self.events.send(self.clock(), kind);
     }
@@ -149,14 +149,14 @@ impl Client {
         Votes::new(named.map(|(name, outcome)| Vote::new(Arc::clone(name), outcome)))
     }
 
-    /// Returns the votes with the state of nodes that were not awaited. Asks the nodes, so not to be
-    /// called under a mutex.
+    /// Returns the votes with the state of nodes that were not awaited. Calls the nodes, so it must
+    /// not be called under a mutex.
     pub(crate) fn explained(&self, votes: &Votes) -> Votes {
         crate::sync::assert_unlocked();
         let explained = |(vote, node): (&Vote, &Arc<dyn Node>)| {
             let mut vote = vote.clone();
             if vote.outcome == VoteOutcome::NotCounted(Reason::NotAwaited)
-                && let Some(reason) = why_not(&node.health().state)
+                && let Some(reason) = abstention_reason(&node.health().state)
             {
                 vote.outcome = VoteOutcome::NotCounted(reason);
             }
@@ -165,8 +165,8 @@ impl Client {
         Votes::new(votes.iter().zip(&self.nodes).map(explained))
     }
 
-    /// Returns the wall clock for fencing tokens: that of a quorum of nodes, or the local one where
-    /// theirs are not known.
+    /// Returns the wall clock for fencing tokens: the clock of a quorum of nodes, or the local
+    /// clock if the nodes' clocks are unknown.
     pub(crate) fn nodes_wall(&self, now: Timestamp, wall: Duration) -> Duration {
         /// Maximum number of clocks that are compared without an allocation.
         const FEW: usize = 9;
@@ -187,8 +187,8 @@ impl Client {
         formulas::common_wall(&mut known[..count], quorum).unwrap_or(wall)
     }
 
-    /// Returns the wall clock of a quorum of nodes that have clocks of their own; `None` while fewer
-    /// are connected.
+    /// Returns the wall clock of a quorum of nodes that have clocks of their own; `None` while
+    /// fewer are connected.
     #[cfg(feature = "scheduler")]
     pub(crate) fn common_wall(&self, now: Timestamp) -> Option<Duration> {
         let own = self.nodes.iter().filter(|node| node.has_own_wall());
@@ -223,13 +223,13 @@ impl Client {
         self.closed.store(true, Ordering::Release);
     }
 
-    /// Whether this process is a fork of the one that built it.
+    /// Returns whether this process is a fork of the one that built it.
     pub(crate) fn is_forked(&self) -> bool {
         std::process::id() != self.process
     }
 
-    /// As [`is_forked`](Self::is_forked), for the hot path. The system call takes 0.3 µs, and is made
-    /// once in [`FORK_TIME`].
+    /// Returns the same as [`is_forked`](Self::is_forked), for the hot path. The system call takes
+    /// 0.3 µs, and is made once in [`FORK_TIME`].
     pub(crate) fn is_forked_at(&self, now: Timestamp) -> bool {
         let now = now.as_nanos();
         if now.wrapping_sub(self.fork_checked.load(Ordering::Relaxed)) < FORK_TIME {
@@ -250,13 +250,13 @@ impl Client {
         if self.is_closed() { Err(LockError::Closed) } else { Ok(()) }
     }
 
-    /// The votes of a request in a fork.
+    /// Returns the votes of a request in a fork.
     pub(crate) fn votes_in_fork(&self) -> Votes {
         let outcome = VoteOutcome::NotCounted(self.not_in_fork());
         self.votes(vec![outcome; self.names.len()])
     }
 
-    /// The reason of each node in a fork.
+    /// Returns the reason of each node in a fork.
     pub(crate) fn not_in_fork(&self) -> Reason {
         let error = LockError::Forked { built_in: self.process };
         Reason::NotConnected(error.to_string().into())
@@ -309,8 +309,8 @@ impl Client {
     }
 }
 
-/// Why a node in this state has no vote.
-fn why_not(state: &NodeState) -> Option<Reason> {
+/// Returns the reason why a node in this state has no vote.
+fn abstention_reason(state: &NodeState) -> Option<Reason> {
     match state {
         NodeState::Voting | NodeState::Connecting => None,
         NodeState::Probation { remaining, .. } => Some(Reason::Probation { remaining: *remaining }),
@@ -327,7 +327,8 @@ impl fmt::Debug for Client {
     }
 }
 
-/// Runs the timers. Where the spawner may drop them, they go on on a thread then: whatever waits ends in time.
+/// Runs the timers. If the spawner drops them, they continue on a thread, so that every wait ends
+/// in time.
 fn run_timers(client: Weak<Client>, timers: &Arc<Timers>, spawner: &dyn Spawner) {
     let running = Arc::clone(timers).run();
     let end = spawner.may_drop_tasks().then(|| TimersEnd(client));
@@ -366,7 +367,7 @@ impl Drop for TimersEnd {
 impl Drop for Client {
     fn drop(&mut self) {
         if self.is_forked() {
-            // Their drops may wait for a mutex that was locked at the fork.
+            // Dropping the subscriptions may wait for a mutex that was locked at the fork.
             self.asks.forget();
             return std::mem::forget(std::mem::take(&mut self.nodes));
         }

@@ -36,8 +36,8 @@ pub(crate) async fn read(
     Ok(documents)
 }
 
-/// Returns the latest document of a job; empty if there is none. From then on, no earlier token can store
-/// one. `token` is that of the lock under which all replicas store this document.
+/// Returns the latest document of a job; empty if there is none. From then on, no earlier token can
+/// store one. `token` is the token of the lock under which all replicas store this document.
 pub(crate) async fn prepare(
     redlock: &Redlock,
     document: JobDocument,
@@ -54,8 +54,8 @@ pub(crate) async fn prepare(
     }
 }
 
-/// Stores a document on a quorum, after [`prepare`] with its token. `number`: the sequence number among
-/// the documents with this token.
+/// Stores a document on a quorum, after [`prepare`] with its token. `number`: the sequence number
+/// among the documents with this token.
 pub(crate) fn store(
     redlock: &Redlock,
     document: JobDocument,

@@ -1,4 +1,30 @@
-//! The fencing tokens that attempts propose.
+//! The fencing tokens that attempts propose (R9).
+//!
+//! *The nodes' wall clock* is the latest time that the clocks of q connected nodes have reached
+//! (the q-th largest). A minority of wrong clocks does not move it beyond a correct clock, and q
+//! nodes accept a token made of it. A server's clock is known as an offset to the client's
+//! monotonic clock, from the readings of R10; the client's wall clock and its jumps have no
+//! influence. The client's wall clock is used only for nodes without a clock of their own, and
+//! before the first connection: an attempt of a client that is far ahead fails then, and the error
+//! reports it. The clocks are compared at each health check. If q servers agree, a clock (of the
+//! client or a server) that is off by more than 60 s is logged once, and shown in `health()`
+//! (`Finding`) until it is right. Embedded nodes read a wall clock that is never set back.
+//!
+//! Only numbers that a node accepted or reported are remembered. Proposals of attempts in flight
+//! are reserved, so that other attempts of the process propose other numbers; a reservation more
+//! than 1 s ahead of the clock and the known fences is ignored. A known fence more than 60 s ahead
+//! of the nodes' clock is forgotten: the clock went back, and no node accepts a token above it. If
+//! a quorum keeps such fences (the clocks of a majority were ahead together), the names used
+//! meanwhile get no token until real time is within 60 s of them.
+//!
+//! Two bounds keep one fault from affecting everything. No node gets a token more than 60 s ahead
+//! of its own clock: a client compares the token of an acquire with its reading of that clock, and
+//! the script of a raise with the clock itself. A fence beyond that (of a node whose clock was
+//! wrong once) is not followed: the client proposes the nodes' clock, and raises above the fences
+//! of the other nodes, which suffice. And a resource that is leased more than 3,906 times a second
+//! would outrun the clock with blocks of 256: blocks shrink to 32 and to one token as the lead
+//! grows beyond 1 s and 50 s. The tokens of a new set start 60 s ahead (R6), and have whole blocks
+//! until then.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,7 +39,7 @@ use crate::{
 /// The largest known fences, by stripe.
 #[derive(Debug)]
 pub(crate) struct Fences {
-    /// Reported or accepted by a node.
+    /// Fences that a node reported or accepted.
     known: Box<[AtomicU64]>,
     /// End of the block that was proposed last, so that concurrent attempts propose different ones.
     reserved: Box<[AtomicU64]>,
@@ -39,8 +65,8 @@ impl Fences {
         Self { known: stripes(), reserved: stripes(), set }
     }
 
-    /// Returns a token that is likely above every node's fence: the nodes' wall clock in µs, or just
-    /// above the known fences.
+    /// Returns a token that is likely above every node's fence: the nodes' wall clock in µs, or
+    /// just above the known fences.
     ///
     /// If leases are so frequent that their blocks exceed the clock, blocks get smaller, down to a
     /// single token. They are also small in a new set of nodes, whose floor is at the maximum lead.
@@ -60,21 +86,21 @@ impl Fences {
         Proposal { token, block }
     }
 
-    /// Returns the known fence of a stripe. One so far ahead that no node accepts a token above it comes
-    /// from a wrong clock, and is forgotten.
+    /// Returns the known fence of a stripe. A fence so far ahead that no node accepts a token above
+    /// it was set by a wrong clock, and is forgotten.
     fn known(&self, stripe: usize, wall: u64) -> u64 {
         let known = self.known[stripe].load(Ordering::Relaxed);
         if known <= wall.saturating_add(TOKEN_LEAD) {
             return known;
         }
-        // A fence that was stored meanwhile stays.
+        // Keeps a fence that was stored meanwhile.
         let order = Ordering::Relaxed;
         let _ = self.known[stripe].compare_exchange(known, 0, order, order);
         0
     }
 
-    /// Whether a node whose clock shows `wall` accepts a token above the known fences.
-    pub(crate) fn suit(&self, resource: &Resource, wall: Duration) -> bool {
+    /// Returns whether a node whose clock shows `wall` accepts a token above the known fences.
+    pub(crate) fn are_acceptable(&self, resource: &Resource, wall: Duration) -> bool {
         let limit = micros(wall).saturating_add(TOKEN_LEAD);
         stripes(resource).all(|stripe| self.known[stripe].load(Ordering::Relaxed) < limit)
     }
@@ -85,8 +111,8 @@ impl Fences {
         if floor <= wall.saturating_add(TOKEN_LEAD + FLOOR_SLACK) { floor } else { 0 }
     }
 
-    /// Stores a fence that a node reported, unless it is so far ahead of the nodes' wall clock that it
-    /// comes from a wrong clock.
+    /// Stores a fence that a node reported, unless it is so far ahead of the nodes' wall clock that
+    /// it comes from a wrong clock.
     pub(crate) fn see(&self, resource: &Resource, fence: u64, wall: impl FnOnce() -> Duration) {
         let known = |stripe: usize| self.known[stripe].load(Ordering::Relaxed);
         if stripes(resource).all(|stripe| fence <= known(stripe)) {
@@ -118,13 +144,13 @@ fn micros(wall: Duration) -> u64 {
     u64::try_from(wall.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Returns the number of tokens that a lease reserves, by the lead of the first before the nodes' wall
-/// clock, in µs.
+/// Returns the number of tokens that a lease reserves, by the lead of the first before the nodes'
+/// wall clock, in µs.
 fn block_of(lead: u64, is_new_set: bool) -> u64 {
-    // By the rest of the maximum lead, as nodes' clocks may be behind.
+    // Compares the rest of the maximum lead, because nodes' clocks may be behind.
     match TOKEN_LEAD.saturating_sub(lead) {
         10_000_000.. if is_new_set || lead < 1_000_000 => BLOCK,
-        // Enough for the default number of hand-offs, while the lead shrinks.
+        // Enough tokens for the default number of hand-offs, while the lead shrinks.
         10_000_000.. => BLOCK / 8,
         1_000_000.. if is_new_set => BLOCK / 16,
         _ => 1,
@@ -175,15 +201,18 @@ mod tests {
     #[test]
     fn unaccepted_proposals_are_forgotten() {
         let fences = Fences::new(None);
+
         for _ in 0..3 {
             fences.propose(&resource(), AHEAD);
         }
         assert_eq!(fences.propose(&resource(), RIGHT).token, 100_000_000);
+
         // Nor are raises.
         for end in [9_000_000_000, 130_000_000] {
             fences.reserve(&resource(), end);
             assert_eq!(fences.propose(&resource(), RIGHT).token, 100_000_000);
         }
+
         assert_eq!(fences.propose(&resource(), RIGHT).token, 100_000_256, "one in flight is kept");
     }
 
@@ -201,10 +230,10 @@ mod tests {
     fn node_far_behind_does_not_suit() {
         let fences = Fences::new(None);
         fences.accepted(&resource(), 150_000_000);
-        let suits = |micros| fences.suit(&resource(), Duration::from_micros(micros));
+        let suits = |micros| fences.are_acceptable(&resource(), Duration::from_micros(micros));
         assert!(suits(90_000_001), "the next token is at the limit");
         assert!(!suits(90_000_000) && !suits(0));
-        assert!(fences.suit(&Resource::try_from("b").unwrap(), Duration::ZERO));
+        assert!(fences.are_acceptable(&Resource::try_from("b").unwrap(), Duration::ZERO));
     }
 
     #[test]
@@ -224,6 +253,7 @@ mod tests {
         let leases =
             |from: u64| (from..from + 4_000_000).map(|lease| Duration::from_micros(lease * 10));
         let mut last = 0;
+
         for wall in leases(1_000_000) {
             let Proposal { token, block } = fences.propose(&resource(), wall);
             assert!(token > last, "tokens never fall back");

@@ -17,8 +17,8 @@ const SHORTEST: Duration = Duration::from_millis(10);
 /// Weight of the newest hold time in the mean, as a divisor.
 const WEIGHT: u64 = 8;
 
-/// Exponential moving means of this process's hold times, in µs; 0 where none was measured. The last
-/// one is over all names.
+/// Exponential moving means of this process's hold times, in µs; 0 where none was measured. The
+/// last one is over all names.
 ///
 /// Names of one class differ only in parts that contain a digit, as `account:7` and `account:8`.
 /// Classes share stripes, so that memory does not grow with the names.
@@ -51,9 +51,10 @@ impl HoldTimes {
         resource.names().map(class).filter_map(known).max().or_else(|| known(STRIPES))
     }
 
-    /// Returns when to come back for a held resource, with `ahead` callers before this one: about one
-    /// mean hold time for each and for the holder, with jitter of one hold time, and at most `max`.
-    /// Without a measurement, about a second, or the rest of the holder's lease if that is shorter.
+    /// Returns when to come back for a held resource, with `ahead` callers before this one: about
+    /// one mean hold time for each and for the holder, with jitter of one hold time, and at most
+    /// `max`. Without a measurement, about a second, or the rest of the holder's lease if that is
+    /// shorter.
     pub(crate) fn retry_after(
         &self,
         resource: &Resource,
@@ -96,7 +97,7 @@ mod tests {
         Resource::try_from(name).unwrap()
     }
 
-    /// The minimum and the maximum of many draws.
+    /// Returns the minimum and the maximum of many draws.
     fn drawn(draw: impl Fn() -> Duration) -> (Duration, Duration) {
         let all: Vec<_> = (0..500).map(|_| draw()).collect();
         (*all.iter().min().unwrap(), *all.iter().max().unwrap())
@@ -105,6 +106,7 @@ mod tests {
     #[test]
     fn callers_get_slots() {
         let hold_times = HoldTimes::new();
+
         (0..100).for_each(|_| hold_times.record(&resource("account:7"), ms(30)));
         for ahead in [0, 1, 19] {
             let after =

@@ -25,21 +25,21 @@ pub struct Holder {
     pub owner: Option<Arc<str>>,
     /// Start of the lease, by the holder's wall clock.
     pub since: Option<SystemTime>,
-    /// Time until fewer than a quorum of nodes keep the key, without a renewal. Until the first renewal
-    /// it is a [`node_timeout`](crate::RedlockBuilder::node_timeout) longer than the lease. `None` if
-    /// the key has no TTL.
+    /// Time until fewer than a quorum of nodes keep the key, without a renewal. Until the first
+    /// renewal it is a [`node_timeout`](crate::RedlockBuilder::node_timeout) longer than the lease.
+    /// `None` if the key has no TTL.
     pub remaining: Option<Duration>,
-    /// The holder's fencing token; zero without fencing. After a hand-off within its process, that
-    /// of an earlier holder: the nodes do not know of hand-offs.
+    /// The holder's fencing token; zero without fencing. After a hand-off within its process, the
+    /// token of an earlier holder, because the nodes do not know of hand-offs.
     pub token: FencingToken,
     /// Whether a quorum of nodes keeps the key. Otherwise it comes from an attempt in flight, or
     /// from a holder that crashed.
     pub is_quorum: bool,
-    /// Number of nodes that keep the key of this lease. The [`votes`](Self::votes) also count those of another
-    /// lease of the same owner.
+    /// Number of nodes that keep the key of this lease. The [`votes`](Self::votes) also show keys
+    /// of another lease of the same owner.
     pub kept: usize,
-    /// Whether a request of another process that waits was refused since the lease began. It may have given
-    /// up since.
+    /// Whether a request of another process that waits was refused since the lease began. It may
+    /// have given up since.
     pub is_awaited: bool,
     /// Whether the holder's process may keep the lock after its release, for its next request
     /// ([`LockOptions::linger`](crate::LockOptions::linger)): it may be unused.
@@ -103,8 +103,8 @@ pub(super) async fn inspect_names(
         .map(|answer| found(names, answer))
         .collect();
     if answers.iter().flatten().count() < formulas::quorum(answers.len()) {
-        // Of several names, the first one's.
-        let first = |answer: &KeysOfNode| match answer {
+        // For several names, the vote on the first one.
+        let first = |answer: &NodeKeys| match answer {
             Ok(found) => vote(&Ok(found[0].as_ref())),
             Err(reason) => VoteOutcome::NotCounted(reason.clone()),
         };
@@ -120,10 +120,10 @@ pub(super) async fn inspect_names(
     Ok(holders.collect())
 }
 
-/// What a node keeps of each name.
-type KeysOfNode = Result<Vec<Option<Stored>>, Reason>;
+/// The key of each name on one node.
+type NodeKeys = Result<Vec<Option<Stored>>, Reason>;
 
-fn found(names: &[Arc<str>], answer: Result<Answer, Reason>) -> KeysOfNode {
+fn found(names: &[Arc<str>], answer: Result<Answer, Reason>) -> NodeKeys {
     match answer? {
         Answer::Inspected(found) if found.len() == names.len() => Ok(found),
         _ => Err(Reason::Protocol("not what was asked for".into())),
@@ -138,7 +138,8 @@ fn holder(
     let quorum = formulas::quorum(keys.len());
     let votes = client.votes(keys.iter().map(vote).collect());
     let stored: Vec<&Stored> = keys.iter().flatten().copied().flatten().collect();
-    // The nonce tells leases of one owner apart. Foreign keys are all alike.
+    // The nonce distinguishes leases of one owner. Foreign keys have none, so all of them count as
+    // one lease.
     let same = |a: &Stored, b: &Stored| {
         a.lease.as_ref().map(|lease| lease.nonce) == b.lease.as_ref().map(|lease| lease.nonce)
     };
@@ -146,7 +147,7 @@ fn holder(
     let main = stored.iter().max_by_key(|stored| count(stored))?;
     let mut left: Vec<Option<Duration>> =
         stored.iter().filter(|other| same(main, other)).map(|stored| stored.remaining).collect();
-    // In descending order, the quorum ends with the q-th.
+    // In descending order, the q-th key is the last one that a quorum keeps.
     left.sort_unstable_by_key(|left| std::cmp::Reverse(left.unwrap_or(Duration::MAX)));
     let remaining = left.get(quorum - 1).or(left.first()).copied().flatten();
     let lease = main.lease.clone();

@@ -1,4 +1,4 @@
-//! What the rest of the crate uses of a manager beside its public interface.
+//! The crate-internal interface of a manager.
 
 use std::{sync::Arc, time::Duration};
 
@@ -30,7 +30,7 @@ impl Redlock {
         self.client().settings.node_timeout
     }
 
-    /// A request for one of the crate's own locks; an error shows when it is awaited.
+    /// Creates a request for one of the crate's own locks. An error is returned when it is awaited.
     pub(crate) fn lock_own(&self, resource: Result<Resource, impl Into<LockError>>) -> LockRequest {
         LockRequest::own(Arc::clone(self.core()), resource.map_err(Into::into))
     }
@@ -49,12 +49,12 @@ impl Redlock {
         records::read_all(self.client(), name)
     }
 
-    /// See [`records::forget_and_hear`].
+    /// See [`records::forget_and_wait`].
     pub(crate) fn forget_record(&self, name: &Arc<str>, nonce: Nonce) -> Asked {
-        records::forget_and_hear(self.client(), name, nonce)
+        records::forget_and_wait(self.client(), name, nonce)
     }
 
-    /// The error for a question that too few nodes answered.
+    /// Returns the error for a query that too few nodes answered.
     pub(crate) fn no_quorum(&self, answers: &QueryAnswers) -> LockError {
         self.client().no_quorum(answers)
     }
@@ -65,7 +65,7 @@ impl Redlock {
     }
 }
 
-/// For the diagnosis of the nodes.
+/// Methods for the diagnosis of the nodes.
 impl Redlock {
     /// Completes after `time`. Needs no runtime in the task that awaits it.
     pub(crate) fn sleep(&self, time: Duration) -> Sleep {
@@ -88,7 +88,7 @@ impl Redlock {
         &self.client().settings.key_prefix
     }
 
-    /// Whether all nodes are embedded ones.
+    /// Returns whether all nodes are embedded ones.
     pub(crate) fn is_embedded(&self) -> bool {
         self.client().settings.is_embedded
     }
@@ -99,7 +99,8 @@ impl Redlock {
         count(set, server).await
     }
 
-    /// Checks the permissions of a node, if it is a server. Its health has the denied commands then.
+    /// Checks the permissions of a node, if it is a server. Afterwards its health has the denied
+    /// commands.
     pub(crate) async fn check_permissions(&self, node: usize) {
         if let Ok((set, server)) = self.server(node) {
             set.check_permissions(server).await;
@@ -130,14 +131,15 @@ impl Redlock {
         self.client().clock().wall()
     }
 
-    /// The wall clock that most nodes agree on; this process's, where they have no clocks of their own.
+    /// Returns the wall clock that most nodes agree on, or the local one if the nodes have no
+    /// clocks of their own.
     pub(crate) fn nodes_wall(&self) -> Duration {
         let clock = self.client().clock();
         self.client().nodes_wall(clock.now(), clock.wall())
     }
 
-    /// The wall clock that a quorum of nodes agrees on, by clocks of their own; `None` while fewer
-    /// are connected.
+    /// Returns the wall clock that a quorum of nodes agrees on, by clocks of their own; `None`
+    /// while fewer are connected.
     pub(crate) fn common_wall(&self, now: Timestamp) -> Option<Duration> {
         self.client().common_wall(now)
     }
@@ -158,12 +160,12 @@ impl Redlock {
         self.client().is_forked()
     }
 
-    /// Whether this manager made a request.
+    /// Returns whether this manager made a request.
     pub(crate) fn made(&self, request: &LockRequest) -> bool {
         Arc::ptr_eq(self.core(), &request.core)
     }
 
-    /// The id of the process that built the manager.
+    /// Returns the id of the process that built the manager.
     pub(crate) fn built_in(&self) -> u32 {
         self.client().process
     }

@@ -18,16 +18,17 @@ const MAX_LINGERING: usize = 10_000;
 
 /// Time for which leases of a name do not linger after another process asked for it.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// Maximum of this time: it doubles if the name is asked for again within [`MEMORY`] of its end.
+/// Maximum of that time, which doubles if another process asks for the name within [`MEMORY`] of
+/// its end.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Time for which a pause is remembered after its end.
 const MEMORY: Duration = Duration::from_secs(60);
-/// Number of names at which those that are over are removed first.
+/// Number of names from which on expired ones are removed.
 const FIRST_SWEEP: usize = 64;
 
 /// The leases of a manager that may linger.
 pub(crate) trait LingeringLeases: fmt::Debug + Send + Sync {
-    /// Notes that another process was refused this name.
+    /// Records that another process was refused this name.
     fn asked(&self, name: &str);
     /// Releases all leases that linger.
     fn end_all(&self);
@@ -35,12 +36,12 @@ pub(crate) trait LingeringLeases: fmt::Debug + Send + Sync {
 
 /// The subscription to requests of other processes for leases of this manager.
 ///
-/// A node reports to the owner of a lease that may linger that another client was refused it. A quorum
-/// of nodes keeps the lease, and a quorum reports, so that one node does both.
+/// A node reports to the owner of a lease that may linger that another client was refused it. A
+/// quorum of nodes keeps the lease, and a quorum reports, so at least one node does both.
 #[derive(Debug)]
 pub(crate) struct LingerAsks {
     reports: Arc<AskReports>,
-    /// Not in `reports`, which they keep alive.
+    /// The subscriptions. They are not in `reports`, because they keep it alive.
     subscriptions: OnceLock<Vec<Subscription>>,
     /// Number of leases that linger.
     lingering: AtomicUsize,
@@ -51,19 +52,19 @@ struct AskReports {
     leases: Arc<dyn LingeringLeases>,
     timers: Arc<Timers>,
     state: Mutex<AskState>,
-    /// Since when a quorum of nodes reports, in ns; the maximum while fewer do.
+    /// Time since which a quorum of nodes reports, in ns; `u64::MAX` while fewer do.
     since: AtomicU64,
-    /// A name was asked for. Usually none was.
+    /// Whether `names` has any names. Usually it has none.
     any: AtomicBool,
 }
 
 #[derive(Debug)]
 struct AskState {
-    /// Since when each node reports.
+    /// Time since which each node reports.
     nodes: Box<[Option<Timestamp>]>,
-    /// The names that were asked for.
+    /// The names for which other processes asked.
     names: HashMap<Arc<str>, AskedName>,
-    /// Number of names at which those that are over are removed.
+    /// Number of names at which expired ones are removed next.
     sweep_at: usize,
 }
 
@@ -97,7 +98,7 @@ impl LingerAsks {
         Self { reports, subscriptions: OnceLock::new(), lingering: AtomicUsize::new(0) }
     }
 
-    /// Subscribes at the first call. Not to be called under a mutex of the crate.
+    /// Subscribes at the first call. Must not be called under a mutex of the crate.
     pub(crate) fn subscribe(&self, nodes: &[Arc<dyn Node>], owner: &str) {
         self.subscriptions.get_or_init(|| {
             let channel = owner_channel(owner);
@@ -109,22 +110,23 @@ impl LingerAsks {
         });
     }
 
-    /// Whether a quorum of nodes has reported since `start`.
-    pub(crate) fn is_told_since(&self, start: Timestamp) -> bool {
+    /// Returns whether a quorum of nodes has reported since `start`.
+    pub(crate) fn has_reports_since(&self, start: Timestamp) -> bool {
         self.reports.since.load(Ordering::Acquire) <= start.as_nanos()
     }
 
-    /// Whether new leases of these names do not linger, as other processes asked for one lately.
-    pub(crate) fn pauses(&self, resource: &Resource, now: Timestamp) -> bool {
+    /// Returns whether new leases of these names do not linger, because other processes asked for
+    /// one recently.
+    pub(crate) fn is_paused(&self, resource: &Resource, now: Timestamp) -> bool {
         self.reports.any_name(resource, |asked| now < asked.until)
     }
 
-    /// Whether another process asked for one of these names since `start`.
+    /// Returns whether another process asked for one of these names since `start`.
     pub(crate) fn was_asked_since(&self, resource: &Resource, start: Timestamp) -> bool {
         self.reports.any_name(resource, |asked| asked.at >= start)
     }
 
-    /// Counts a lease that is about to linger. Returns false if too many do.
+    /// Counts a lease that is about to linger. Returns false if too many leases linger.
     pub(crate) fn enter(&self) -> bool {
         let more = |lingering| (lingering < MAX_LINGERING).then_some(lingering + 1);
         self.lingering.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
@@ -135,7 +137,7 @@ impl LingerAsks {
         self.lingering.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Drops nothing, in a fork: a mutex of a subscription may be locked for ever.
+    /// Leaks the subscriptions in a fork, because their mutexes may be locked for ever.
     pub(crate) fn forget(&mut self) {
         std::mem::forget(std::mem::replace(&mut self.subscriptions, OnceLock::new()));
     }
@@ -206,7 +208,7 @@ impl HintSink for AskReports {
             since
         };
         if since == u64::MAX {
-            // Other processes would wait for the end of what lingers.
+            // Otherwise other processes would wait for the end of the lingers.
             self.leases.end_all();
         }
     }
@@ -231,6 +233,7 @@ mod tests {
             state.note(&name, at(millis));
             state.names["x"].until
         };
+
         assert_eq!(until(0), at(1_000));
         assert_eq!(until(3), at(1_000), "by another node");
         assert_eq!(until(1_500), at(3_500));

@@ -1,4 +1,8 @@
-//! Enumerates what the nodes keep: locks, records and jobs.
+//! Enumerates the locks, records and jobs that the nodes keep (R3).
+//!
+//! A listing reads the names of one node after the other, as every quorum has one of any N−q+1
+//! nodes, and then the keys of each new name on all nodes. A name that a single quorum keeps during
+//! the whole listing is found once. With fewer than N−q+1 nodes read to the end the listing fails.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -19,10 +23,10 @@ use crate::{
 const PAGE: u32 = 100;
 /// Maximum number of pages of one node: a server may be full of other keys, or have no last page.
 const MAX_PAGES: usize = 100_000;
-/// Number of requests for one page or name: a node may be busy for a moment.
+/// Maximum number of requests for one page or name, because a node may be busy for a moment.
 const TRIES: usize = 3;
-/// A pause is this many times as long as the page before took, so that a listing takes at most a tenth
-/// of the time of a node.
+/// Length of a pause, in durations of the page before it. A listing then takes at most a tenth of a
+/// node's time.
 const PAUSES: u32 = 9;
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -61,7 +65,7 @@ pub(super) fn names(
     names_of(StoredNames::new(client, kind))
 }
 
-/// Enumerates the jobs of which the nodes keep something, also those without a claim.
+/// Enumerates the jobs of which the nodes store data, also those without a claim.
 #[cfg(feature = "scheduler")]
 pub(super) fn job_registers(
     client: Arc<Client>,
@@ -85,20 +89,20 @@ fn names_of(names: StoredNames) -> impl Stream<Item = Result<Arc<str>, LockError
     })
 }
 
-/// The names that the nodes keep, each once: those of the first node, then those that only later nodes
-/// have.
+/// The names that the nodes keep, each once: the names of the first node, then the names that only
+/// later nodes have.
 struct StoredNames {
     client: Arc<Client>,
     kind: ScanKind,
-    /// The name that a key stands for, if any.
+    /// Returns the name that belongs to a key, if any.
     name_of: fn(&Arc<str>) -> Option<Arc<str>>,
-    /// Whether each node was read to the end, so far.
+    /// The outcome of each node that was read, in order.
     read: Vec<VoteOutcome>,
-    /// Where the next page of the next node begins, and its number.
+    /// Cursor of the next page, and its number.
     cursor: Option<Arc<str>>,
     pages: usize,
     seen: HashSet<Arc<str>>,
-    /// For how long the nodes had to work for the last page.
+    /// Time that the nodes took for the last page.
     busy: Duration,
 }
 
@@ -166,7 +170,7 @@ impl StoredNames {
     }
 }
 
-/// The name itself. Keys of test votes have names that no lock has.
+/// Returns the name itself; `None` for keys of test votes, whose names no lock can have.
 fn name(name: &Arc<str>) -> Option<Arc<str>> {
     Resource::try_from(&**name).is_ok().then(|| Arc::clone(name))
 }

@@ -55,7 +55,8 @@ impl Lock {
         self.lease.remaining()
     }
 
-    /// Whether the lock is held at this moment, by the local clock. False in a fork of the process.
+    /// Returns whether the lock is held at this moment, by the local clock. False in a fork of the
+    /// process.
     pub fn is_valid(&self) -> bool {
         !self.lease.is_forked() && self.lease.is_valid()
     }
@@ -107,7 +108,7 @@ impl Lock {
     ///
     /// Safe: the release is sent at the call, not at the first poll.
     pub fn release(self) -> Release {
-        // The drop releases a second time, which does nothing.
+        // The drop calls it again, which has no effect.
         self.give_back()
     }
 
@@ -149,7 +150,7 @@ impl LeaseWatch {
         Self { lease, key: WakerKey::default() }
     }
 
-    /// Polls the lease. While it has no answer, its next change wakes the task.
+    /// Polls the lease. If it has no answer, its next change wakes the task.
     fn poll<T>(
         &mut self,
         cx: &Context<'_>,
@@ -233,7 +234,7 @@ impl Future for Release {
 #[must_use = "futures do nothing unless polled"]
 pub struct Stopping {
     watch: LeaseWatch,
-    /// Sleeps until the soft deadline.
+    /// The soft deadline, and a sleep until it.
     sleep: Option<(Timestamp, Sleep)>,
 }
 
@@ -350,6 +351,7 @@ mod tests {
         let (clock, lock) = lock();
         let work = Arc::new(Wakes::default());
         let mut key = WakerKey::default();
+
         lock.lease().watch(&mut key, &Context::from_waker(&Waker::from(Arc::clone(&work))));
         let mut renewals = lock.context().renewals();
         let mut seen = clock.spawn(async move {
@@ -359,12 +361,13 @@ mod tests {
             }
             seen
         });
-        // At a third of the validity each.
+        // Renewals are due at each third of the validity.
         clock.advance(Duration::from_secs(10));
         assert_eq!(work.0.load(Ordering::SeqCst), 0);
         assert!(!seen.is_finished());
         drop(lock);
         clock.settle();
+
         assert_eq!(seen.take(), Some(vec![1, 2, 3]));
         assert_eq!(work.0.load(Ordering::SeqCst), 1, "the end wakes all");
     }
@@ -373,12 +376,14 @@ mod tests {
     fn stop_request_keeps_the_lock() {
         let (clock, lock) = lock();
         let stopping = clock.spawn(lock.context().stopping());
+
         clock.settle();
         assert!(!stopping.is_finished());
         lock.context().ask_to_stop();
         clock.settle();
         assert!(stopping.is_finished());
         clock.advance(Duration::from_secs(60));
+
         assert!(lock.is_valid(), "renewed as before");
     }
 }

@@ -1,11 +1,11 @@
-//! What nodes that Sentinels or a Cluster find ask of the other settings.
+//! Checks of the settings for nodes that Sentinels or a Cluster locate.
 
 use crate::{
     error::BuildError,
     node::redis::{Endpoint, RestartGuard, hash_tag},
 };
 
-/// Refuses a prefix for which several servers of a Cluster would have the keys.
+/// Refuses a prefix whose keys would be on several servers of a Cluster.
 pub(super) fn check_prefix(prefix: &str, endpoints: &[Endpoint]) -> Result<(), BuildError> {
     let is_cluster = |at: &Endpoint| at.directory().is_some_and(|directory| directory.is_cluster());
     if hash_tag(prefix).is_some() || !endpoints.iter().any(is_cluster) {
@@ -19,7 +19,7 @@ pub(super) fn check_prefix(prefix: &str, endpoints: &[Endpoint]) -> Result<(), B
     Err(BuildError::setting("key_prefix", reason))
 }
 
-/// Reports what makes failovers dangerous.
+/// Logs settings that make failovers dangerous.
 pub(super) fn warn_of_failovers(endpoints: &[Endpoint], guard: RestartGuard) {
     let named =
         || endpoints.iter().enumerate().filter_map(|(i, node)| Some((i, node, node.directory()?)));
@@ -56,6 +56,7 @@ mod tests {
     #[test]
     fn clusters_need_a_hash_tag() {
         let cluster = endpoints(&["redis://h", "redis+cluster://c:1,c:2"]);
+
         for prefix in ["redlock", "{}redlock", "}a{"] {
             let error = check_prefix(prefix, &cluster).unwrap_err().to_string();
             let proposed = format!("set `{{{prefix}}}` in all clients");

@@ -1,9 +1,9 @@
-//! What a request for a lock may set for itself.
+//! The options of a request for a lock.
 
 use std::time::Duration;
 
-/// What happens if guarded work is inside a poll when its lock has ended: it blocks, so it can't be
-/// dropped.
+/// What happens if guarded work is inside a poll when its lock has ended. Such work blocks, so it
+/// can't be dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(
     feature = "config",
@@ -16,12 +16,12 @@ pub enum Overrun {
     /// intervals while the poll lasts.
     #[default]
     Warn,
-    /// The process is aborted, after a line at ERROR, so that it does not write under a lock that another
-    /// process may have. No destructor runs.
+    /// The process is aborted, after a line at ERROR, so that it does not write under a lock that
+    /// another process may have. No destructor runs.
     ///
-    /// This happens when the key may have expired: the TTL's drift allowance (1 % and 2 ms by default)
-    /// after the end. It also happens if the thread gets no processor for that time, and after a
-    /// suspension of the machine or process inside a poll.
+    /// This happens when the key may have expired: the TTL's drift allowance (1 % and 2 ms by
+    /// default) after the end. It also happens if the thread gets no processor for that time, and
+    /// after a suspension of the machine or process inside a poll.
     Abort,
 }
 
@@ -95,19 +95,20 @@ impl LockOptions {
 
     /// Time for which the servers keep the key without a renewal. Default: the manager's (10 s).
     ///
-    /// A crashed holder blocks the resource for this time at most. A TTL above the manager's `max_ttl`
-    /// (by default its TTL), or not above the drift allowance, is an error.
+    /// A crashed holder blocks the resource for this time at most. A TTL above the manager's
+    /// `max_ttl` (by default its TTL), or not above the drift allowance, is an error.
     pub const fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
-    /// Maximum time to retry while the resource is held by others, or too few nodes answer. Default:
-    /// the manager's (zero: one attempt); zero for a [`OnceRequest`](crate::once::OnceRequest) and an
-    /// [`OnceLayer`](crate::OnceLayer). [`Duration::MAX`] is no limit.
+    /// Maximum time to retry while the resource is held by others, or too few nodes answer.
+    /// Default: the manager's (zero: one attempt); zero for a
+    /// [`OnceRequest`](crate::once::OnceRequest) and an [`OnceLayer`](crate::OnceLayer).
+    /// [`Duration::MAX`] means no limit.
     ///
-    /// The last attempt begins before the wait ends. It takes one node timeout, and up to four and a
-    /// half if the fencing token has to be raised and this process paused.
+    /// The last attempt begins before the wait ends. It takes one node timeout, and up to four and
+    /// a half if the fencing token has to be raised and this process paused.
     ///
     /// An error for a [`Job`](crate::Job) and a [`Leader`](crate::Leader), which wait by rules of
     /// their own.
@@ -116,38 +117,39 @@ impl LockOptions {
         self
     }
 
-    /// Maximum time for which the lock is held, renewals included. Default: the manager's (5 min); 1 h
-    /// for a [`Job`](crate::Job), no limit for a [`Leader`](crate::Leader), whose term it bounds.
-    /// [`Duration::MAX`] is no limit.
+    /// Maximum time for which the lock is held, renewals included. Default: the manager's (5 min);
+    /// 1 h for a [`Job`](crate::Job), no limit for a [`Leader`](crate::Leader), whose term it
+    /// bounds. [`Duration::MAX`] means no limit.
     pub const fn max_hold(mut self, max_hold: Duration) -> Self {
         self.max_hold = Some(max_hold);
         self
     }
 
-    /// Time for which the process keeps a lock after its release, for its next request. Default: the
-    /// manager's (zero: none).
+    /// Time for which the process keeps a lock after its release, for its next request. Default:
+    /// the manager's (zero: none).
     ///
     /// A request of this process for the same names with the same TTL then gets the lock without a
     /// message to the servers, with the next fencing token, and as a lock of its own in every other
-    /// way. Nobody renews the lock meanwhile, so it stays at most until half of its validity is left.
-    /// A request for other names, among them one of these, or with another TTL gives it back first.
+    /// way. A kept lock is not renewed, so it stays at most until half of its validity is left. A
+    /// request for other names, among them one of these, or with another TTL gives it back first.
     ///
     /// A client elsewhere that is refused the lock asks for it over the servers
-    /// ([`LockError::Held::lingers`](crate::LockError::Held)). The process then gives it back, at once or at the
-    /// end of its present use, and keeps none of these names for a second: longer if they are asked for
-    /// again within a minute, up to a minute. So a first request elsewhere takes one round trip longer,
-    /// or fails if it makes a single attempt, and the next one finds the lock as without the option.
-    /// While nobody asks, [`handoff_limit`](crate::RedlockBuilder::handoff_limit) does not apply.
+    /// ([`LockError::Held::lingers`](crate::LockError::Held)). The process then gives it back, at
+    /// once or at the end of its present use, and keeps none of these names for a second: longer if
+    /// a client asks for them again within a minute, up to a minute. So a first request elsewhere
+    /// takes one round trip longer, or fails if it makes a single attempt, and the next one finds
+    /// the lock as without the option. While no client asks,
+    /// [`handoff_limit`](crate::RedlockBuilder::handoff_limit) does not apply.
     ///
-    /// For names that this process locks again and again: others only cost memory (some KiB each, at
-    /// most 10,000 at a time), and wait longer elsewhere. Call
-    /// [`Redlock::shutdown`](crate::Redlock::shutdown) before the process ends: it releases what lingers,
-    /// which would otherwise block others until the TTL.
+    /// For names that this process locks again and again: others only cost memory (some KiB each,
+    /// at most 10,000 at a time), and wait longer elsewhere. Call
+    /// [`Redlock::shutdown`](crate::Redlock::shutdown) before the process ends: it releases what
+    /// lingers, which would otherwise block others until the TTL.
     ///
-    /// Needs [`wakeups`](crate::RedlockBuilder::wakeups): each server has one more connection from this
-    /// manager, and all clients need permission for `PUBLISH` on the channels `{key_prefix}:free:*`. While
-    /// fewer than a quorum of nodes would report requests of others, nothing lingers. Clients of versions
-    /// without the option do not ask.
+    /// Needs [`wakeups`](crate::RedlockBuilder::wakeups): each server has one more connection from
+    /// this manager, and all clients need permission for `PUBLISH` on the channels
+    /// `{key_prefix}:free:*`. While fewer than a quorum of nodes would report requests of others,
+    /// nothing lingers. Clients of versions without the option do not ask.
     ///
     /// An error for a [`Job`](crate::Job), a [`Leader`](crate::Leader) and
     /// [once](mod@crate::once), whose locks never linger.
@@ -174,8 +176,8 @@ impl LockOptions {
 
 /// # Attempts and renewal
 impl LockOptions {
-    /// Maximum number of attempts on the servers within the wait. Default: the manager's (no limit).
-    /// Zero is an error.
+    /// Maximum number of attempts on the servers within the wait. Default: the manager's (no
+    /// limit). Zero is an error.
     ///
     /// An error for a [`Job`](crate::Job) and a [`Leader`](crate::Leader), which try again by rules
     /// of their own.
@@ -184,8 +186,8 @@ impl LockOptions {
         self
     }
 
-    /// Sets whether the lock is renewed while it is held. Default: yes. Without renewal it is lost at
-    /// the end of its first validity.
+    /// Sets whether the lock is renewed while it is held. Default: yes. Without renewal it is lost
+    /// at the end of its first validity.
     pub const fn auto_extend(mut self, auto_extend: bool) -> Self {
         self.auto_extend = Some(auto_extend);
         self
@@ -201,15 +203,15 @@ impl LockOptions {
         self
     }
 
-    /// Maximum duration of one poll of the work. Beyond it the lock is no longer renewed, and is lost
-    /// at the end of its validity, with [`LossCause::Stalled`](crate::error::LossCause). Also counts
-    /// from the grant to the first poll. Default: no limit; 1 min for a
-    /// [`Job`](crate::Job) that does not block, and for a [`Leader`](crate::Leader).
-    /// [`Duration::MAX`] is no limit, and zero is an error.
+    /// Maximum duration of one poll of the work. Beyond it the lock is no longer renewed, and is
+    /// lost at the end of its validity, with [`LossCause::Stalled`](crate::error::LossCause). Also
+    /// counts from the grant to the first poll. Default: no limit; 1 min for a [`Job`](crate::Job)
+    /// that does not block, and for a [`Leader`](crate::Leader). [`Duration::MAX`] means no limit,
+    /// and zero is an error.
     ///
-    /// The work is checked every quarter of the limit, so a stall is detected up to a quarter later.
-    /// Time in which the machine was suspended, or the process stopped, counts for a quarter at most.
-    /// A poll that hangs can't be dropped: see [`on_overrun`](Self::on_overrun).
+    /// The work is checked every quarter of the limit, so a stall is detected up to a quarter
+    /// later. Time in which the machine was suspended, or the process stopped, counts for a quarter
+    /// at most. A poll that hangs can't be dropped: see [`on_overrun`](Self::on_overrun).
     ///
     /// An error for a [`LockRequest`](crate::LockRequest) that is awaited: a lock that is held by hand has no work that
     /// is polled.
@@ -218,14 +220,15 @@ impl LockOptions {
         self
     }
 
-    /// Maximum time between two calls of [`LockContext::heartbeat`](crate::LockContext::heartbeat) by
-    /// the work. Beyond it the lock is no longer renewed, and is lost at the end of its validity, with
-    /// [`LossCause::NoHeartbeat`](crate::error::LossCause). For work that may hang without blocking.
-    /// Default: no limit. [`Duration::MAX`] is no limit, and zero is an error.
+    /// Maximum time between two calls of [`LockContext::heartbeat`](crate::LockContext::heartbeat)
+    /// by the work. Beyond it the lock is no longer renewed, and is lost at the end of its
+    /// validity, with [`LossCause::NoHeartbeat`](crate::error::LossCause). It is for work that may
+    /// hang without blocking. Default: no limit. [`Duration::MAX`] means no limit, and zero is an
+    /// error.
     ///
     /// Counted from the grant, or the start of a job's attempt, and checked like
-    /// [`stall_limit`](Self::stall_limit). Behind a layer for HTTP, heartbeats are expected until the
-    /// response's body has ended.
+    /// [`stall_limit`](Self::stall_limit). Under a layer for HTTP, heartbeats are expected until
+    /// the response's body has ended.
     pub const fn heartbeat_within(mut self, limit: Duration) -> Self {
         self.heartbeat_within = Some(limit);
         self
@@ -256,11 +259,11 @@ impl LockOptions {
         )
     }
 
-    /// The first of these options that is set.
+    /// Refuses these options, each with its reason.
     ///
     /// # Errors
     ///
-    /// The reason against it, for an error.
+    /// The reason of the first one that is set.
     pub(crate) fn refuse(&self, reasons: &[(&str, &str)]) -> Result<(), String> {
         let is_set = |name: &str| match name {
             "wait" => self.wait.is_some(),
@@ -276,7 +279,7 @@ impl LockOptions {
         }
     }
 
-    /// What a job and a leader refuse.
+    /// Refuses the options that a job and a leader do not take.
     #[cfg(feature = "scheduler")]
     pub(crate) fn refuse_waiting(&self) -> Result<(), String> {
         let own = "when to try again follows from its own rules";
@@ -317,7 +320,7 @@ mod tests {
 
     type PlanCheck = fn(&Plan) -> bool;
 
-    /// Each option, set to what is no default, and whether a plan has it.
+    /// Each option, set to another value than its default, and a check of the plan.
     const OPTIONS: [(&str, LockOptions, PlanCheck); 10] = [
         ("ttl", NEW.ttl(TIME), |plan| plan.ttl == TIME),
         ("wait", NEW.wait(TIME), |plan| plan.wait == TIME),
@@ -336,6 +339,7 @@ mod tests {
     #[test]
     fn each_option_reaches_the_lock() {
         let redlock = Redlock::embedded();
+
         for (place, request) in PLACES {
             let is_own = matches!(place, "Job" | "Leader");
             for (option, options, has) in OPTIONS {
@@ -360,12 +364,14 @@ mod tests {
     fn builder_defaults_reach_the_lock() {
         for (option, options, has) in OPTIONS {
             let built = Redlock::builder().nodes(["redis://h"]).options(options).build();
+
             if matches!(option, "stall_limit" | "heartbeat_within") {
                 let error = built.unwrap_err().to_string();
                 assert!(error.contains(option), "{error}");
                 continue;
             }
             let plan = built.unwrap().lock("x").plan().unwrap();
+
             assert!(has(&plan), "the builder loses {option}: {plan:?}");
         }
     }
@@ -390,6 +396,7 @@ mod tests {
     async fn inapplicable_options_are_named_errors() {
         let redlock = Redlock::embedded();
         let by_hand = redlock.lock("x").options(NEW.stall_limit(TIME)).await.unwrap_err();
+
         assert!(invalid(by_hand).contains("stall_limit"));
         for options in [NEW.wait(TIME), NEW.max_attempts(7), NEW.retry_after(TIME)] {
             let option = options.refuse_waiting().unwrap_err();
@@ -410,6 +417,7 @@ mod tests {
             let text = text.unwrap_or_else(|error| panic!("{option}: {error}"));
             assert_eq!(toml::from_str::<LockOptions>(&text).unwrap(), options, "{text}");
         }
+
         assert!(toml::from_str::<LockOptions>("ttl_ms = 10").is_err());
         assert_eq!(
             toml::from_str::<LockOptions>("ttl = '2s'").unwrap(),

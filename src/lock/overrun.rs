@@ -1,4 +1,9 @@
 //! Guarded work that blocks past the end of its lock.
+//!
+//! Work is marked as being polled *before* the clock is compared with the deadline. The background
+//! thread reads the mark when a lock ends, and again when the servers may have dropped the key (one
+//! drift allowance later). A poll that still runs then is an overrun: it is reported, or ends the
+//! process.
 
 use std::{
     sync::Arc,
@@ -34,7 +39,8 @@ const MAX_PAUSE: Duration = Duration::from_secs(60);
 const UNBEGUN_PAUSE: Duration = Duration::from_millis(1);
 
 impl OverrunWatch {
-    /// `ended`: end of the validity. The key may expire on the servers `slack` later: the first check.
+    /// `ended`: end of the validity. The key may expire on the servers `slack` later: the first
+    /// check.
     pub(super) fn start(
         lease: &Arc<ActiveLease>,
         poll: u64,
@@ -62,7 +68,7 @@ impl OverrunWatch {
 
 impl Wake for OverrunWatch {
     fn wake(self: Arc<Self>) {
-        // A later poll is about to find that the lock has ended.
+        // A later poll will find that the lock has ended.
         let Some((_, has_begun)) =
             self.lease.poll_under_way().filter(|(poll, _)| *poll == self.poll)
         else {
@@ -75,7 +81,7 @@ impl Wake for OverrunWatch {
             return self.check_again(check);
         }
         if !has_begun {
-            // It has not read the clock yet.
+            // The poll has not read the clock yet.
             return self.check_again(OverrunCheck { at: now + UNBEGUN_PAUSE, ..check });
         }
         self.lease.note_overrun();
@@ -194,6 +200,7 @@ mod tests {
     #[tokio::test]
     async fn later_poll_is_not_reported() {
         let scene = OverrunFixture::new().await;
+
         drop(scene.begin());
         let in_time = scene.begin();
         scene.end();
@@ -201,6 +208,7 @@ mod tests {
         // It will find that the lock has ended.
         let _late = scene.begin();
         scene.advance_to_check();
+
         assert!(!scene.has_overrun());
     }
 
@@ -208,12 +216,15 @@ mod tests {
     async fn unbegun_poll_is_awaited() {
         let scene = OverrunFixture::new().await;
         let mut poll = scene.enter();
+
         scene.end();
         scene.advance_to_check();
         assert!(!scene.has_overrun());
+
         // It had read the clock just before the end.
         poll.begin();
         scene.advance(UNBEGUN_PAUSE);
+
         assert!(scene.has_overrun());
     }
 
@@ -221,6 +232,7 @@ mod tests {
     async fn early_hard_stop_is_no_overrun() {
         let scene = OverrunFixture::with(Duration::from_millis(2)).await;
         let lead = scene.lock.lease().timers().lead();
+
         assert!(lead > Duration::ZERO);
         let poll = scene.begin();
         scene.advance(VALIDITY.saturating_sub(lead));

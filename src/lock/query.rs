@@ -1,4 +1,4 @@
-//! Queries that every node answers, and the operations that need no answer.
+//! Queries to all nodes, and operations that need no answer.
 
 use std::{
     borrow::Cow,
@@ -36,8 +36,8 @@ where
     query_each(client, op, enough, |_, _| {})
 }
 
-/// As [`query`]. Calls `on_answer` with every answer, on the thread that receives it, also after
-/// the future is ready or dropped.
+/// Sends a [`query`]. Calls `on_answer` with every answer, on the thread that receives it, also
+/// after the future is ready or dropped.
 pub(crate) fn query_each<F, H>(client: &Client, op: &Op, enough: F, on_answer: H) -> NodeQuery<F>
 where
     F: Fn(&[Result<Answer, Reason>]) -> bool,
@@ -81,13 +81,13 @@ pub(crate) fn broadcast(client: &Client, op: &Op) {
 }
 
 impl Client {
-    /// The error of a query that too few nodes answered.
+    /// Returns the error of a query that too few nodes answered.
     pub(crate) fn no_quorum(&self, answers: &[Result<Answer, Reason>]) -> LockError {
         LockError::NoQuorum { votes: votes(self, answers) }
     }
 }
 
-/// The votes of a query that too few nodes answered.
+/// Returns the votes of a query that too few nodes answered.
 pub(crate) fn votes(client: &Client, answers: &[Result<Answer, Reason>]) -> Votes {
     let vote = |answer: &Result<Answer, Reason>| match answer {
         Ok(_) => VoteOutcome::Granted,
@@ -96,7 +96,7 @@ pub(crate) fn votes(client: &Client, answers: &[Result<Answer, Reason>]) -> Vote
     client.votes(answers.iter().map(vote).collect())
 }
 
-/// See [`query`].
+/// The future of a [`query`].
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub(crate) struct NodeQuery<F> {
@@ -126,7 +126,7 @@ where
             (this.answers[node], this.views[node]) = (answer, view);
             has_received = true;
         }
-        // Not after each answer: a later one of the same poll may say more.
+        // Checked once a poll, because a later answer of the same poll may decide more.
         let is_enough = has_received && (this.enough)(&this.counted());
         if !is_enough && Pin::new(&mut this.timeout).poll(cx).is_pending() {
             return Poll::Pending;
@@ -136,7 +136,8 @@ where
 }
 
 impl<F> NodeQuery<F> {
-    /// R14: returns the answers. Those of servers with another view than the largest group do not count.
+    /// R14: returns the answers. Answers of servers outside the largest group under one view do not
+    /// count.
     fn counted(&self) -> Cow<'_, [Result<Answer, Reason>]> {
         let mut counted = Cow::Borrowed(&self.answers[..]);
         let answered = self.answers.iter().zip(&self.views).filter(|(answer, _)| answer.is_ok());

@@ -14,8 +14,8 @@ use crate::{
     time::Timestamp,
 };
 
-/// Time without progress after which the copying of records counts as stalled. The progress of another
-/// client is visible every 2 s.
+/// Time without progress after which the copying of records counts as stalled. The progress of
+/// another client is visible every 2 s.
 const STALLED_COPY: Duration = Duration::from_secs(3);
 
 /// Too few nodes vote, or have all records of work that is done. [`Display`](fmt::Display) has the
@@ -31,7 +31,7 @@ pub struct NotReady {
     /// themselves are no quorum: the table of [codes](crate::diagnosis#codes) says for which reasons
     /// a node can't.
     pub heals: bool,
-    /// Of the keys.
+    /// The prefix of the keys.
     prefix: Arc<str>,
 }
 
@@ -66,7 +66,7 @@ impl fmt::Display for NotReady {
         let prospects: Vec<_> = prospects.collect();
         for (i, node) in missing.into_iter().enumerate() {
             write!(f, "{} {node}", if i == 0 { ':' } else { ';' })?;
-            // Once for all nodes in a row that need it.
+            // Written once for consecutive nodes with the same prospect.
             if let Some(prospect) = &prospects[i]
                 && prospects.get(i + 1).and_then(Option::as_ref) != Some(prospect)
             {
@@ -79,7 +79,7 @@ impl fmt::Display for NotReady {
 
 impl std::error::Error for NotReady {}
 
-/// Whether the node votes and has all records.
+/// Returns whether the node votes and has all records.
 fn has_records(node: &NodeHealth) -> bool {
     node.is_voting() && node.copying.is_none()
 }
@@ -91,7 +91,7 @@ fn reason(node: &NodeHealth) -> Option<&Reason> {
     }
 }
 
-/// Whether the node may vote later by itself.
+/// Returns whether the node may vote later by itself.
 fn heals(node: &NodeHealth, settings: &Settings) -> bool {
     let (NodeState::Refusing { reason, since } | NodeState::Down { reason, since }) = &node.state
     else {
@@ -99,7 +99,7 @@ fn heals(node: &NodeHealth, settings: &Settings) -> bool {
     };
     let Some(lasts_after) = prospect(reason, &settings.key_prefix).lasts_after else { return true };
     let taken_over = match reason {
-        // A set that is not in use is taken over.
+        // A node of an unused set is taken over.
         Reason::OtherLayout { .. } => {
             let longest = node.max_ttl.unwrap_or_default().max(settings.max_ttl);
             other_sets::watch_time(longest, settings.drift_factor)
@@ -121,7 +121,7 @@ impl Client {
         Err(NotReady { nodes, quorum, heals, prefix: Arc::clone(&self.settings.key_prefix) })
     }
 
-    /// As [`readiness`](Self::readiness), and a quorum has all records.
+    /// Checks [`readiness`](Self::readiness), and that a quorum has all records.
     fn readiness_with_records(&self) -> Result<(), NotReady> {
         self.readiness()?;
         let (nodes, quorum) = (self.health(), formulas::quorum(self.nodes.len()));
@@ -132,8 +132,8 @@ impl Client {
         Err(NotReady { nodes, quorum, heals: true, prefix })
     }
 
-    /// Waits until a quorum votes and has all records, until waiting does not help, or until `until`.
-    /// Waits for records only while their copying makes progress: locks do not need them.
+    /// Waits until a quorum votes and has all records, until waiting does not help, or until
+    /// `until`. Waits for records only while their copying makes progress: locks do not need them.
     pub(crate) async fn ready(&self, until: Timestamp) -> Result<(), NotReady> {
         let mut copied = None;
         loop {
@@ -180,7 +180,7 @@ mod tests {
         Reason::OtherLayout { found: "2 nodes".into(), ours: "3 nodes".into() }
     }
 
-    /// For a `max_ttl` of 10 s.
+    /// Returns whether the node heals, for a `max_ttl` of 10 s.
     fn heals(node: &NodeHealth) -> bool {
         super::heals(node, &Redlock::embedded().client().settings)
     }
@@ -203,6 +203,7 @@ mod tests {
             Reason::SameServer { other: Arc::clone(&text) },
             Reason::Evicts { policy: text },
         ];
+
         for reason in faults {
             assert!(heals(&refusing(reason.clone(), 1)), "not confirmed: {reason}");
             assert!(!heals(&refusing(reason.clone(), 3)), "{reason}");
@@ -240,6 +241,7 @@ mod tests {
         let text = NotReady { nodes, quorum: 2, heals: false, prefix: "p".into() }.to_string();
         let begin =
             "only 1 of 3 nodes vote, 2 are needed, and waiting does not help: two: refusing";
+
         assert!(text.starts_with(begin), "{text}");
         assert!(
             text.contains("WRONGPASS (do: correct the user and the password, in the URL"),

@@ -20,8 +20,8 @@ pub(crate) use super::query::QueryAnswers;
 /// A query about a record.
 pub(crate) type Asked = NodeQuery<fn(&[Result<Answer, Reason>]) -> bool>;
 
-/// Reads the record of a name until its status is known, and repairs it: where a node has the record
-/// of finished work, it is written to those that lack it, also to those that answer later.
+/// Reads the record of a name until its status is known, and repairs it: where a node has the
+/// record of finished work, it is written to those that lack it, also to those that answer later.
 pub(crate) fn read(client: &Arc<Client>, name: &Arc<str>) -> Asked {
     let op = Op::ReadRecord(Arc::clone(name));
     let enough = |answers: &[Result<Answer, Reason>]| status(answers).is_settled();
@@ -57,8 +57,8 @@ pub(crate) fn status(answers: &[Result<Answer, Reason>]) -> RecordStatus {
     records::status(records, answers.len())
 }
 
-/// Writes a record under a valid lock of one name. Repairs the record of finished work instead where
-/// a node has one.
+/// Writes a record under a valid lock of one name. Repairs the record of finished work instead
+/// where a node has one.
 pub(crate) fn record(lease: &ActiveLease, record: &Arc<Record>, retain: Duration) -> Asked {
     let op = Op::Record(RecordOp {
         lease: Arc::clone(lease.id()),
@@ -74,7 +74,7 @@ pub(crate) fn record(lease: &ActiveLease, record: &Arc<Record>, retain: Duration
     query_and_repair(lease.client(), name, &op, is_kept)
 }
 
-/// Whether a quorum keeps a record: this one, or one of finished work.
+/// Returns whether a quorum keeps a record: this one, or one of finished work.
 pub(crate) fn is_kept(answers: &[Result<Answer, Reason>]) -> bool {
     let kept = answers.iter().filter(|answer| matches!(answer, Ok(Answer::Recorded(Some(_)))));
     kept.count() >= formulas::quorum(answers.len())
@@ -92,7 +92,7 @@ pub(crate) fn forget(client: &Client, name: &Arc<str>, nonce: Nonce) {
 }
 
 /// Deletes the record of a lease, and waits for all answers.
-pub(crate) fn forget_and_hear(client: &Client, name: &Arc<str>, nonce: Nonce) -> Asked {
+pub(crate) fn forget_and_wait(client: &Client, name: &Arc<str>, nonce: Nonce) -> Asked {
     query(client, &Op::Forget(ForgetOp { name: Arc::clone(name), nonce }), |_| false)
 }
 

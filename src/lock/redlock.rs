@@ -23,12 +23,13 @@ use crate::{
 
 /// The lock manager: a set of nodes, and the settings for locks over them.
 ///
-/// Cheap to clone; all clones share connections. It can be built outside a runtime, runs connections
-/// and renewals on a thread of its own, and serves tasks of any runtime.
+/// Cheap to clone; all clones share connections. It can be built outside a runtime, runs
+/// connections and renewals on a thread of its own, and serves tasks of any runtime.
 ///
-/// Build it after the last fork, as in a process that daemonizes: threads are not part of a fork. In a
-/// forked child, requests fail with [`LockError::Forked`] and [`health`](Self::health) reports every
-/// node as down. The parent's locks are not valid in the child, and dropping them there does nothing.
+/// Build it after the last fork, as in a process that daemonizes: threads are not part of a fork.
+/// In a forked child, requests fail with [`LockError::Forked`] and [`health`](Self::health) reports
+/// every node as down. The parent's locks are not valid in the child, and dropping them there does
+/// nothing.
 #[derive(Clone)]
 pub struct Redlock {
     core: Arc<Core>,
@@ -68,8 +69,8 @@ impl Redlock {
     /// Requests a lock on one name or a set of names.
     ///
     /// Awaiting a request for an invalid name fails with [`LockError::InvalidResource`]; nothing is
-    /// sent. Names that begin with `job:`, `leader:` or `once:` are invalid, as the library's own locks
-    /// have them: see [`Resource::of_job`].
+    /// sent. Names that begin with `job:`, `leader:` or `once:` are invalid, as the library's own
+    /// locks have them: see [`Resource::of_job`].
     pub fn lock<R>(&self, resource: R) -> LockRequest
     where
         R: TryInto<Resource>,
@@ -79,10 +80,10 @@ impl Redlock {
         LockRequest::new(Arc::clone(&self.core), resource.map_err(LockError::InvalidResource))
     }
 
-    /// Refuses further requests, and waits for background work: first for requests behind an
-    /// [`OnceLayer`](crate::OnceLayer) whose callers have gone, for at most their `max_hold`; then until
-    /// the releases of all locks are delivered to the reachable nodes, for at most `max_ttl`, after
-    /// which the keys have expired.
+    /// Refuses further requests, and waits for background work: first for requests under an
+    /// [`OnceLayer`](crate::OnceLayer) whose callers have gone, for at most their `max_hold`; then
+    /// until the releases of all locks are delivered to the reachable nodes, for at most `max_ttl`,
+    /// after which the keys have expired.
     ///
     /// Call it before the process ends: a release that is not sent by then leaves its key until the
     /// TTL. Stop the server first, and call it in the runtime that served the requests, which drops
@@ -104,19 +105,20 @@ impl Redlock {
 
 /// # Readiness and health
 impl Redlock {
-    /// Waits, without a limit, until a quorum of nodes is connected, votes, and has all records of work
-    /// that is done ([`once`](Self::once)).
+    /// Waits, without a limit, until a quorum of nodes is connected, votes, and has all records of
+    /// work that is done ([`once`](Self::once)).
     ///
     /// A node whose last votes were refused does not vote. A node that lost its records votes while
-    /// they are copied to it ([`NodeHealth::copying`]). If the copying makes no progress for 3 s, as the
-    /// nodes that have the records are down, this returns with a WARN: locks are granted, and work that
-    /// is to be done once fails with [`LockError::NoQuorum`] until those nodes are back.
+    /// they are copied to it ([`NodeHealth::copying`]). If the copying makes no progress for 3 s,
+    /// as the nodes that have the records are down, this returns with a WARN: locks are granted,
+    /// and work that is to be done once fails with [`LockError::NoQuorum`] until those nodes are
+    /// back.
     ///
     /// # Errors
     ///
-    /// [`NotReady`] once [waiting does not help](NotReady::heals). A refusal has to last for 2 s; one
-    /// by a node of another set, for 1.25 times `max_ttl`, the drift allowance, and 12 s, after which
-    /// a set that is not in use is taken over. In a forked child it fails at once.
+    /// [`NotReady`] once [waiting does not help](NotReady::heals). A refusal has to last for 2 s;
+    /// one by a node of another set, for 1.25 times `max_ttl`, the drift allowance, and 12 s, after
+    /// which a set that is not in use is taken over. In a forked child it fails at once.
     ///
     /// # Cancel safety
     ///
@@ -138,8 +140,8 @@ impl Redlock {
         self.core.client.ready(self.core.client.clock().now() + limit).await
     }
 
-    /// Returns whether a quorum of nodes votes, as last seen, even while records are copied to them.
-    /// Sends nothing, so an orchestrator may poll it:
+    /// Returns whether a quorum of nodes votes, as last seen, even while records are copied to
+    /// them. Sends nothing, so an orchestrator may poll it:
     ///
     /// ```
     /// # use tower_redlock::Redlock;
@@ -165,7 +167,7 @@ impl Redlock {
         self.core.client.health()
     }
 
-    /// Returns what others see as the holder of this manager's locks: the
+    /// Returns the name that others see as the holder of this manager's locks: the
     /// [`owner`](RedlockBuilder::owner) that was set, by default `program@host:pid`.
     pub fn owner(&self) -> &Arc<str> {
         &self.core.client.settings.owner
@@ -198,7 +200,8 @@ impl Redlock {
         super::inspect::inspect(&self.core.client, &resource).await
     }
 
-    /// Revokes a lock: that of a [`Holder`], and no later one, or whichever holds a name.
+    /// Revokes a lock: the lock of a [`Holder`], and not a later one, or the present lock on a
+    /// name.
     ///
     /// ```
     /// use tower_redlock::{lock::Released, Redlock};
@@ -212,20 +215,21 @@ impl Redlock {
     /// # }
     /// ```
     ///
-    /// Returns [`Released::AlreadyLost`] if nobody holds it, or the [`Holder`] no longer does.
+    /// Returns [`Released::AlreadyLost`] if there is no holder, or the [`Holder`] no longer holds
+    /// it.
     ///
     /// Meant for holders that have crashed. A live one stores its key again with its next renewal,
-    /// unless another client was faster; then the former holder takes its lock for valid until that
-    /// renewal, or until the end of its validity: at most one TTL. After a hand-off within the holder's
-    /// process, the lock of the current holder there is revoked. A lock that may
-    /// [linger](crate::LockOptions::linger) is asked for first, by a single attempt, so that a process
-    /// that keeps it unused gives it back.
+    /// unless another client was faster. In that case the former holder considers its lock valid
+    /// until that renewal, or until the end of its validity: at most one TTL. After a hand-off
+    /// within the holder's process, the lock of the current holder there is revoked. A lock that
+    /// may [linger](crate::LockOptions::linger) is first requested by a single attempt, so that a
+    /// process that keeps it unused gives it back.
     ///
     /// # Errors
     ///
-    /// [`ReleaseError::Foreign`] for a key that this crate did not write, [`ReleaseError::NoQuorum`] if
-    /// too few nodes answered, and [`ReleaseError::InvalidResource`]. For a set of names, the locks of
-    /// the names before the error are revoked.
+    /// [`ReleaseError::Foreign`] for a key that this crate did not write,
+    /// [`ReleaseError::NoQuorum`] if too few nodes answered, and [`ReleaseError::InvalidResource`].
+    /// For a set of names, the locks of the names before the error are revoked.
     ///
     /// # Cancel safety
     ///
@@ -236,11 +240,11 @@ impl Redlock {
 
     /// Enumerates the locks that are held, in no order.
     ///
-    /// The nodes are read one after the other, a hundred keys at a time, with pauses of nine times the
-    /// duration of the page before, so that locks are not delayed. A lock whose keys the same quorum
-    /// keeps until the end is listed once; one that is acquired or released meanwhile may be missing. The
-    /// keys of a minority are listed as well, with [`Holder::is_quorum`] false. Each holder was read when
-    /// its page was: at most a second or so before it is returned.
+    /// The nodes are read one after the other, a hundred keys at a time, with pauses of nine times
+    /// the duration of the page before, so that locks are not delayed. A lock whose keys the same
+    /// quorum keeps until the end is listed once; one that is acquired or released meanwhile may be
+    /// missing. The keys of a minority are listed as well, with [`Holder::is_quorum`] false. Each
+    /// holder was read when its page was: at most a second or so before it is returned.
     ///
     /// ```
     /// # #[tokio::main]
@@ -260,8 +264,8 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// [`LockError::NoQuorum`] if so few nodes could be read that locks may be missing. Nothing follows
-    /// an error.
+    /// [`LockError::NoQuorum`] if so few nodes could be read that locks may be missing. Nothing
+    /// follows an error.
     ///
     /// # Cancel safety
     ///
@@ -271,8 +275,8 @@ impl Redlock {
     }
 
     /// Enumerates the keys of work that is done or was begun ([`once`](Self::once)), as
-    /// [`locks`](Self::locks) does. What is known of a key is told by
-    /// [`OnceRequest::status`](crate::once::OnceRequest::status).
+    /// [`locks`](Self::locks) does. [`OnceRequest::status`](crate::once::OnceRequest::status)
+    /// returns the state of a key.
     pub fn once_keys(&self) -> impl Stream<Item = Result<Arc<str>, LockError>> + Send + use<> {
         let names = super::listing::names(Arc::clone(&self.core.client), ScanKind::Records);
         names.map_ok(|name| name.strip_prefix("once:").map_or(Arc::clone(&name), Into::into))
@@ -284,7 +288,8 @@ impl Redlock {
         super::listing::names(Arc::clone(&self.core.client), ScanKind::Jobs)
     }
 
-    /// Enumerates the jobs of which the nodes keep something, also those whose ticks were never claimed.
+    /// Enumerates the jobs of which the nodes store data, also those whose ticks were never
+    /// claimed.
     #[cfg(feature = "scheduler")]
     pub(crate) fn job_registers(
         &self,
@@ -292,18 +297,18 @@ impl Redlock {
         super::listing::job_registers(Arc::clone(&self.core.client))
     }
 
-    /// Returns the locks that this manager holds, the requests that wait, and the releases that are not
-    /// delivered. Asks no node. Empty in a forked child.
+    /// Returns the locks that this manager holds, the requests that wait, and the releases that are
+    /// not delivered. Asks no node. Empty in a forked child.
     pub fn snapshot(&self) -> Snapshot {
         super::snapshot::snapshot(&self.core)
     }
 
-    /// Returns a receiver of this manager's events from now on: locks granted after a wait, refused or
-    /// lost, work that was stopped, and nodes that stop voting or return. A receiver that is more than
-    /// 1,024 events behind gets the number of those that it lost.
+    /// Returns a receiver of this manager's events from now on: locks granted after a wait, refused
+    /// or lost, work that was stopped, and nodes that stop voting or return. A receiver that is
+    /// more than 1,024 events behind gets the number of those that it lost.
     ///
-    /// An event costs a few nanoseconds until the first receiver. They are not a log of all locks: one
-    /// that is granted at once and released in time causes none.
+    /// An event costs a few nanoseconds until the first receiver. They are not a log of all locks:
+    /// one that is granted at once and released in time causes none.
     pub fn events(&self) -> broadcast::Receiver<LockEvent> {
         self.core.client.events.listen()
     }
@@ -319,23 +324,24 @@ impl Redlock {
         futures_util::future::join_all(nodes.map(|node| self.key_count(node))).await
     }
 
-    /// Moves the servers of `old` to the set of this manager: after a change of nodes, names, prefix or
-    /// guards. A server votes for one set only; clients of the other get an error that names both sets.
-    /// If both sets are the same, servers are moved that a client enrolled in the former form of keys; all of
-    /// them have to be reachable then.
+    /// Moves the servers of `old` to the set of this manager: after a change of nodes, names,
+    /// prefix or guards. A server votes for one set only; clients of the other get an error that
+    /// names both sets. If both sets are the same, servers are moved that a client enrolled in the
+    /// former form of keys; all of them have to be reachable then.
     ///
-    /// Run it before clients of the new set start, or while they see a server of the old one: clients
-    /// that find a majority of the new set blank, and no server of the old one, take it for a new set.
+    /// Run it before clients of the new set start, or while they see a server of the old one:
+    /// clients that find a majority of the new set blank, and no server of the old one, take it for
+    /// a new set.
     ///
-    /// First, enough nodes of the old set stop voting that it can grant nothing. Then every node of the
-    /// new one begins a probation, with the fences of the old ones. No client of either set gets a lock
-    /// until the longer `max_ttl` has passed, which is returned. A client of the new set has to run
-    /// meanwhile: [`ready`](Self::ready) waits for it. Until the set votes, its names have to lead all
-    /// clients to the same servers.
+    /// First, enough nodes of the old set stop voting that it can grant nothing. Then every node of
+    /// the new one begins a probation, with the fences of the old ones. No client of either set
+    /// gets a lock until the longer `max_ttl` has passed, which is returned. A client of the new
+    /// set has to run meanwhile: [`ready`](Self::ready) waits for it. Until the set votes, its
+    /// names have to lead all clients to the same servers.
     ///
-    /// Held locks of the old set stay held until they end, without renewals. Fencing tokens continue
-    /// above those of the old set; other records stay with their servers. A second run restarts the
-    /// probation of the new set.
+    /// Held locks of the old set stay held until they end, without renewals. Fencing tokens
+    /// continue above the tokens of the old set; other records stay with their servers. A second
+    /// run restarts the probation of the new set.
     ///
     /// # Errors
     ///
@@ -358,10 +364,10 @@ impl Redlock {
     /// Lowers the `max_ttl` on the servers to that of this manager: a restarted server then has a
     /// shorter probation.
     ///
-    /// From its start, the nodes refuse longer TTLs, and locks that have one are not renewed. A client
-    /// with a longer `max_ttl` raises it again within a second, so lower `ttl` and `max_ttl` in the
-    /// configuration of all clients first. Returns when all locks with a longer TTL have expired: after
-    /// the old `max_ttl` and the drift allowance.
+    /// From its start, the nodes refuse longer TTLs, and locks that have one are not renewed. A
+    /// client with a longer `max_ttl` raises it again within a second, so lower `ttl` and `max_ttl`
+    /// in the configuration of all clients first. Returns when all locks with a longer TTL have
+    /// expired: after the old `max_ttl` and the drift allowance.
     ///
     /// # Errors
     ///
@@ -369,8 +375,8 @@ impl Redlock {
     ///
     /// # Cancel safety
     ///
-    /// Dropping it does not undo it: longer TTLs stay refused, and probations keep their length. Run it
-    /// again.
+    /// Dropping it does not undo it: longer TTLs stay refused, and probations keep their length.
+    /// Run it again.
     pub async fn lower_max_ttl(&self) -> Result<(), LowerError> {
         if self.core.client.is_forked() {
             return Err(LowerError::Incomplete { votes: self.core.client.votes_in_fork() });

@@ -8,6 +8,6 @@ pub enum Released {
     /// [lingers](crate::LockOptions::linger) there.
     Released,
     /// The lock had been lost before: too few nodes had its key. Another client may have held the
-    /// resource in the meantime. For a revocation by name: nobody held it.
+    /// resource in the meantime. For a revocation by name: the name had no holder.
     AlreadyLost,
 }

@@ -1,4 +1,7 @@
-//! Repeats the releases that nodes did not acknowledge.
+//! Repeats the releases that nodes did not acknowledge (R8).
+//!
+//! A release that is not final is repeated in the background, at most until the key has expired: to
+//! a silent node one at a time with an increasing backoff, to a node that answers in batches.
 
 use std::{
     sync::{Arc, Weak},
@@ -27,10 +30,10 @@ pub(crate) struct Releaser {
 /// The repeated releases of one node. The timers wake it.
 struct Repeater {
     node: Weak<dyn Node>,
-    /// Weak, as its entries keep this alive.
+    /// The timers. Weak, because their entries keep the repeater alive.
     timers: Weak<Timers>,
     backlog: Mutex<PendingReleases<Arc<LeaseId>>>,
-    /// A timer is set.
+    /// Whether a timer is set.
     armed: AtomicBool,
 }
 
@@ -47,7 +50,7 @@ impl Releaser {
         Self { nodes: nodes.iter().map(repeater).collect() }
     }
 
-    /// Repeats a release. `ttl`: maximum time for which the node may keep the key.
+    /// Repeats a release. `ttl` is the maximum time for which the node may keep the key.
     pub(crate) fn push(&self, node: usize, lease: Arc<LeaseId>, ttl: Duration) {
         let repeater = &self.nodes[node];
         let Some(timers) = repeater.timers.upgrade() else { return };
@@ -56,7 +59,7 @@ impl Releaser {
         repeater.schedule(&timers);
     }
 
-    /// Number of releases that are not acknowledged.
+    /// Returns the number of releases that are not acknowledged.
     pub(crate) fn pending(&self, node: usize) -> usize {
         self.nodes[node].backlog().unacknowledged()
     }

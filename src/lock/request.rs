@@ -41,7 +41,7 @@ impl LockRequest {
         Self { core, resource, options: LockOptions::new(), internal: InternalOptions::default() }
     }
 
-    /// A request for one of the crate's own locks.
+    /// Creates a request for one of the crate's own locks.
     pub(super) fn own(core: Arc<Core>, resource: Result<Resource, LockError>) -> Self {
         let internal = InternalOptions { is_own: true, ..InternalOptions::default() };
         Self { internal, ..Self::new(core, resource) }
@@ -90,15 +90,15 @@ impl LockRequest {
 }
 
 impl LockRequest {
-    /// Bounds the wait, also the manager's default.
+    /// Bounds the wait, including the manager's default.
     #[cfg(feature = "tonic")]
     pub(crate) fn wait_at_most(mut self, most: Option<Duration>) -> Self {
         self.internal.wait_at_most = most;
         self
     }
 
-    /// For a holder that writes records. They tell holders apart by the lease's nonce, so that it needs a
-    /// lease of its own.
+    /// Sets that the holder writes records. Records identify holders by the lease's nonce, so such
+    /// a holder needs a lease of its own.
     pub(crate) fn keeps_records(mut self) -> Self {
         self.internal.keeps_records = true;
         self
@@ -131,15 +131,15 @@ impl LockRequest {
         self.options.heartbeat_within
     }
 
-    /// For a holder that polls its work at least four times within `limit`: without a poll for that time,
-    /// its runtime hangs, and the renewal stops.
+    /// Sets that the holder polls its work at least four times within `limit`. Without a poll for
+    /// that time its runtime hangs, and the renewal stops.
     pub(crate) fn polled_within(mut self, limit: Option<Duration>) -> Self {
         self.internal.polled_within = limit;
         self
     }
 }
 
-/// For callers that wait between requests.
+/// Methods for callers that wait between requests.
 #[cfg(feature = "scheduler")]
 impl LockRequest {
     /// Returns the checked settings of this request.

@@ -15,7 +15,7 @@ use crate::{
     resource::Resource,
 };
 
-/// The lock to revoke: that of a [`Holder`], or whichever holds a resource's names.
+/// The lock to revoke: the lock of a [`Holder`], or the present locks on a resource's names.
 #[derive(Clone, Debug)]
 pub struct RevokeTarget(RevokeBy);
 
@@ -69,7 +69,8 @@ async fn revoke_lease(core: &Arc<Core>, holder: &Holder) -> Result<Released, Rel
     let Some(lease) = &holder.lease else { return Err(ReleaseError::Foreign) };
     let Ok(resource) = Resource::try_from(&*holder.name) else { return Err(ReleaseError::Foreign) };
     if holder.lingers {
-        // Its process would take it over without asking the nodes. A refused attempt ends that.
+        // A process whose lease lingers would reuse it without asking the nodes. A refused attempt
+        // ends the linger.
         let attempt = LockRequest::own(Arc::clone(core), Ok(resource.clone()));
         if attempt.wait(Duration::ZERO).await.is_ok() {
             return Ok(Released::Released);

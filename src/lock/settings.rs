@@ -28,7 +28,7 @@ pub(crate) struct Settings {
     pub(crate) owner: Arc<str>,
     pub(crate) key_prefix: Arc<str>,
     pub(crate) restart_guard: RestartGuard,
-    /// All nodes are embedded ones.
+    /// Whether all nodes are embedded ones.
     pub(crate) is_embedded: bool,
     pub(crate) fencing: bool,
 }
@@ -69,15 +69,16 @@ pub(crate) struct LineBounds {
 /// Options that only the crate itself sets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct InternalOptions {
-    /// Maximum wait, also for the manager's default.
+    /// Maximum wait, including the manager's default.
     pub(crate) wait_at_most: Option<Duration>,
     /// Maximum interval between polls of the work; a longer one means that its runtime hangs.
     pub(crate) polled_within: Option<Duration>,
-    /// The holder writes records, and so needs a lease of its own.
+    /// Whether the holder writes records, so that it needs a lease of its own.
     pub(crate) keeps_records: bool,
-    /// For the crate's own locks, which never linger.
+    /// Whether it is one of the crate's own locks, which never linger.
     pub(crate) is_own: bool,
-    /// A wait for the release follows a refusal, although this request makes no second attempt.
+    /// Whether a wait for the release follows a refusal, although this request makes a single
+    /// attempt.
     pub(crate) awaits_release: bool,
     /// The lead node of the only attempt.
     pub(crate) lead_node: Option<LeadNode>,
@@ -89,7 +90,7 @@ pub(crate) struct Plan {
     pub(crate) ttl: Duration,
     pub(crate) wait: Duration,
     pub(crate) max_hold: Duration,
-    /// Zero: the lock does not linger.
+    /// Time for which the lock lingers; zero if it does not.
     pub(crate) linger: Duration,
     pub(crate) max_attempts: Option<u32>,
     pub(crate) auto_extend: bool,
@@ -187,12 +188,13 @@ impl Settings {
 }
 
 impl Plan {
-    /// Bounds the lead of the hard stop before the end of the validity to an eighth of the validity.
+    /// Bounds the lead of the hard stop before the end of the validity to an eighth of the
+    /// validity.
     pub(crate) fn cap_lead(&self, lead: Duration) -> Duration {
         lead.min(self.validity.min(self.max_hold) / 8)
     }
 
-    /// Whether a wait for the release follows a refused attempt.
+    /// Returns whether a wait for the release follows a refused attempt.
     pub(crate) fn awaits_release(&self) -> bool {
         self.awaits_release || (!self.wait.is_zero() && self.max_attempts != Some(1))
     }

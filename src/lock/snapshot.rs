@@ -8,22 +8,22 @@ use std::{
 use super::{core::Core, queue::HeldLease};
 use crate::{FencingToken, Resource, sync::atomic::Ordering};
 
-/// The locks and requests of this process at one moment. Those of other processes are on the servers:
-/// see [`Redlock::locks`](crate::Redlock::locks).
+/// The locks and requests of this process at one moment. Those of other processes are on the
+/// servers: see [`Redlock::locks`](crate::Redlock::locks).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Snapshot {
     /// The locks that are held here, sorted by their names.
     pub locks: Vec<LocalLock>,
-    /// Locks that nobody holds here, and that are kept for the next request
+    /// Locks without a holder that this process keeps for its next request
     /// ([`LockOptions::linger`](crate::LockOptions::linger)), sorted by their names.
     pub lingering: Vec<Resource>,
     /// The names that requests wait for, sorted.
     pub waiting: Vec<WaitingName>,
-    /// Number of releases on their way to a node, without those below.
+    /// Number of releases on their way to a node, without the unacknowledged ones.
     pub releasing: usize,
-    /// For each node, the number of releases that it did not acknowledge, and that are repeated until it
-    /// does or the keys have expired.
+    /// For each node, the number of releases that it did not acknowledge, and that are repeated
+    /// until it does or the keys have expired.
     pub unacknowledged: Vec<usize>,
 }
 
@@ -35,8 +35,8 @@ pub struct LocalLock {
     pub resource: Resource,
     /// Its fencing token; zero without fencing.
     pub token: FencingToken,
-    /// The time of the lease's request, by this process's wall clock. Where it was handed on within the
-    /// process, that of the first holder.
+    /// The time of the lease's request, by this process's wall clock. After a hand-off within the
+    /// process, the time of the first holder's request.
     pub since: SystemTime,
     /// Remaining validity, unless it is renewed.
     pub remaining: Duration,
@@ -48,16 +48,16 @@ pub struct LocalLock {
 pub struct WaitingName {
     /// The name.
     pub name: Arc<str>,
-    /// Number of requests, without the one that holds it. One that is asking the nodes for the first time
-    /// is among them.
+    /// Number of requests, without the one that holds it. One that is asking the nodes for the
+    /// first time is among them.
     pub requests: usize,
-    /// The age of the oldest of them.
+    /// The age of the oldest request.
     pub oldest: Duration,
 }
 
 pub(super) fn snapshot(core: &Core) -> Snapshot {
     if core.client.is_forked() {
-        // Its mutexes may be locked for ever.
+        // In a fork the mutexes may be locked for ever.
         return Snapshot::default();
     }
     let (held, mut waiting) = core.queue.snapshot(core.client.clock().now());
@@ -76,7 +76,7 @@ pub(super) fn snapshot(core: &Core) -> Snapshot {
         })
         .collect();
     locks.sort_unstable_by(|a, b| a.resource.names().cmp(b.resource.names()));
-    // A set of names is held once.
+    // A set of names is one lock.
     locks.dedup_by(|a, b| a.resource == b.resource);
     lingering.sort_unstable_by(|a, b| a.names().cmp(b.names()));
     lingering.dedup();

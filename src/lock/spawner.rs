@@ -16,9 +16,10 @@ use crate::sync::thread;
 
 /// Runs the crate's own tasks: connections, timers, renewals.
 ///
-/// By default a [`ThreadSpawner`] runs them, so that they do not depend on the runtime of the guarded work,
-/// which may be saturated, blocked, or shut down before the locks are released. [`RuntimeSpawner`] runs them
-/// there all the same. A simulation may run them as its own tasks.
+/// By default a [`ThreadSpawner`] runs them, so that they do not depend on the runtime of the
+/// guarded work, which may be saturated, blocked, or shut down before the locks are released.
+/// [`RuntimeSpawner`] runs them in the application's runtime nevertheless. A simulation may run
+/// them as its own tasks.
 pub trait Spawner: fmt::Debug + Send + Sync + 'static {
     /// Runs a task to its end, inside a tokio runtime with time and I/O enabled.
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>);
@@ -26,8 +27,7 @@ pub trait Spawner: fmt::Debug + Send + Sync + 'static {
     /// Runs a task that blocks its thread. Default: on its own thread with this name.
     ///
     /// # Errors
-    ///
-    /// The operating system gave no thread. The task is dropped.
+    /// The operating system could not create a thread. The task is dropped.
     fn spawn_blocking(
         &self,
         name: &str,
@@ -36,14 +36,15 @@ pub trait Spawner: fmt::Debug + Send + Sync + 'static {
         run_on_thread(name, task)
     }
 
-    /// Whether tasks may be dropped before their end, as their runtime is shut down. Then no node can be
-    /// reached any more, and what waits ends by timers on a thread of the crate's own. Default: no.
+    /// Returns whether tasks may be dropped before their end, because their runtime is shut down.
+    /// Then no node can be reached any more, and waits end by timers on a thread of the crate's
+    /// own. Default: no.
     fn may_drop_tasks(&self) -> bool {
         false
     }
 
-    /// Whether a scheduler of this manager without its own spawner runs its jobs here. Default: no; they
-    /// run on the tokio runtime in which the scheduler is started.
+    /// Returns whether a scheduler of this manager without its own spawner runs its jobs here.
+    /// Default: no; they run on the tokio runtime in which the scheduler is started.
     fn runs_jobs(&self) -> bool {
         false
     }
@@ -81,8 +82,7 @@ impl ThreadSpawner {
     /// Starts the thread.
     ///
     /// # Errors
-    ///
-    /// The operating system gave no thread or no event queue.
+    /// The operating system could not create a thread or an event queue.
     pub fn start() -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (tasks, mut receiver) = mpsc::unbounded_channel();
@@ -110,29 +110,30 @@ impl ThreadSpawner {
 
 impl Spawner for ThreadSpawner {
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        // The thread receives while this sender exists.
+        // The thread receives until this sender is dropped.
         let _ = self.tasks.send(task);
     }
 }
 
 /// Tasks of a runtime of the application, without a thread of the crate's own.
 ///
-/// A single task that takes one lock after the other is faster: it and the connections share a thread, and
-/// none has to be woken. On two processors, over servers on the same host, a cycle takes about a fifth less time
-/// with five servers and a third less with one; with 64 tasks at once it takes up to a tenth more, as they
-/// compete with the connections.
+/// A single task that takes one lock after the other is faster: it and the connections share a
+/// thread, and none has to be woken. On two processors, over servers on the same host, a cycle
+/// takes about a fifth less time with five servers and a third less with one; with 64 tasks at once
+/// it takes up to a tenth more, as they compete with the connections.
 ///
-/// The price: the crate's tasks run only when the runtime does. Where all its threads are blocked, or it is
-/// saturated,
+/// The price: the crate's tasks run only when the runtime does. Where all its threads are blocked,
+/// or it is saturated,
 ///
-/// - renewals are late or don't happen. After the validity a lock is lost, though its work never stopped;
+/// - renewals are late or don't happen. After the validity a lock is lost, though its work never
+///   stopped;
 /// - no [`Overrun`](super::Overrun) is noticed, and the hard stop comes with the next poll, which reads the
 ///   clock as always;
 /// - votes are counted late, and requests fail with [`TooSlow`](crate::LockError::TooSlow).
 ///
-/// And where the runtime is shut down, no release is sent any more: names stay locked until their keys
-/// expire, and requests fail. So call [`Redlock::shutdown`](crate::Redlock::shutdown) first, and use this where
-/// nothing blocks the runtime.
+/// And where the runtime is shut down, no release is sent any more: names stay locked until their
+/// keys expire, and requests fail. So call [`Redlock::shutdown`](crate::Redlock::shutdown) first,
+/// and use this where nothing blocks the runtime.
 ///
 /// ```
 /// use tower_redlock::{Redlock, lock::RuntimeSpawner, node::EmbeddedNodes};
@@ -153,7 +154,7 @@ impl Spawner for ThreadSpawner {
 pub struct RuntimeSpawner(Handle);
 
 impl RuntimeSpawner {
-    /// The runtime of the caller, whose time and I/O have to be enabled.
+    /// Returns the runtime of the caller, whose time and I/O have to be enabled.
     ///
     /// # Panics
     ///

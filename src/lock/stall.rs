@@ -1,4 +1,4 @@
-//! Guarded work that hangs, or gives no heartbeat.
+//! Guarded work that hangs, or sends no heartbeat.
 
 use std::{
     sync::{Arc, Weak},
@@ -9,12 +9,12 @@ use std::{
 use super::{lease::ActiveLease, settings::Plan};
 use crate::{quorum::Halt, sync::Mutex, time::Timestamp};
 
-/// Checks, on the crate's thread, whether the work of a lease hangs in a poll or gives no heartbeat,
-/// and then stops the renewal.
+/// Checks, on the crate's thread, whether the work of a lease hangs in a poll or sends no
+/// heartbeat, and then stops the renewal.
 ///
-/// There are four checks per limit, and the time between two counts for at most the planned pause. So
-/// after a suspension of the machine or process, healthy work has the rest of its limit to continue. A
-/// stall is found between the limit and a quarter more after its beginning.
+/// There are four checks per limit, and the time between two counts for at most the planned pause.
+/// So after a suspension of the machine or process, healthy work has the rest of its limit to
+/// continue. A stall is found between the limit and a quarter more after its beginning.
 pub(crate) struct StallWatch {
     lease: Weak<ActiveLease>,
     pause: Duration,
@@ -40,8 +40,8 @@ struct Unchanged {
 
 /// Number of checks per limit.
 const CHECKS: u32 = 4;
-/// In place of the number of a poll, before the first one.
-const UNTAKEN: u64 = u64::MAX;
+/// The value that stands for the number of a poll before the first poll.
+const UNPOLLED: u64 = u64::MAX;
 /// Minimum pause between two checks.
 const MIN_PAUSE: Duration = Duration::from_millis(1);
 
@@ -63,14 +63,14 @@ impl StallWatch {
         lease.watch_stall(Arc::new(watch), last + pause);
     }
 
-    /// Returns what is wrong with the work, and since when.
+    /// Returns the fault of the work, its name, and its duration.
     fn check(&self, lease: &ActiveLease, now: Timestamp) -> Option<(Halt, &'static str, Duration)> {
         let mut samples = crate::sync::lock(&self.samples);
         let passed = now.saturating_duration_since(samples.last).min(self.pause);
         samples.last = now;
         let poll = lease.poll_under_way().filter(|(_, has_begun)| *has_begun);
-        // A grant that its task does not take counts as a poll.
-        let poll = poll.map(|(poll, _)| poll).or(lease.is_untaken().then_some(UNTAKEN));
+        // A grant that its task has not received counts as a poll.
+        let poll = poll.map(|(poll, _)| poll).or(lease.is_unpolled().then_some(UNPOLLED));
         let in_poll = samples.poll.add(poll, passed);
         let silent = samples.beats.add((!lease.is_resting()).then(|| lease.beats()), passed);
         let unpolled = samples.polls.add((!lease.blocks()).then(|| lease.polls()), passed);
@@ -161,7 +161,7 @@ mod tests {
             Self::new(|request| request.options(LockOptions::new().heartbeat_within(LIMIT)))
         }
 
-        /// Whether the lock is still renewed, after one more TTL.
+        /// Returns whether the lock is still renewed, after one more TTL.
         fn is_renewed(&self) -> bool {
             self.clock.advance(TTL);
             self.lock.is_valid()
@@ -172,6 +172,7 @@ mod tests {
     fn hanging_poll_loses_the_lock() {
         let mut scene = StallFixture::stalling();
         let mut poll = scene.lock.lease().enter_poll();
+
         poll.begin();
         // The first check is after a quarter; then the limit passes.
         scene.clock.advance(QUARTER + LIMIT);
@@ -215,6 +216,7 @@ mod tests {
     fn early_timers_are_no_checks() {
         let scene = StallFixture::stalling();
         let mut poll = scene.lock.lease().enter_poll();
+
         poll.begin();
         scene.clock.advance(QUARTER);
         for _ in 0..10 {
@@ -222,6 +224,7 @@ mod tests {
         }
         scene.clock.advance(QUARTER * 3);
         drop(poll);
+
         assert!(scene.is_renewed());
     }
 
@@ -258,6 +261,7 @@ mod tests {
     #[test]
     fn zero_limits_are_refused() {
         let redlock = crate::Redlock::embedded();
+
         for request in [
             LockOptions::new().stall_limit(Duration::ZERO),
             LockOptions::new().heartbeat_within(Duration::ZERO),

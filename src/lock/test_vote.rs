@@ -20,7 +20,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum TTL of the key.
 const MAX_TTL: Duration = Duration::from_secs(1);
 
-/// Asks a node for its vote on a name that no user can give, and gives the vote back. Returns the time
+/// Asks a node for its vote on a name that no user can use, and releases the vote. Returns the time
 /// from the request to the answer.
 pub(super) async fn test_vote(client: &Arc<Client>, node: usize) -> Result<Duration, Reason> {
     if client.is_forked() {
@@ -44,7 +44,7 @@ struct TestKey {
     node: usize,
     lease: Arc<LeaseId>,
     ttl: Duration,
-    /// The node may have the key.
+    /// Whether the node may have the key.
     may_exist: bool,
 }
 
@@ -81,7 +81,7 @@ impl TestKey {
         answer
     }
 
-    /// Returns a token by the node's clock: a node refuses one that is far ahead of that.
+    /// Returns a token by the node's clock, because a node refuses a token far ahead of its clock.
     fn token(&self) -> u64 {
         let clock = self.client.clock();
         let (now, wall) = (clock.now(), clock.wall());
@@ -102,7 +102,7 @@ impl TestKey {
         self.lease.end();
         self.client.releasing.fetch_add(1, Ordering::AcqRel);
         let (client, node, lease) = (Arc::clone(&self.client), self.node, Arc::clone(&self.lease));
-        // The acquire may take effect as late as its patience allows; then the TTL starts.
+        // The acquire may take effect until the end of the patience, and the TTL starts then.
         let longest = self.ttl + ANSWER_TIMEOUT * 2;
         let reply = Reply::from_fn(move |answer| {
             if answer.is_err() {

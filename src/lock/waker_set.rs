@@ -5,8 +5,8 @@ use std::task::Waker;
 /// The tasks that wait for one event, such as the end of a lease. Usually there is one, which takes
 /// no memory of its own.
 ///
-/// Wakers are user code, also when they are cloned or dropped. So callers clone them before they
-/// lock the set, and drop or wake what its methods return after they unlocked it.
+/// Wakers are user code, even when they are cloned or dropped. So callers clone them before they
+/// lock the set, and drop or wake the wakers that its methods return after they have unlocked it.
 #[derive(Debug, Default)]
 pub(crate) struct WakerSet {
     first: WakerSlot,
@@ -17,7 +17,7 @@ pub(crate) struct WakerSet {
 enum WakerSlot {
     #[default]
     Free,
-    /// Reserved for a task; without a waker after a wake-up.
+    /// Reserved for a task, without a waker after a wake-up.
     Reserved(Option<Waker>),
 }
 
@@ -94,6 +94,7 @@ mod tests {
         let mut set = WakerSet::default();
         let mut kept = WakerKey::default();
         let _ = set.register(&mut kept, Waker::noop().clone());
+
         for _ in 0..1_000 {
             let mut key = WakerKey::default();
             let _ = set.register(&mut key, Waker::noop().clone());
@@ -106,6 +107,7 @@ mod tests {
         assert_eq!(woken.len(), 1);
         let _ = set.register(&mut kept, Waker::noop().clone());
         set.take(&mut woken);
+
         assert_eq!(woken.len(), 2, "a task keeps its slot");
     }
 }

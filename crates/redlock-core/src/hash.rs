@@ -13,7 +13,7 @@ pub fn fnv(text: &str) -> u64 {
 /// The step of `SplitMix64`.
 pub const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The next number of `SplitMix64` in the state `seed`.
+/// Returns the next number of `SplitMix64` in the state `seed`.
 ///
 /// Source: G. L. Steele, D. Lea, C. H. Flood, *Fast Splittable Pseudorandom Number Generators*
 /// (2014), with the constants of D. Stafford's variant 13.

@@ -1,32 +1,30 @@
-//! What a job does next: a pure function of its schedule, its record and the time.
+//! The next step of a job (R12): a pure function of its schedule, its options, its record on the
+//! nodes, and the time.
 //!
-//! No clock, no I/O, no randomness: every replica that asks with the same arguments gets the same
-//! answer, and the number of steps is bounded, however many ticks have passed.
+//! It has no clock, I/O or randomness, so every replica that asks with the same arguments gets the
+//! same answer. It is called while a replica is idle, and again under the job's lock with the
+//! answers of a majority.
 //!
 //! Terms: the *watermark* is the newest claimed tick. A tick above it whose start has come is
 //! *pending*. Only the newest pending tick can be *on time*; every other one is *missed*.
-//!
-//! Kept rules (R12): what is due is a pure function of the schedule, the options, what the nodes
-//! store about the job, and the time. It is called while idle, and again under the lock with the
-//! answers of a majority.
 //!
 //! # Time
 //!
 //! Jobs follow one clock, from which everything stored is read: the wall clock that a quorum of
 //! nodes agrees on (R9). A stored time more than a minute ahead of it was stored by a wrong clock,
 //! and counts as unknown: an end becomes the start of the run; a start becomes the tick; a tick
-//! becomes the previous run. If that lies ahead too, ticks up to now count as started, as it cannot
-//! be known which were. The next claim stores what is true. A node's floor that lies ahead is
+//! becomes the previous run. If that lies ahead too, ticks up to now count as started, because it
+//! is unknown which were. The next claim stores what is true. A node's floor that lies ahead is
 //! ignored.
 //!
 //! # Lost runs
 //!
-//! A claim at the start whose run has no end was broken off: the replica that claims the next tick,
-//! or runs on demand, counts it as missed, once for the fleet. A claim at the end is repeated up to
-//! `max_attempts` times and within `catch_up`, then given up; each replica reports that. If a
-//! majority forgot (a floor, also on new servers), a delay after the end has no end to wait for,
-//! and the next run is at once: new servers cannot be distinguished from that, and a whole delay
-//! may be a day.
+//! If a job claims at the start, a run without an end was broken off: the replica that claims the
+//! next tick, or runs on demand, counts it as missed, once for the fleet. If it claims at the end,
+//! such a run is repeated up to `max_attempts` times and within `catch_up`, then given up; each
+//! replica reports that. If a majority forgot (a floor, also on new servers), a delay after the end
+//! has no end to count from, and the next run is at once: new servers cannot be distinguished from
+//! servers that forgot, and a whole delay may be a day.
 //!
 //! # Invariants
 //!
@@ -52,9 +50,10 @@ mod tests;
 pub struct Policy {
     /// Which missed ticks run.
     pub missed: Missed,
-    /// How long ago the start of a missed tick may be for it to be made up for.
+    /// Maximum age of the start of a missed tick that still runs.
     pub catch_up: Duration,
-    /// How long after its start a tick is on time, unless the next one's start comes first.
+    /// Time after its start for which a tick is on time. It ends early at the start of the next
+    /// tick.
     pub start_within: Duration,
     /// What happens to a tick that comes during a run.
     pub overlap: Overlap,
@@ -75,52 +74,54 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// Whether the newest pending tick, which starts at `start`, is on time.
+    /// Returns whether the newest pending tick, which starts at `start`, is on time.
     fn is_on_time(&self, start: WallTime, last_end: Option<WallTime>, now: WallTime) -> bool {
         let startable = match (last_end.filter(|end| *end >= start), self.overlap) {
             (None, _) => start,
             (Some(_), Overlap::Skip) => return false,
-            // It had to wait for the run, however long that took.
+            // The tick waited for the run, so it is startable from the end of the run.
             (Some(end), Overlap::Queue | Overlap::Stop) => end,
         };
         let since_epoch = Duration::from_millis(startable.as_millis());
         now <= WallTime::since_epoch(since_epoch.saturating_add(self.start_within))
     }
 
-    /// Missed ticks that started before this are given up.
+    /// Returns the earliest start of a missed tick that still runs.
     fn horizon(&self, now: WallTime) -> WallTime {
         let since_epoch = Duration::from_millis(now.as_millis());
         WallTime::since_epoch(since_epoch.saturating_sub(self.catch_up))
     }
 }
 
-/// What the fleet knows of a job.
+/// The state of a job, as the nodes store it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobRecord {
     /// The watermark: the newest tick that anyone claimed. It only rises.
     pub tick: Option<WallTime>,
-    /// When the run of that tick ended, or a later one that was triggered, by the runner's clock;
-    /// `None` where that is not known, as the run is still going or was broken off.
+    /// The end of that tick's run, or of a later run on demand, by the runner's clock. `None` if it
+    /// is unknown, because the run still continues or was broken off.
     pub last_end: Option<WallTime>,
-    /// The watermark's tick has to be run again: its run did not end, and the job claims at the end.
+    /// Whether the watermark's tick must run again: its run did not end, and the job claims at the
+    /// end.
     pub unfinished: bool,
-    /// Which attempt at the watermark's tick the latest run was, from 1.
+    /// Number of the latest attempt at the watermark's tick, from 1.
     pub attempt: u32,
-    /// Ticks up to then may have run: the nodes lost their claims.
-    pub burnt: Option<WallTime>,
-    /// Since when the job has its schedule: ticks up to then are none of its own.
+    /// Ticks up to this time count as run, because the nodes lost the claims of them.
+    pub assumed_run_until: Option<WallTime>,
+    /// Time since which the job has its schedule. Ticks up to this time do not belong to the job.
     pub base: WallTime,
 }
 
 impl JobRecord {
-    /// Of a job that never ran.
+    /// Creates the record of a job that never ran.
     pub const fn new(base: WallTime) -> Self {
-        Self { tick: None, last_end: None, unfinished: false, attempt: 0, burnt: None, base }
+        let (tick, last_end, assumed_run_until) = (None, None, None);
+        Self { tick, last_end, unfinished: false, attempt: 0, assumed_run_until, base }
     }
 
-    /// Ticks up to this are settled.
+    /// Returns the time up to which all ticks are settled.
     fn floor(&self) -> WallTime {
-        self.base.max(self.tick.max(self.burnt).unwrap_or(WallTime::ZERO))
+        self.base.max(self.tick.max(self.assumed_run_until).unwrap_or(WallTime::ZERO))
     }
 }
 
@@ -130,18 +131,18 @@ impl JobRecord {
 /// the watermark passes them, so only the replica that raises it reports them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
-    /// Run `tick`, which was due at `start`.
+    /// Run `tick`, which is due since `start`.
     Run {
         /// The tick.
         tick: WallTime,
         /// When it was due: the tick plus the jitter of the job.
         start: WallTime,
-        /// The tick was claimed before, and its run broken off.
+        /// Whether the tick was claimed before and its run broken off.
         again: bool,
         /// The ticks that are given up.
         missed: Option<MissedTicks>,
     },
-    /// Ask again at `start`, which is that of `tick`.
+    /// Ask again at `start`, the start of `tick`.
     Wait {
         /// The tick.
         tick: WallTime,
@@ -158,7 +159,7 @@ pub enum Due {
 }
 
 impl Due {
-    /// The same step, while it is not known whether the ticks were missed.
+    /// Returns the step without its missed ticks, while it is unknown whether they were missed.
     #[must_use]
     pub const fn without_missed(mut self) -> Self {
         let (Self::Run { missed, .. } | Self::Wait { missed, .. } | Self::Never { missed }) =
@@ -201,7 +202,7 @@ pub fn due(
     }
 }
 
-/// The pending tick that runs now, if any.
+/// Returns the pending tick that runs now, if any.
 fn choose(
     times: Timetable<'_>,
     policy: &Policy,
@@ -212,7 +213,7 @@ fn choose(
     let start = times.start(newest);
     let horizon = policy.horizon(now);
     let on_time = policy.is_on_time(start, record.last_end, now);
-    // Older ones started earlier: where the newest is not made up for, none is.
+    // Older ticks started earlier, so if the newest one is too old to run, all are.
     let made_up_for = on_time || start >= horizon;
     match policy.missed {
         Missed::Skip | Missed::RunAll { at_most: 0 } => on_time.then_some(newest),
@@ -223,7 +224,7 @@ fn choose(
     }
 }
 
-/// The broken-off tick that is not repeated any more.
+/// Returns the tick whose run was broken off, once it is not repeated any more.
 pub fn given_up(
     schedule: &Schedule,
     job: &str,
@@ -243,7 +244,8 @@ fn wait(times: Timetable<'_>, after: WallTime, missed: Option<MissedTicks>) -> D
     }
 }
 
-/// The next step of a schedule that counts from the last end: ticks are late, never missed.
+/// Returns the next step of a schedule that counts from the last end. Its ticks are late, never
+/// missed.
 fn due_after_end(times: Timetable<'_>, record: &JobRecord, now: WallTime) -> Due {
     let missed = None;
     let (after, end) = match record.tick {
@@ -251,21 +253,23 @@ fn due_after_end(times: Timetable<'_>, record: &JobRecord, now: WallTime) -> Due
         Some(tick) => (tick, Some(record.last_end.unwrap_or(tick))),
         None => (just_before(record.base), record.last_end),
     };
-    // Where it is not known whether there was a run, the next is not put off; only its name is new.
-    let after = record.burnt.map_or(after, |burnt| after.max(burnt));
+    // If it is unknown whether there was a run, the next run is not delayed, and only its tick is
+    // new.
+    let after = record.assumed_run_until.map_or(after, |until| after.max(until));
     let Some(tick) = times.schedule.next(after, end) else { return Due::Never { missed } };
     let start = times.start(tick);
     if start > now {
         return Due::Wait { tick, start, missed };
     }
-    // A delay late or more: named by its own moment. Under its old name, a run that is broken off
-    // would be followed by others at once, one for each delay that has passed.
+    // A run that is late by a delay or more gets the present time as its tick. With the old tick, a
+    // run that is broken off would be followed by others at once, one for each delay that has
+    // passed.
     let late = times.schedule.next(tick, Some(start)).is_some_and(|next| next <= now);
     let (tick, start) = if late { (now, now) } else { (tick, start) };
     Due::Run { tick, start, again: false, missed }
 }
 
-/// The next tick during a run of `running`, and its start.
+/// Returns the next tick during a run of `running`, and its start.
 ///
 /// Its start is strictly after `seen`, the moment up to which starts were examined: at first the
 /// one for which the run was [due], then each start that was returned. With a later
@@ -287,9 +291,9 @@ const MAX_STEPS: usize = 1_000;
 /// Ticks that are given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MissedTicks {
-    /// How many; counted up to 1,000.
+    /// Number of ticks, counted up to 1,000.
     pub count: u64,
-    /// There are more than were counted.
+    /// Whether there are more than were counted.
     pub at_least: bool,
     /// The first of those that were counted.
     pub first: WallTime,
@@ -311,25 +315,25 @@ impl Timetable<'_> {
         self.schedule.start(self.job, tick)
     }
 
-    /// The first tick strictly after `tick`.
+    /// Returns the first tick strictly after `tick`.
     fn next(self, tick: WallTime) -> Option<WallTime> {
         self.schedule.ticks(tick, WallTime::MAX).next()
     }
 
-    /// The newest tick strictly after `floor` whose start is not after `at`.
+    /// Returns the newest tick strictly after `floor` whose start is not after `at`.
     fn newest_started(self, floor: WallTime, at: WallTime) -> Option<WallTime> {
-        // Of the ticks that have come, only the last may have its start ahead.
+        // Of the ticks up to `at`, only the last may start after it.
         self.schedule.ticks(floor, at).rev().take(2).find(|tick| self.start(*tick) <= at)
     }
 
-    /// The first tick strictly after `floor` whose start is strictly after `at`.
+    /// Returns the first tick strictly after `floor` whose start is strictly after `at`.
     fn first_starting_after(self, floor: WallTime, at: WallTime) -> Option<WallTime> {
         let come = self.schedule.ticks(floor, at).next_back();
         come.filter(|tick| self.start(*tick) > at).or_else(|| self.next(floor.max(at)))
     }
 
-    /// The oldest of the newest `at_most` ticks strictly after `floor` up to `newest`, without
-    /// those that started before `horizon`; `newest` itself in any case.
+    /// Returns the oldest of the newest `at_most` ticks strictly after `floor` up to `newest`,
+    /// without those that started before `horizon`; `newest` itself in any case.
     fn oldest(
         self,
         floor: WallTime,
@@ -352,7 +356,7 @@ impl Timetable<'_> {
         others.rev().nth(at_most - 1).unwrap_or(newest)
     }
 
-    /// The ticks strictly after `floor` and not after `until`.
+    /// Returns the ticks strictly after `floor` and not after `until`.
     fn given_up(self, floor: WallTime, until: WallTime) -> Option<MissedTicks> {
         let mut ticks = self.schedule.ticks(floor, until);
         let first = ticks.clone().next()?;
@@ -366,7 +370,7 @@ impl Timetable<'_> {
     }
 }
 
-/// The last moment before `time`; nothing is before the epoch.
+/// Returns the last moment before `time`, at least the epoch.
 fn just_before(time: WallTime) -> WallTime {
     WallTime::from_millis(time.as_millis().saturating_sub(1))
 }

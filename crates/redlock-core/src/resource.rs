@@ -4,8 +4,8 @@ use std::{borrow::Cow, convert::Infallible, fmt, sync::Arc, time::Duration};
 
 /// One name, or a set of up to 16 names that are locked all or none.
 ///
-/// A name has 1 to 512 bytes and no control characters. A set is sorted, without duplicates, so that
-/// its order does not matter and overlapping sets cannot deadlock.
+/// A name has 1 to 512 bytes and no control characters. A set is sorted, without duplicates, so
+/// that its order does not matter and overlapping sets cannot deadlock.
 ///
 /// ```
 /// # use redlock_core as tower_redlock;
@@ -19,7 +19,7 @@ use std::{borrow::Cow, convert::Infallible, fmt, sync::Arc, time::Duration};
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Resource {
     names: ResourceNames,
-    /// Made for a job, a leader or a once key, and so allowed to have a reserved name.
+    /// Whether it was made for a job, a leader or a once key, so that its name may be reserved.
     is_own: bool,
 }
 
@@ -47,8 +47,8 @@ impl Resource {
     ///
     /// # Errors
     ///
-    /// [`ResourceError`] if there is no name or more than 16, or if one is empty, longer than 512 bytes,
-    /// or has a control character.
+    /// [`ResourceError`] if there is no name or more than 16, or if one is empty, longer than 512
+    /// bytes, or has a control character.
     pub fn new<I>(names: I) -> Result<Self, ResourceError>
     where
         I: IntoIterator,
@@ -114,8 +114,8 @@ impl Resource {
         Self::own(ONCE, key)
     }
 
-    /// Returns the resource that is locked while a job is paused, resumed or requested to run. No user can
-    /// name it.
+    /// Returns the resource that is locked while a job is paused, resumed or requested to run. No
+    /// user can name it.
     #[doc(hidden)]
     pub fn of_control(job: &str) -> Self {
         Self::of_invalid(&format!("{JOB}{job}\u{1}control"))
@@ -151,7 +151,7 @@ impl Resource {
         Self { names: ResourceNames::One(name.into()), is_own: false }
     }
 
-    /// Returns the names, to be cloned without an allocation.
+    /// Returns the names, which can be cloned without an allocation.
     #[doc(hidden)]
     pub fn shared_names(&self) -> &[Arc<str>] {
         match &self.names {
@@ -235,7 +235,7 @@ impl TryFrom<&Resource> for Resource {
     }
 }
 
-/// Why there is no valid [`Resource`].
+/// Reason why there is no valid [`Resource`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ResourceError {
@@ -266,7 +266,7 @@ pub enum ResourceError {
     },
     /// A request has an invalid key; the text has the reason.
     Key(Cow<'static, str>),
-    /// A request has no key where the text says.
+    /// A request has no key in the place that the text names.
     Missing(Cow<'static, str>),
     /// The service is set up such that requests have no key; the text says what to change.
     Setup(Cow<'static, str>),

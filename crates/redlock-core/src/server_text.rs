@@ -46,6 +46,7 @@ mod tests {
         let held = VoteOutcome::Held { owner: owner(), remaining: None };
         let outcomes = reasons.into_iter().map(VoteOutcome::NotCounted).chain([held]);
         let votes = outcomes.map(|outcome| Vote::new("node".into(), outcome).to_string());
+
         for shown in votes {
             assert!(shown.contains(r"a\nb\u{1b}[2Jc\u{85}"), "{shown:?}");
             assert!(!shown.contains(char::is_control), "{shown:?}");

@@ -1,4 +1,5 @@
-//! The 1,024 stripes of names that share a fence, so that a node's memory does not grow with the names.
+//! The 1,024 stripes of names that share a fence, so that a node's memory does not grow with the
+//! names.
 
 use crate::{hash::fnv, resource::Resource};
 

@@ -1,13 +1,14 @@
-//! Switches that take guards out, for the simulation alone: it has to find what each is for.
+//! Switches that remove guards, for the simulation only: it has to detect the removal of each.
 //!
 //! Compiled with `--cfg redlock_sim` only. Other builds have the guards, as constants.
 
-/// A guard that can be taken out.
+/// A guard that can be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Switch {
     /// A quorum is a majority.
     Majority,
-    /// The validity counts from the start of an attempt, and is compared with the clock as its last step.
+    /// The validity counts from the start of an attempt, and is compared with the clock as its last
+    /// step.
     AcquireDeadline,
     /// A number that too few nodes accepted is raised.
     RaiseRound,
@@ -19,7 +20,8 @@ pub enum Switch {
     Floor,
     /// Sets with different nodes have different layouts.
     LayoutCheck,
-    /// An attempt ends when its nodes do not answer in time, and a connection that hangs is replaced.
+    /// An attempt ends when its nodes do not answer in time, and a connection that hangs is
+    /// replaced.
     Timeouts,
     /// A process pauses while others wait for what it holds again and again.
     Turns,
@@ -27,7 +29,7 @@ pub enum Switch {
     HardStop,
 }
 
-/// Whether a guard is taken out.
+/// Returns whether a guard is removed.
 #[cfg(not(redlock_sim))]
 pub const fn is_out(_: Switch) -> bool {
     false
@@ -46,12 +48,12 @@ mod thread {
         static OUT: Cell<Option<Switch>> = const { Cell::new(None) };
     }
 
-    /// Whether a guard is taken out on this thread.
+    /// Returns whether a guard is removed on this thread.
     pub fn is_out(switch: Switch) -> bool {
         OUT.get() == Some(switch)
     }
 
-    /// Takes a guard out on this thread; `None` for no guard.
+    /// Removes a guard on this thread; with `None`, restores all.
     pub fn take_out(switch: Option<Switch>) {
         OUT.set(switch);
     }

@@ -15,7 +15,7 @@ impl Timestamp {
     /// Later than every moment of a clock: "never".
     pub const MAX: Self = Self(u64::MAX);
 
-    /// The timestamp `nanos` nanoseconds after the clock's origin.
+    /// Returns the timestamp `nanos` nanoseconds after the clock's origin.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
@@ -25,7 +25,7 @@ impl Timestamp {
         self.0
     }
 
-    /// The time from `earlier` to `self`; zero if `earlier` is later.
+    /// Returns the time from `earlier` to `self`; zero if `earlier` is later.
     pub const fn saturating_duration_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

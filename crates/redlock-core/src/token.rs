@@ -12,13 +12,15 @@ pub const TOKEN_LIMIT: u64 = 1 << 53;
 /// A number greater than that of every grant of the resource that was completed before this one was
 /// requested, while a majority of the nodes keeps its fences.
 ///
-/// A grant that was handed on within its process, without a message to the nodes, has the next number
-/// of a block. If locks overlap, because keys were deleted or clocks jumped, its number may be smaller
-/// than that of another process's grant; then a resource that checks tokens refuses its writes.
+/// A grant that was handed on within its process, without a message to the nodes, has the next
+/// number of a block. If locks overlap, because keys were deleted or clocks jumped, its number may
+/// be smaller than that of another process's grant; then a resource that checks tokens refuses its
+/// writes.
 ///
-/// Send it with each write to the system that owns the data, and let that system refuse writes whose
-/// token is smaller than the largest it has seen: then a holder that was paused past its validity can
-/// do no harm. It is below 2^53, so that JSON, JavaScript and Lua represent it exactly.
+/// Send it with each write to the system that owns the data, and let that system refuse writes
+/// whose token is smaller than the largest it has seen: then a holder that was paused past its
+/// validity can do no harm. It is below 2^53, so that JSON, JavaScript and Lua represent it
+/// exactly.
 ///
 /// Zero for a manager with `fencing(false)`.
 ///

@@ -380,6 +380,7 @@ mod tests {
                 "config|get",
             ),
         ];
+
         for (text, command) in known {
             assert_eq!(named(text).as_deref(), Some(command));
         }

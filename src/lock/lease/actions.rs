@@ -100,13 +100,13 @@ impl SharedLease {
         self.end_checks(&mut state.grant, &mut wakers);
         state.spare = actions;
         if !report.is_empty() {
-            // Before the outbox is sent: a node may answer within the call.
+            // Reports come before the outbox, because a node may answer within the call.
             state = self.send_report(state, report, &mut wakers);
         }
         if !state.sending {
             state = self.send_outbox(state);
             nudge = self.arm(&mut state, now);
-            // A ticket that a loss took is still here: it must not be dropped under the mutex, and
+            // `ticket` is the turn that a loss ended. It must not be dropped under the mutex, and
             // the holder may have gone while the loss was logged.
             if state.grant.holder_gone && ticket.is_none() && !state.lease.is_lingering() {
                 ticket = state.ticket.take();
@@ -119,7 +119,7 @@ impl SharedLease {
         if let Some(permit) = permit {
             permit.end(self.outcome(decision.as_ref(), now));
         }
-        // The last grant may take effect as late as its patience allows; then its TTL starts.
+        // A grant may take effect until the end of the patience, and its TTL starts then.
         let longest = self.ttl + self.patience() * 2;
         for node in orphans {
             self.client.releaser.push(node, Arc::clone(&self.id), longest);
@@ -142,7 +142,7 @@ impl SharedLease {
         if is_release {
             self.client.releasing.fetch_add(1, Ordering::AcqRel);
             state.grant.over = true;
-            self.note_end(state);
+            self.mark_ended(state);
         }
         is_release
     }
@@ -181,7 +181,7 @@ impl SharedLease {
         if let Some(votes) = not_released {
             grant.released = Some(Err(ReleaseError::NoQuorum { votes }));
         }
-        // A task may have registered again meanwhile.
+        // Tasks may have registered again meanwhile.
         grant.watchers.take(wakers);
         state
     }
@@ -202,7 +202,7 @@ impl SharedLease {
                     let sink = Arc::clone(self) as Arc<dyn ReplySink>;
                     self.client.nodes[node].send(op, Reply::to_lease(sink, node, id));
                 };
-                // A panic drops the reply, so the answer of that node is unknown.
+                // A panic drops the reply, which counts as an unknown answer.
                 if catch_unwind(AssertUnwindSafe(send)).is_err() {
                     let node = self.client.node_name(node);
                     crate::log::error!(%node, "node panicked in send");
@@ -210,7 +210,7 @@ impl SharedLease {
             }
             state = self.state();
             if state.outbox.is_empty() {
-                // For reuse.
+                // Keeps the allocation for reuse.
                 state.outbox = outbox;
             }
         }
@@ -237,14 +237,15 @@ impl SharedLease {
                 (Op::Extend(ExtendOp { lease, ttl, token, until, patience }), OpId::Extend(started))
             }
             LeaseCommand::Release => {
-                // Only now: earlier commands in the outbox were still to be sent.
+                // Marked only now, because commands before the release in the outbox had to be
+                // sent.
                 self.id.end();
                 (Op::Release(lease), OpId::Release)
             }
         }
     }
 
-    /// Returns what the decision says about the load of the nodes.
+    /// Returns the load of the nodes, as the decision shows it.
     fn outcome(&self, decision: Option<&Result<(), Refusal>>, now: Timestamp) -> AttemptOutcome {
         let (took, node_timeout) = (now.saturating_duration_since(self.started), self.node_timeout);
         match decision {
@@ -279,24 +280,24 @@ impl SharedLease {
         Some((lease, poll, ended))
     }
 
-    /// Invalidates the holder's grant, and returns the end of its validity. After an early hard
-    /// stop, that lies ahead.
+    /// Invalidates the holder's grant, and returns the end of its validity, which lies ahead after
+    /// an early hard stop.
     fn invalidate(&self, lease: &ActiveLease, loss: &Loss) -> Timestamp {
         let is_due = !matches!(loss, Loss::Stolen { .. } | Loss::ClockJumped { .. });
         let end = lease.valid_until();
         let ended = if is_due { end } else { end.min(self.client.clock().now()) };
-        // Before the zero: a thread that reads that sees the end.
+        // Stored before the zero, so that a thread that reads the zero sees the end.
         lease.ended.store(ended.as_nanos(), Ordering::SeqCst);
         lease.valid_until.store(0, Ordering::SeqCst);
         ended
     }
 
-    /// Reports a decision to the local line, then to its watchers. Not left to the task of the
-    /// request, which may be busy.
+    /// Reports a decision to the local line, then to its watchers. The task of the request does not
+    /// do it, because it may be busy.
     fn announce(self: &Arc<Self>, decision: Result<(), LockError>, wakers: &mut Vec<Waker>) {
         let (ticket, lease, is_verdict) = {
             let mut state = self.state();
-            // The answer of a lead node alone is no verdict.
+            // The answer of a lead node alone is not a verdict.
             let is_verdict = !state.lease.refused_by_lead();
             (state.ticket.take(), state.grant.lease.upgrade(), is_verdict)
         };
@@ -305,7 +306,7 @@ impl SharedLease {
                 StallWatch::start(lease, &lease.plan);
                 if let Some(ticket) = ticket {
                     ticket.holding(self);
-                    self.note_earlier_ask();
+                    self.record_earlier_ask();
                 }
             }
             (Err(error), _, Some(ticket)) if is_verdict => ticket.report(error),
@@ -314,7 +315,7 @@ impl SharedLease {
         let mut state = self.state();
         state.grant.decision = Some(decision);
         state.announced = true;
-        // A thread that is sending passes the turn on after the release.
+        // A thread that is sending ends the turn after it sent the release.
         let gone = (state.grant.holder_gone && !state.sending) || state.grant.loss.is_some();
         let unwanted = if gone { ticket } else { std::mem::replace(&mut state.ticket, ticket) };
         state.grant.watchers.take(wakers);
@@ -333,12 +334,13 @@ impl SharedLease {
         }
     }
 
-    /// Sets the timer. An earlier one stays: when it fires, the lease sets the next one.
+    /// Sets the timer, unless an earlier one is set: the lease sets the next one when the earlier
+    /// one fires.
     pub(super) fn arm(self: &Arc<Self>, state: &mut LeaseState, now: Timestamp) -> Nudge {
         let timers = &self.client.timers;
         let mut wanted = state.lease.next_wake();
         if state.grant.is_held() {
-            // The lead depends on how late timers are now, so it is read again near the end.
+            // The lead depends on the current lateness of timers, so it is read again near the end.
             let check = Some(Self::stop_at(state, timers.max_lead())).filter(|at| now < *at);
             let at = check.unwrap_or_else(|| Self::stop_at(state, timers.lead()));
             wanted = wanted.map(|wanted| wanted.min(at));

@@ -39,17 +39,17 @@ pub(crate) struct ActiveLease {
     pub(super) ended: AtomicU64,
     /// Steps of polls of guarded work so far; see [`PollGuard`].
     polls: AtomicU64,
-    /// A poll continued after the end of the validity.
+    /// Whether a poll continued after the end of the validity.
     overran: AtomicBool,
     /// Number of heartbeats.
     pub(super) beats: AtomicU64,
-    /// No heartbeats are expected.
+    /// Whether no heartbeats are expected.
     pub(super) is_resting: AtomicBool,
-    /// No polls are expected: the work blocks a thread.
+    /// Whether no polls are expected, because the work blocks a thread.
     pub(super) blocks: AtomicBool,
-    /// Guarded work has to stop, though the lock is valid. Written with the state locked.
+    /// Whether guarded work has to stop although the lock is valid. Written with the state locked.
     pub(super) asked_to_stop: AtomicBool,
-    /// The quota of its record, if it has one. Such a lease is never handed on.
+    /// The quota of its record, if it has one. A lease with a record is never handed on.
     charge: OnceLock<Box<Charge>>,
 }
 
@@ -107,12 +107,12 @@ impl ActiveLease {
         }
     }
 
-    /// Start of the attempt or of the hand-off.
+    /// Returns the start of the attempt or of the hand-off.
     pub(crate) fn started(&self) -> Timestamp {
         self.started
     }
 
-    /// The `wait` of its request.
+    /// Returns the `wait` of its request.
     pub(crate) const fn wait(&self) -> Duration {
         self.plan.wait
     }
@@ -125,7 +125,7 @@ impl ActiveLease {
         &self.shared.id
     }
 
-    /// Sends an event to those that listen. Not to be called under a mutex of the crate.
+    /// Sends an event to the subscribers. Must not be called under a mutex of the crate.
     pub(crate) fn send_event(&self, kind: impl FnOnce() -> LockEventKind) {
         self.client().send_event(kind);
     }
@@ -142,12 +142,12 @@ impl ActiveLease {
         self.timers().clock().now()
     }
 
-    /// Whether this process is a fork of the one that holds it.
+    /// Returns whether this process is a fork of the one that holds it.
     pub(crate) fn is_forked(&self) -> bool {
         self.client().is_forked_at(self.now())
     }
 
-    /// How long after it was sent an operation may still take effect on a node.
+    /// Returns the time after sending for which an operation may still take effect on a node.
     pub(crate) fn patience(&self) -> Duration {
         self.shared.patience()
     }
@@ -168,12 +168,13 @@ impl ActiveLease {
         self.valid_until().saturating_duration_since(self.now())
     }
 
-    /// P2: reads the clock, immediately before every poll of guarded work.
+    /// P2: returns whether the lock is held, by the clock. Called immediately before every poll of
+    /// guarded work.
     pub(crate) fn is_valid(&self) -> bool {
         self.now() < self.valid_until()
     }
 
-    /// Whether the validity is over. An earlier hard stop does not shorten it.
+    /// Returns whether the validity is over. An earlier hard stop does not shorten it.
     pub(crate) fn is_past_end(&self) -> bool {
         let until = self.valid_until();
         let end = if until > Timestamp::ZERO {
@@ -184,8 +185,8 @@ impl ActiveLease {
         self.now() >= end
     }
 
-    /// Time by which nothing of this grant continues: `max_hold` is over, and the records of its
-    /// work are answered.
+    /// Returns the time by which all of this grant has ended: `max_hold` is over, and the records
+    /// of its work are answered.
     #[cfg(feature = "http")]
     pub(crate) fn over_at(&self) -> Timestamp {
         self.started + self.plan.max_hold + self.client().settings.max_ttl
@@ -198,15 +199,15 @@ impl ActiveLease {
         (end > Timestamp::ZERO).then(|| end.saturating_sub(lead + self.plan.stop_margin))
     }
 
-    /// Whether the validity ends at `max_hold`, so that no renewal extends it.
+    /// Returns whether the validity ends at `max_hold`, so that no renewal extends it.
     #[cfg(feature = "scheduler")]
     pub(crate) fn is_in_last_validity(&self) -> bool {
         let until = self.valid_until().as_nanos().max(self.ended.load(Ordering::SeqCst));
         Timestamp::from_nanos(until) >= self.started + self.plan.max_hold
     }
 
-    /// Enters a poll of guarded work, before the clock is read: so a poll that began in time is
-    /// visible to a thread that looks after the end.
+    /// Enters a poll of guarded work, before the clock is read, so that a thread that checks after
+    /// the end sees a poll that began in time.
     pub(crate) fn enter_poll(&self) -> PollGuard<'_> {
         self.polls.fetch_add(1, Ordering::SeqCst);
         PollGuard { lease: self, steps: 1 }
@@ -220,12 +221,12 @@ impl ActiveLease {
         (step > 0).then_some((poll, step > 1))
     }
 
-    /// Whether no guarded work was polled under it yet.
-    pub(crate) fn is_untaken(&self) -> bool {
+    /// Returns whether no guarded work was polled under it yet.
+    pub(crate) fn is_unpolled(&self) -> bool {
         self.polls.load(Ordering::SeqCst) == 0
     }
 
-    /// Number of polls of guarded work that have ended.
+    /// Returns the number of polls of guarded work that have ended.
     pub(crate) fn polls(&self) -> u64 {
         self.polls.load(Ordering::SeqCst) / STEPS
     }
@@ -242,7 +243,8 @@ impl ActiveLease {
         self.overran.load(Ordering::Relaxed)
     }
 
-    /// The error for a grant that was taken after its validity: nothing ran under it.
+    /// Returns the error for a grant that its request received after its validity. No work ran
+    /// under it.
     pub(crate) fn too_slow(&self) -> LockError {
         let elapsed = self.now().saturating_duration_since(self.started);
         // A hold that is limited to less than the validity ends earlier.
@@ -258,7 +260,7 @@ impl ActiveLease {
         loss.unwrap_or(LossCause::Released)
     }
 
-    /// Number of nodes that granted, and of all nodes.
+    /// Returns the number of nodes that granted, and of all nodes.
     pub(crate) fn tally(&self) -> (usize, usize) {
         (self.shared.state().lease.granted(), self.shared.client.nodes.len())
     }
@@ -267,7 +269,7 @@ impl ActiveLease {
         self.shared.state().lease.refused_by_lead()
     }
 
-    /// Takes the turn of a failed attempt, for the next attempt.
+    /// Returns the turn of a failed attempt, for the next attempt.
     pub(crate) fn take_ticket(&self) -> Option<Ticket<SharedLease>> {
         self.state()?.ticket.take()
     }
@@ -328,7 +330,8 @@ impl ActiveLease {
         crate::sync::wake(waker);
     }
 
-    /// Reserves quota for a stored answer of `bytes`. Returns false if the answer is not to be kept.
+    /// Reserves quota for a stored answer of `bytes`. Returns false if the answer must not be
+    /// stored.
     #[cfg(feature = "http")]
     pub(crate) fn admit_answer(&self, bytes: usize) -> bool {
         self.charge().admit(&self.client().nodes, bytes)
@@ -345,7 +348,7 @@ pub(crate) struct PollGuard<'a> {
 const STEPS: u64 = 3;
 
 impl PollGuard<'_> {
-    /// The clock was read, and the work is polled now.
+    /// Records that the clock was read, and the work is polled now.
     pub(crate) fn begin(&mut self) {
         self.steps += 1;
         self.lease.polls.fetch_add(1, Ordering::SeqCst);

@@ -1,4 +1,29 @@
 //! A lease that its process keeps after a release, for its next request.
+//!
+//! With the option `linger`, a process keeps a released lock that none of its requests waits for:
+//! the nodes keep the key, no renewal is sent, and the process gives the lock back after that time,
+//! or after half of the validity. Its next request for exactly these names with the same TTL takes
+//! the lock over, as in a hand-off.
+//!
+//! Another process can ask for such a lock. The key has a mark that says that the lease may linger.
+//! An acquire that is refused such a key publishes the name on the channel of the key's owner, and
+//! changes the mark if a process listens there, so that only one refusal asks. The owner then gives
+//! the lease back: at once if it lingers, otherwise at the end of the present hold, under the
+//! limits of any hand-off. Until then these limits (`handoff_limit`, 100 ms) do not apply, since no
+//! other process waits. A question may arrive before the grant that it is about, so the manager
+//! keeps the time of the last question for each name, and compares it with the start of the lease.
+//! After a question, new leases of the name do not linger for a second: otherwise a client that
+//! makes single attempts would meet a lingering lease each time. The pause doubles, up to a minute,
+//! if another question comes within a minute of its end (`lock/linger.rs`).
+//!
+//! A lease lingers only if a quorum of nodes has reported to the owner since before the lease was
+//! requested, and all lingering leases are given back when fewer than a quorum report. So one of
+//! the nodes that keep the lease reports. A client that reaches only others of them is refused
+//! without asking, and a report may be lost: then the client waits for the end of the linger, which
+//! is bounded.
+//!
+//! Safety: a lease that lingers has no holder and an end that a quorum confirmed, and the next
+//! holder has no later one.
 
 use std::{
     sync::{Arc, Weak},
@@ -19,20 +44,21 @@ use crate::{
 };
 
 impl SharedLease {
-    /// Whether no other process wants the lease: the nodes would have reported a refused request.
+    /// Returns whether no other process wants the lease: the nodes would have reported a refused
+    /// request.
     pub(super) fn is_unwanted(&self) -> bool {
         self.id.lingers()
             && !self.asked.load(Ordering::Acquire)
-            && self.client.asks.is_told_since(self.started)
+            && self.client.asks.has_reports_since(self.started)
     }
 
-    /// Whether the lease may go to another holder of this process.
+    /// Returns whether the lease may go to another holder of this process.
     pub(super) fn may_stay(&self, state: &LeaseState, now: Timestamp) -> bool {
         state.announced
-            // Records tell holders apart by the lease's nonce.
+            // Records identify holders by the lease's nonce.
             && !state.grant.plan.keeps_records
             && !self.client.is_closed()
-            // A new attempt would find clock jumps.
+            // After a clock jump the lock returns to the nodes.
             && self.client.clock_jumps.epoch() == self.first_epoch
             && state.grant.nth < u32::MAX
             && state.lease.can_be_handed_on(now)
@@ -46,7 +72,7 @@ impl SharedLease {
         now: Timestamp,
     ) -> Result<(), Guard<'a, LeaseState>> {
         let Plan { linger, .. } = state.grant.plan;
-        // Under the mutex of the lines, through which a shutdown goes after it has closed the manager.
+        // Runs under the mutex of the lines: a shutdown closes the manager, then locks that mutex.
         let begin = || {
             let may_begin = !self.client.is_closed() && self.client.asks.enter();
             self.is_lingering.store(may_begin, Ordering::Release);
@@ -86,14 +112,14 @@ impl SharedLease {
         self.state().grant.lease.upgrade()
     }
 
-    /// Notes that the lease, whose release is decided, does not linger any more: requests of this process
-    /// wait for its turn as for an attempt.
-    pub(super) fn note_end(&self, state: &LeaseState) {
+    /// Records that the lease, whose release is decided, does not linger any more: requests of this
+    /// process wait for its turn as for an attempt.
+    pub(super) fn mark_ended(&self, state: &LeaseState) {
         if self.is_lingering() {
             self.client.wakeups.returning(self.resource(), self.started);
-            // At once for requests that join the lines.
+            // Set at once, for requests that join the lines.
             if let Some(ticket) = &state.ticket {
-                ticket.vacate(|| self.stop_lingering());
+                ticket.report_linger_end(|| self.stop_lingering());
             }
         }
     }
@@ -103,14 +129,14 @@ impl SharedLease {
         self.client.asks.leave();
     }
 
-    /// Another process was refused the lease: it does not linger any more.
+    /// Ends the linger, because another process was refused the lease.
     pub(crate) fn asked(self: &Arc<Self>) {
         self.asked.store(true, Ordering::Release);
         self.end_linger();
     }
 
-    /// Notes a request of another process that came before the grant.
-    pub(super) fn note_earlier_ask(&self) {
+    /// Records a request of another process that came before the grant.
+    pub(super) fn record_earlier_ask(&self) {
         if self.client.asks.was_asked_since(self.resource(), self.started) {
             self.asked.store(true, Ordering::Release);
         }

@@ -32,8 +32,8 @@ use crate::{
     token::block_end,
 };
 
-/// Time for which hand-offs keep a lease that the nodes would not ask for. Only they know whether other
-/// processes wait.
+/// Maximum time for which hand-offs keep a lease. Then it returns to the nodes, which know whether
+/// other processes wait.
 const LONGEST_STREAK: Duration = Duration::from_millis(100);
 
 /// A lease as the nodes know it, shared by consecutive grants.
@@ -53,33 +53,34 @@ pub(crate) struct SharedLease {
     pub(super) proposal: u64,
     /// Number of tokens that the lease reserves.
     pub(super) block: u64,
-    /// Another attempt follows a refusal.
+    /// Whether another attempt follows a refusal.
     pub(super) waits: bool,
     /// The newest grant's token, which is sent to the nodes.
     pub(super) token: AtomicU64,
-    /// Another process was refused the lease.
+    /// Whether another process was refused the lease.
     pub(super) asked: AtomicBool,
-    /// It may linger. Set with the local lines locked.
+    /// Whether it lingers. Set with the local lines locked.
     pub(super) is_lingering: AtomicBool,
     state: Mutex<LeaseState>,
 }
 
 pub(super) struct LeaseState {
     pub(super) lease: Lease,
-    /// Commands that are decided and not sent yet.
+    /// Commands that are not sent yet.
     pub(super) outbox: Vec<(usize, LeaseCommand)>,
-    /// A thread is emptying the outbox, so that commands to a node never overtake each other.
+    /// Whether a thread is sending the outbox: only one does, so that commands to a node stay in
+    /// order.
     pub(super) sending: bool,
     pub(super) timer: Option<TimerKey>,
-    /// The local line knows the first decision.
+    /// Whether the first decision was reported to the local line.
     pub(super) announced: bool,
     /// Time of the first grant.
     pub(super) granted: Option<Timestamp>,
     /// Number of jumps of servers' clocks that the lease knows of.
     epoch: u64,
-    /// The turn in the local line. It passes on at a loss, or after the last holder's release.
+    /// The turn in the local line. It ends at a loss, or after the last holder's release.
     pub(super) ticket: Option<Ticket<SharedLease>>,
-    /// Held while the attempt is in flight.
+    /// The permit of the attempt, while it is in flight.
     pub(super) permit: Option<Permit>,
     pub(super) grant: Grant,
     /// An empty list, for reuse.
@@ -88,7 +89,7 @@ pub(super) struct LeaseState {
 
 /// The current grant under a lease, or the attempt at one.
 pub(super) struct Grant {
-    /// Number of grants before it. Those are over.
+    /// Number of grants before it. All of them are over.
     pub(super) nth: u32,
     pub(super) plan: Plan,
     /// The holder's handle.
@@ -107,12 +108,12 @@ pub(super) struct Grant {
     /// Start of the grant, until the holder releases it.
     pub(super) held_since: Option<Timestamp>,
     pub(super) holder_gone: bool,
-    /// The release is decided.
+    /// Whether the release is decided.
     pub(super) over: bool,
 }
 
 impl Grant {
-    /// Creates the grant of a lease that is taken over.
+    /// Creates the grant of the next holder of a lease.
     pub(super) fn of(lease: &Arc<ActiveLease>, now: Timestamp) -> Self {
         Self {
             lease: Arc::downgrade(lease),
@@ -144,7 +145,7 @@ impl Grant {
         self.held_since.is_some() && !self.is_over()
     }
 
-    /// Lost or released.
+    /// Returns whether it is lost or released.
     pub(super) fn is_over(&self) -> bool {
         self.over || self.loss.is_some()
     }
@@ -228,7 +229,7 @@ impl SharedLease {
         let proposal = client.settings.fencing.then(propose);
         let (token, block) = proposal.map_or((0, 1), |proposal| (proposal.token, proposal.block));
         let owner = Arc::clone(&client.settings.owner);
-        let lingers = !plan.linger.is_zero() && !client.asks.pauses(&resource, now);
+        let lingers = !plan.linger.is_zero() && !client.asks.is_paused(&resource, now);
         let id = LeaseId::new(resource, nonce, owner, wall).lingering(lingers);
         let nodes = client.nodes.len();
         let mut actions = Vec::with_capacity(nodes);
@@ -272,12 +273,12 @@ impl SharedLease {
         self.id.resource()
     }
 
-    /// How long after it was sent a node may still store the key: two node timeouts.
+    /// Returns the time after sending for which a node may still store the key: two node timeouts.
     pub(super) fn patience(&self) -> Duration {
         self.node_timeout * 2
     }
 
-    /// Returns what each node answered last.
+    /// Returns the latest vote of each node.
     pub(super) fn votes(&self) -> Votes {
         let votes = self.state().lease.votes();
         self.client.named(votes)
@@ -317,10 +318,10 @@ impl SharedLease {
     pub(super) fn handle<'a>(self: &'a Arc<Self>, mut state: Guard<'a, LeaseState>, event: Event) {
         let mut actions = std::mem::take(&mut state.spare);
         let now = if let Event::Answer { op: OpId::Release, .. } = event {
-            // Its result does not depend on the time.
+            // The result of this event does not depend on the time.
             self.started
         } else {
-            // Read under the mutex: the comparison of the deadline with it comes last.
+            // Read under the mutex, so that the comparison with the deadline is the last step.
             let now = self.client.clock().now();
             self.check_clocks(&mut state, now, &mut actions);
             now
@@ -329,8 +330,8 @@ impl SharedLease {
         self.carry_out(state, actions, now);
     }
 
-    /// P2: when a grant ends, so that its work is dropped before the end of the validity: the lead
-    /// of timers earlier.
+    /// P2: returns when a grant ends: earlier than the validity by the lead of timers, so that its
+    /// work is dropped before the end of the validity.
     pub(super) fn stop_at(state: &LeaseState, lead: Duration) -> Timestamp {
         state.lease.end().saturating_sub(state.grant.plan.cap_lead(lead))
     }
@@ -347,7 +348,7 @@ impl SharedLease {
         }
     }
 
-    /// Learns the fences that an answer reports.
+    /// Records the fences that an answer reports.
     fn learn(&self, op: OpId, answer: &Answer) {
         let (clock, fences) = (self.client.clock(), &self.client.fences);
         let wall = || self.client.nodes_wall(clock.now(), clock.wall());
@@ -364,7 +365,7 @@ impl SharedLease {
 
     fn answered(self: &Arc<Self>, op: OpId, event: Event) {
         self.handle(self.state(), event);
-        // Counted until it is known whether the release has to be repeated.
+        // Counted until the decision whether the release must be repeated.
         if op == OpId::Release {
             self.client.releasing.fetch_sub(1, Ordering::AcqRel);
         }
@@ -409,9 +410,9 @@ impl ReplySink for SharedLease {
     ) {
         if let Ok(answer) = &result {
             self.learn(op, answer);
-            // Releases of failed attempts do not concern fairness.
+            // Releases of failed attempts do not count for the turns of processes.
             if let Answer::Released(ReleasedAnswer { awaited, .. }) = answer
-                && self.client.wakeups.minds(*awaited)
+                && self.client.wakeups.tracks_release(*awaited)
                 && self.state().granted.is_some()
             {
                 self.client.wakeups.returned(self.resource(), *awaited, self.started);

@@ -1,4 +1,5 @@
-//! Signals between a grant and its holder: polls of futures, stop requests, heartbeats, stall checks.
+//! Signals between a grant and its holder: polls of futures, stop requests, heartbeats, stall
+//! checks.
 
 use std::{
     sync::Arc,
@@ -49,7 +50,7 @@ impl ActiveLease {
         answer
     }
 
-    /// Takes the decision of the attempt. Returns it once.
+    /// Polls for the decision of the attempt, which is returned once.
     pub(crate) fn poll_decision(
         &self,
         key: &mut WakerKey,
@@ -90,7 +91,7 @@ impl ActiveLease {
         self.poll_grant(key, cx, lost, LossCause::Released)
     }
 
-    /// Whether the work has to stop now, whatever the soft deadline.
+    /// Polls for a reason to stop the work now, whatever the soft deadline is.
     pub(crate) fn poll_stopping(&self, key: &mut WakerKey, cx: &Context<'_>) -> Option<()> {
         let stopping = |grant: &mut Grant| {
             (grant.is_over() || self.asked_to_stop.load(Ordering::Relaxed)).then_some(())
@@ -109,7 +110,7 @@ impl ActiveLease {
     ) -> std::task::Poll<Option<u64>> {
         use std::task::Poll;
 
-        // Declared before the guard, so that it is dropped after it.
+        // Declared before the guard, so that it is dropped after the guard.
         let waker = crate::sync::clone_waker(cx.waker());
         let Some(mut state) = self.state() else { return Poll::Ready(None) };
         let grant = &mut state.grant;
@@ -157,7 +158,7 @@ impl ActiveLease {
         self.beats.load(Ordering::Relaxed)
     }
 
-    /// Sets that no heartbeats are expected: between attempts, and after the end of the work.
+    /// Sets whether no heartbeats are expected: between attempts, and after the end of the work.
     #[cfg(feature = "scheduler")]
     pub(crate) fn set_resting(&self, is_resting: bool) {
         self.is_resting.store(is_resting, Ordering::Relaxed);
@@ -167,7 +168,7 @@ impl ActiveLease {
         self.is_resting.load(Ordering::Relaxed)
     }
 
-    /// Sets that no polls are expected: the work blocks a thread.
+    /// Sets whether no polls are expected, because the work blocks a thread.
     #[cfg(feature = "scheduler")]
     pub(crate) fn set_blocks(&self, blocks: bool) {
         self.blocks.store(blocks, Ordering::Relaxed);

@@ -4,7 +4,8 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{lock::settings::Plan, resource::Resource};
 
-/// A lease that the head of a line holds. It may go to the first waiter, or linger for the next request.
+/// A lease that the head of a line holds. It may go to the first waiter, or linger for the next
+/// request.
 pub(crate) trait HeldLease: fmt::Debug + Send + Sync + Sized + 'static {
     /// One grant under the lease.
     type Grant: fmt::Debug + Send + Sync;
@@ -12,16 +13,16 @@ pub(crate) trait HeldLease: fmt::Debug + Send + Sync + Sized + 'static {
     /// Returns the remaining validity of the present grant, if it has a holder.
     fn remaining(&self) -> Option<Duration>;
 
-    /// Whether it may linger.
+    /// Returns whether it lingers.
     fn is_lingering(&self) -> bool;
 
-    /// Takes over a lease that lingers. Otherwise releases it, if it does, and returns `None`. Must not be
-    /// called with a mutex locked.
+    /// Takes over a lease that lingers. If that is not possible, releases a lingering lease and
+    /// returns `None`. Must not be called with a mutex locked.
     fn take_over(self: &Arc<Self>, resource: &Resource, plan: &Plan) -> Option<Arc<Self::Grant>>;
 
     /// Releases the lease if it lingers. Must not be called with a mutex locked.
     fn end_linger(self: &Arc<Self>);
 
-    /// Releases a grant that its request did not take.
+    /// Releases a grant that its request did not receive.
     fn release(grant: &Arc<Self::Grant>);
 }

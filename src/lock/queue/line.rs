@@ -62,14 +62,14 @@ pub(super) struct Line<L: HeldLease> {
     pub(super) head: HeadState<L>,
     /// The time of the head's request.
     pub(super) head_since: Timestamp,
-    /// By their order of arrival; ids are unique over both maps.
+    /// Requests that wait, by order of arrival. Ids are unique over both maps.
     patient: BTreeMap<u64, Waiter<L>>,
-    /// Requests for a single attempt, which take over the head's verdict.
+    /// Requests for a single attempt, which receive the head's verdict.
     one_shots: BTreeMap<u64, Waiter<L>>,
     next_id: u64,
     /// Number of requests in line, holder included, when the nodes granted the current lease.
     pub(super) at_grant: usize,
-    /// Number of requests that were refused and are expected back: one less with each turn.
+    /// Number of requests that were refused and are expected to return. Each turn decrements it.
     pub(super) turned_away: usize,
 }
 
@@ -87,7 +87,7 @@ pub(super) enum HeadState<L: HeldLease> {
 #[derive(Debug)]
 pub(super) struct Waiter<L: HeldLease> {
     pub(super) waker: Waker,
-    /// With all names of a set.
+    /// The requested resource, with all names of a set.
     pub(super) resource: Resource,
     pub(super) plan: Plan,
     /// The time of the request.
@@ -95,12 +95,12 @@ pub(super) struct Waiter<L: HeldLease> {
     slot: Arc<Mutex<WaiterSlot<L>>>,
 }
 
-/// What a waiter received. All but `Waiting` take it out of the line.
+/// The state of a waiter. All states but `Waiting` remove it from the line.
 #[derive(Debug)]
 pub(super) enum WaiterSlot<L: HeldLease> {
     Waiting,
     Turn,
-    /// A handed-on lease, which a waiter that is dropped has to release.
+    /// The waiter received a handed-on lease, and must release it if it is dropped.
     Granted(Arc<L::Grant>),
     Verdict(LockError),
 }
@@ -137,7 +137,7 @@ impl<L: HeldLease> Line<L> {
 
     /// Returns the time of the oldest request in line.
     pub(super) fn oldest(&self) -> Option<Timestamp> {
-        // Requests of sets come later to the lines of their later names.
+        // Requests of sets join the lines of their later names later.
         self.patient.values().chain(self.one_shots.values()).map(|waiter| waiter.since).min()
     }
 
@@ -149,8 +149,8 @@ impl<L: HeldLease> Line<L> {
         self.len() == 0
     }
 
-    /// Takes a place. Its first poll sets the waker: cloning one is user code, which is not called
-    /// with the lines locked.
+    /// Joins the line. The first poll sets the waker: cloning a waker is user code, which is not
+    /// called with the lines locked.
     pub(super) fn join(
         &mut self,
         resource: &Resource,
@@ -199,12 +199,12 @@ impl<L: HeldLease> Line<L> {
         std::mem::take(&mut self.one_shots).into_values()
     }
 
-    /// Returns the first waiter, unless a waiter wants a verdict.
+    /// Returns the first waiter, unless a single attempt waits for a verdict.
     pub(super) fn first_patient(&self) -> Option<&Waiter<L>> {
         self.patient.values().next().filter(|_| self.one_shots.is_empty())
     }
 
-    /// Notes that the turn passes on.
+    /// Records that the turn passes to the next request.
     pub(super) fn next_turn(&mut self) {
         self.turned_away = self.turned_away.saturating_sub(1);
     }

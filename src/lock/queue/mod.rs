@@ -1,24 +1,18 @@
-//! The local line of requests for a name, first come first served.
+//! The local line of requests for a name, first come first served (R5).
 //!
 //! Only the head of a line sends attempts to the nodes, so that a process has one contender for a
-//! name. Requests for a single attempt take over the head's verdict. A holder may hand its lease on
-//! to the first waiter.
+//! name. A single attempt that joins during the head's first attempt shares the head's verdict. A
+//! holder may hand its lease on to the first waiter. A set of names joins the lines in the sorted
+//! order of its names. The number of waiting requests is limited here, where it is cheap: a full
+//! line refuses the next request with the known state of the holder, and asks no server.
 //!
 //! | part | where |
 //! |---|---|
-//! | what it needs of a lease | `held_lease` |
+//! | the interface of the lease at the head | `held_lease` |
 //! | the line of one name | `line` |
-//! | all lines of a manager, and the way to their heads | `queue` |
+//! | all lines of a manager, and the wait for their heads | `queue` |
 //! | the turn at the heads | `ticket` |
-//! | what is held and waited for at one moment | `snapshot` |
-//!
-//! # The queue of a name (R5)
-//!
-//! Within a process each name has a queue, first come first served, and only its head asks the
-//! servers. A single attempt during the head's first attempt shares the head's verdict. A set of
-//! names joins the queues in the sorted order of its names. The number of waiting requests is
-//! limited here, where it is cheap: a full queue refuses the next request with what it knows of the
-//! holder, and asks no server.
+//! | the leases and waiting names at one moment | `snapshot` |
 
 mod held_lease;
 mod line;

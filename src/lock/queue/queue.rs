@@ -43,8 +43,8 @@ impl<L: HeldLease> Queue<L> {
         crate::sync::lock(&self.lines)
     }
 
-    /// Returns the error for a request that meets this head; `None` during its first attempt. Not to
-    /// be called with the lines locked: it may drop the last handle of a lease.
+    /// Returns the error for a request that meets this head; `None` during its first attempt. Must
+    /// not be called with the lines locked, because it may drop the last handle of a lease.
     fn explain(&self, head: &HeadState<L>) -> Option<LockError> {
         match head {
             HeadState::Trying => None,
@@ -61,8 +61,8 @@ impl<L: HeldLease> Queue<L> {
         LockError::Held { retry_after: None, expires_in, owner, lingers: false, votes }
     }
 
-    /// Counts a request that waits at the head of a line. `None` if too many requests wait, unless it
-    /// waited in the line before.
+    /// Counts a request that waits at the head of a line. `None` if too many requests wait, unless
+    /// it waited in the line before.
     pub(crate) fn wait_at_head(self: &Arc<Self>, was_in_line: bool) -> Option<CountedWaiter<L>> {
         let mut lines = self.lines();
         if !was_in_line && lines.waiting + lines.heads >= self.bounds.total {
@@ -88,7 +88,7 @@ impl<L: HeldLease> Queue<L> {
         ahead
     }
 
-    /// Number of requests that wait at the head of a line.
+    /// Returns the number of requests that wait at the head of a line.
     pub(crate) fn heads(&self) -> usize {
         self.lines().heads
     }
@@ -108,7 +108,7 @@ impl<L: HeldLease> Queue<L> {
         leases.iter().for_each(L::end_linger);
     }
 
-    /// Takes the turn on a name, or a place in its line, which has to be polled.
+    /// Takes the turn on a name, or joins its line, whose place must be polled.
     fn join(
         &self,
         name: &Arc<str>,
@@ -145,7 +145,7 @@ impl<L: HeldLease> Queue<L> {
         Ok(LineEntry::Place(place))
     }
 
-    /// Passes the turn on a name on to the first waiter, or removes an empty line.
+    /// Passes the turn on a name to the first waiter, or removes an empty line.
     pub(super) fn pass_on(&self, name: &Arc<str>) {
         let next = {
             let mut guard = self.lines();
@@ -212,13 +212,13 @@ impl<L: HeldLease> Drop for CountedWaiter<L> {
     }
 }
 
-/// What a request meets at a name.
+/// The result of joining the line of a name.
 #[derive(Debug)]
 enum LineEntry<L: HeldLease> {
-    /// Nobody: the turn is its own.
+    /// No other request: this one has the turn.
     Turn,
     Place(LinePlace<L>),
-    /// A lease that lingers. No mutex is locked.
+    /// A lease that lingers. Returned with no mutex locked.
     Lingering(Arc<L>),
 }
 
@@ -241,7 +241,7 @@ pub(crate) enum Admission<L: HeldLease> {
 }
 
 impl<L: HeldLease> QueueWait<L> {
-    /// Ready with an admission, or with the verdict of another request's attempt.
+    /// Polls for an admission, or for the verdict of another request's attempt.
     pub(crate) fn poll(
         &mut self,
         plan: &Plan,
@@ -259,13 +259,13 @@ impl<L: HeldLease> QueueWait<L> {
                     LineEntry::Place(place) => {
                         self.place = Some(place);
                         if ticket.turns > 0 {
-                            // Requests behind it for the first names need a verdict now.
+                            // Later requests for the first names of the set need a verdict now.
                             ticket.report(&ticket.queue.held_here(None));
                         }
                     }
                     LineEntry::Lingering(lease) if ticket.turns == 0 => {
                         if let Some(lease) = lease.take_over(&ticket.resource, plan) {
-                            // The lease has the turns; the ticket has none.
+                            // The lease keeps the turns, and the ticket has none.
                             self.ticket = None;
                             return Poll::Ready(Ok(Admission::Granted(lease)));
                         }
@@ -274,7 +274,8 @@ impl<L: HeldLease> QueueWait<L> {
                 }
                 continue;
             };
-            // User code, which may leave a line: cloned before the lock, dropped after it.
+            // A waker is user code, which may leave a line, so it is cloned before the lock and
+            // dropped after it.
             let waker = crate::sync::clone_waker(cx.waker());
             let mut lines = ticket.queue.lines();
             let given = place.take();
@@ -290,7 +291,7 @@ impl<L: HeldLease> QueueWait<L> {
             match given {
                 WaiterSlot::Waiting => {}
                 WaiterSlot::Turn => ticket.turns += 1,
-                // The lease has the turns; `ticket` has none.
+                // The lease keeps the turns, and `ticket` has none.
                 WaiterSlot::Granted(lease) => return Poll::Ready(Ok(Admission::Granted(lease))),
                 WaiterSlot::Verdict(error) => return Poll::Ready(Err(error)),
             }

@@ -21,7 +21,7 @@ pub(crate) struct Ticket<L: HeldLease> {
 impl<L: HeldLease> Ticket<L> {
     /// Reports to the lines that an attempt failed.
     pub(crate) fn report(&self, error: &LockError) {
-        // Of a set it is not known which of its names is held.
+        // For a set it is unknown which of its names is held.
         let known = match self.names() {
             [_] => error.clone(),
             _ => self.queue.held_here(None),
@@ -44,8 +44,8 @@ impl<L: HeldLease> Ticket<L> {
     /// `None`, without a change, unless that waiter wants this resource with this TTL and keeps no
     /// records, and no request waits for another of the names.
     ///
-    /// `may` gets the number of requests in line when the nodes granted the lease. Both closures run
-    /// with the lines locked.
+    /// `may` gets the number of requests in line when the nodes granted the lease. Both closures
+    /// run with the lines locked.
     pub(crate) fn hand_on(
         &self,
         ttl: Duration,
@@ -79,9 +79,9 @@ impl<L: HeldLease> Ticket<L> {
         Some((lease, next.waker, lines.wait_no_more(1)))
     }
 
-    /// Reports to the lines that a lease stops lingering: the next request gets the turn soon. `stop` is
-    /// called with the lines locked.
-    pub(crate) fn vacate(&self, stop: impl FnOnce()) {
+    /// Reports to the lines that a lease stops lingering: the next request gets the turn soon.
+    /// `stop` is called with the lines locked.
+    pub(crate) fn report_linger_end(&self, stop: impl FnOnce()) {
         let mut lines = self.queue.lines();
         stop();
         for name in self.names() {
@@ -91,8 +91,8 @@ impl<L: HeldLease> Ticket<L> {
         }
     }
 
-    /// Ends the turn of a holder whose lease stays with the process, if nobody waits and `keep` says so.
-    /// It is called with the lines locked.
+    /// Ends the turn of a holder whose lease stays with the process, if no request waits and `keep`
+    /// returns true. `keep` is called with the lines locked.
     pub(crate) fn keep_if(&self, keep: impl FnOnce() -> bool) -> bool {
         let mut lines = self.queue.lines();
         let is_empty = |name| lines.names.get(name).is_some_and(Line::is_empty);

@@ -1,4 +1,9 @@
 //! A bound on the bodies that are read before their locks are acquired.
+//!
+//! A body takes room of its manager. A guard moves with the data, from the reader to the body that
+//! the handler gets, and returns the room when the data is read or dropped. A body that the handler
+//! has not read yet still counts. A single body always has room: otherwise a layer with a larger
+//! limit than its manager would refuse every request.
 
 use std::sync::Arc;
 
@@ -20,7 +25,7 @@ pub(crate) struct BodyRoom {
     warnings: Mutex<WarnThrottle>,
 }
 
-/// There is no room for a body. Has the limit, in bytes.
+/// The error without room for a body. It has the limit, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoRoom(pub(crate) usize);
 
@@ -44,7 +49,7 @@ impl BodyRoom {
     }
 }
 
-/// The bytes of a body, until it is dropped.
+/// The bytes of one body. Dropping it returns the room.
 pub(crate) struct HeldBytes {
     room: Arc<BodyRoom>,
     bytes: usize,
@@ -55,7 +60,7 @@ impl HeldBytes {
         Self { room: Arc::clone(room), bytes: 0 }
     }
 
-    /// Whether a body of `bytes` bytes would have room now. Takes none.
+    /// Checks whether a body of `bytes` bytes would have room now, without taking it.
     pub(crate) fn check(&self, bytes: usize) -> Result<(), NoRoom> {
         let used = self.room.used.load(Ordering::Relaxed);
         match self.with(used, bytes) {
@@ -64,7 +69,7 @@ impl HeldBytes {
         }
     }
 
-    /// Takes room for `bytes` bytes in all.
+    /// Takes room for `bytes` bytes in total.
     pub(crate) fn grow_to(&mut self, bytes: usize) -> Result<(), NoRoom> {
         let (order, with) = (Ordering::Relaxed, |used| self.with(used, bytes));
         if self.room.used.fetch_update(order, order, with).is_err() {
@@ -75,7 +80,8 @@ impl HeldBytes {
     }
 
     /// Returns the bytes in use once this body holds `bytes`, or `None` without room. A single body
-    /// always has room: its layer has a limit of its own. So has one that does not grow.
+    /// always has room, because its layer has a limit of its own. A body that does not grow has
+    /// room, too.
     fn with(&self, used: usize, bytes: usize) -> Option<usize> {
         let others = used.saturating_sub(self.bytes);
         let all = others.saturating_add(bytes);
@@ -101,6 +107,7 @@ mod tests {
     fn single_body_ignores_the_limit() {
         let room = BodyRoom::new(10, Arc::new(Timers::new(Arc::new(SystemClock::new()))));
         let (mut one, mut other) = (HeldBytes::none(&room), HeldBytes::none(&room));
+
         assert_eq!((one.grow_to(4), other.grow_to(6)), (Ok(()), Ok(())));
         assert_eq!((one.grow_to(5), other.check(7)), (Err(NoRoom(10)), Err(NoRoom(10))));
         drop(other);
@@ -108,6 +115,7 @@ mod tests {
         let mut late = HeldBytes::none(&room);
         assert_eq!((late.check(0), late.grow_to(1)), (Ok(()), Err(NoRoom(10))));
         drop((one, late));
+
         assert_eq!(room.used.load(Ordering::Relaxed), 0);
     }
 }

@@ -20,9 +20,9 @@ pub(crate) struct Charge {
 
 #[derive(Debug, Default)]
 struct ChargedUsage {
-    /// Reserved, and not written yet.
+    /// The part that is reserved and not written yet.
     reserved: Usage,
-    /// Written, with the end of its bucket.
+    /// The part that is written, with the end of its bucket.
     written: Option<(Usage, Timestamp)>,
 }
 
@@ -62,7 +62,7 @@ impl Charge {
         let before = taken.written.map(|(usage, _)| usage).unwrap_or_default();
         let mut usage = before.plus(reserved);
         if usage.records == 0 {
-            // Not reserved.
+            // The record was not reserved.
             let bytes = bytes_of(name, &record.lease.owner);
             usage = usage.plus(Usage { records: 1, bytes, answers: 0 });
         }
@@ -70,7 +70,7 @@ impl Charge {
         taken.written = Some((usage, end));
     }
 
-    /// Frees all: the record was deleted, or never written.
+    /// Frees the whole quota, because the record was deleted or never written.
     pub(crate) fn free(&self) {
         let ChargedUsage { reserved, written } = std::mem::take(&mut *sync::lock(&self.usage));
         self.quota.free(reserved, written);
@@ -94,8 +94,8 @@ fn bytes_of(name: &str, owner: &str) -> u64 {
     (OVERHEAD + name.len() + owner.len()) as u64
 }
 
-/// Returns the bytes that a server's allocator takes for `bytes`. Source: jemalloc's size classes, of
-/// which there are four between a power of two and the next.
+/// Returns the bytes that a server's allocator takes for `bytes`. Source: jemalloc's size classes,
+/// of which there are four between a power of two and the next.
 fn allocated(bytes: usize) -> u64 {
     let bytes = bytes.max(1) as u64;
     let spacing = bytes.next_power_of_two() / 8;

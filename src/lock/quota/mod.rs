@@ -9,24 +9,20 @@
 //!
 //! # Quotas (R13)
 //!
-//! Records use the memory that locks need, so a manager has a quota for those that it stores. Room
-//! for a record is taken under the lock, before the work begins: what cannot be recorded must not
-//! run. Room for a response is taken when it is known; without room, the record is stored without
-//! it. What is stored counts until its retention is over, in buckets by expiry, each at most a 32nd
-//! of the retention wide: about sixty of them whatever the number of records. A record that was
-//! forgotten by hand still counts. Bytes are the server's allocator's. Default limits come from
-//! `maxmemory`, as health checks report it. They also report the memory in use, which includes what
-//! other processes and earlier runs have stored: no response above 1 KiB is stored while less than
-//! a quarter of it is free on a quorum, counting what this process stored since the last check. As
-//! other processes see the same room, each takes an eighth of it between two checks: up to eight
-//! may store a burst at once. Each process counts for itself, because a common count would cost a
-//! command for each record, and could be wrong after a server forgot it.
+//! Records use the memory that locks need, so a manager has a quota for the records that it stores.
+//! Room for a record is taken under the lock, before the work begins: work that cannot be recorded
+//! must not run. Room for a response is taken when its size is known; without room, the record is
+//! stored without the response. What is stored counts until its retention is over, in buckets by
+//! expiry, each at most a 32nd of the retention wide: about sixty of them whatever the number of
+//! records. A record that was forgotten by hand still counts. Bytes are counted as the server's
+//! allocator counts them.
 //!
-//! A body that is read before its lock is acquired takes room of its manager (`body_room`). A guard
-//! moves with the data, from the reader to the body that the handler gets, and returns the room
-//! when the data is taken or dropped. A body that the handler has not read yet still counts. A
-//! single body always has room: otherwise a layer with a larger limit than its manager would refuse
-//! every request.
+//! Default limits come from `maxmemory`, as health checks report it. They also report the memory in
+//! use, which includes what other processes and earlier runs have stored: no response above 1 KiB
+//! is stored while less than a quarter of it is free on a quorum, counting what this process stored
+//! since the last check. As other processes see the same room, each takes an eighth of it between
+//! two checks: up to eight may store a burst at once. Each process counts for itself, because a
+//! common count would cost a command for each record, and could be wrong after a server forgot it.
 
 #[cfg(feature = "http")]
 mod body_room;

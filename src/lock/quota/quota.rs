@@ -26,7 +26,7 @@ const MAX_RECORDS: u64 = 4_000_000;
 const MAX_RESPONSE_BYTES: u64 = 64 << 20;
 
 impl RecordBounds {
-    /// Whether `usage` exceeds the bounds, answers aside.
+    /// Returns whether `usage` exceeds the bounds, apart from answers.
     fn are_exceeded(self, usage: Usage, servers: ServerMemory) -> bool {
         match self.records {
             Some(records) => usage.records > records,
@@ -44,17 +44,17 @@ pub(crate) struct Quota {
     bounds: RecordBounds,
     timers: Arc<Timers>,
     state: Mutex<QuotaState>,
-    /// Id of the process that built it: in a fork, the mutex may be locked for ever.
+    /// Id of the process that built it. In a fork, the mutex may be locked for ever.
     process: u32,
 }
 
 #[derive(Debug)]
 struct QuotaState {
     kept: Window,
-    /// Reserved by work in flight, and not written yet.
+    /// The part that is reserved by work in flight and not written yet.
     reserved: Usage,
     servers: ServerMemory,
-    /// When `servers` was read last.
+    /// Time of the last reading of `servers`.
     read_at: Option<Timestamp>,
     /// Bytes of answers since the last reading of `servers`, and between the two last ones: the
     /// reading may not include them.
@@ -65,10 +65,11 @@ struct QuotaState {
 
 /// Minimum interval between two readings of the servers' memory. Servers report it as often.
 const READ_INTERVAL: Duration = Duration::from_secs(1);
-/// Number of shares of the room for answers. A manager takes one between two readings, as others see
-/// the same room.
+/// Number of shares of the room for answers. A manager takes one between two readings, as others
+/// see the same room.
 const SHARES: u64 = 8;
-/// Maximum size of an answer that is stored while the servers are nearly full: that of a few records.
+/// Maximum size of an answer, in bytes, that is stored while the servers are nearly full: the size
+/// of a few records.
 const SMALL_ANSWER: u64 = 1 << 10;
 
 impl Quota {
@@ -159,8 +160,8 @@ impl Quota {
         false
     }
 
-    /// Replaces a reservation, and `before` with the end of its bucket, by `usage` until `retain` is
-    /// over. Returns the end of its bucket.
+    /// Replaces a reservation, and `before` with the end of its bucket, by `usage` until `retain`
+    /// is over. Returns the end of its bucket.
     pub(super) fn write(
         &self,
         (reserved, usage): (Usage, Usage),
@@ -229,8 +230,8 @@ struct ServerMemory {
 impl ServerMemory {
     const UNKNOWN: Self = Self { limit: u64::MAX, room: u64::MAX };
 
-    /// Reads the memory that the servers reported last. Asks the nodes, so not to be called under a
-    /// mutex.
+    /// Reads the memory that the servers reported last. Calls the nodes, so it must not be called
+    /// under a mutex.
     fn of(nodes: &[Arc<dyn Node>]) -> Self {
         crate::sync::assert_unlocked();
         let health: Vec<NodeHealth> = nodes.iter().map(|node| node.health()).collect();
@@ -306,16 +307,20 @@ mod tests {
         let bounds = RecordBounds::default();
         let servers = ServerMemory { limit: 40_000, room: 40_000 };
         let usage = |records, bytes| Usage { records, bytes, answers: 1 << 40 };
+
         assert!(!bounds.are_exceeded(usage(60, 20_000), servers), "answers count separately");
         assert!(bounds.are_exceeded(usage(60, 20_001), servers));
         assert_eq!(bounds.response_bytes(servers), 10_000);
+
         // Bounds that are set do not depend on the memory.
         let set = RecordBounds { records: Some(60), response_bytes: Some(1 << 30) };
         assert!(!set.are_exceeded(usage(60, u64::MAX), servers));
         assert!(set.are_exceeded(usage(61, 0), servers));
         assert_eq!(set.response_bytes(servers), 1 << 30);
+
         // Servers without a limit.
         let servers = ServerMemory::UNKNOWN;
+
         assert!(!bounds.are_exceeded(usage(4_000_000, 1 << 40), servers));
         assert!(bounds.are_exceeded(usage(4_000_001, 0), servers));
         assert_eq!(bounds.response_bytes(servers), 64 << 20);

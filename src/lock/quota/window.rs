@@ -8,7 +8,7 @@ use crate::time::Timestamp;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Usage {
     pub(super) records: u64,
-    /// Of the records, without their answers.
+    /// Bytes of the records, without their answers.
     pub(super) bytes: u64,
     /// Bytes of their answers.
     pub(super) answers: u64,
@@ -107,11 +107,13 @@ mod tests {
         for retain in [RETENTIONS[3], Duration::MAX] {
             let mut window = Window::default();
             let end = bucket(Timestamp::from_nanos(5), retain);
+
             window.add(one(7), end);
             assert!(end >= Timestamp::from_nanos(5) + retain);
             window.expire(end.saturating_sub(Duration::from_nanos(1)));
             assert_eq!(window.total(), one(7));
             window.expire(end);
+
             assert_eq!((window.total(), window.next_end()), (Usage::default(), None));
         }
     }
@@ -119,6 +121,7 @@ mod tests {
     #[test]
     fn million_records_take_few_buckets() {
         let (mut window, retain) = (Window::default(), RETENTIONS[2]);
+
         for i in 0..1_000_000_u64 {
             let now = Timestamp::ZERO + retain * u32::try_from(i).unwrap() / 500_000;
             window.expire(now);
@@ -126,6 +129,7 @@ mod tests {
         }
         assert!(window.buckets.len() <= 66, "{}", window.buckets.len());
         let records = window.total().records;
+
         assert!((500_000..=500_000 * 33 / 32 + 1).contains(&records), "{records}");
     }
 
@@ -147,6 +151,7 @@ mod tests {
                     known.push((now + retain, now + retain + retain / 32, bytes));
                 }
                 window.expire(now);
+
                 let sum = |is_over: &dyn Fn(&(Timestamp, Timestamp, u64)) -> bool| {
                     let left = known.iter().filter(|entry| !is_over(entry));
                     left.map(|(_, _, bytes)| bytes).sum::<u64>()

@@ -32,6 +32,7 @@ fn enqueued(attempts: &Arc<AttemptLimiter>, is_first: bool) -> PermitWait {
 fn permits_pass_in_order() {
     let attempts = attempts(2);
     let permits = [attempts.try_enter().unwrap(), attempts.try_enter().unwrap()];
+
     assert!(attempts.try_enter().is_none());
     let [mut a, mut b] = [(), ()].map(|()| enqueued(&attempts, true));
     let [first, second] = permits;
@@ -41,6 +42,7 @@ fn permits_pass_in_order() {
     let a = given(&mut a);
     drop((a, second));
     drop(given(&mut b));
+
     assert_eq!(attempts.in_flight.load(Ordering::SeqCst), 0);
     assert!(attempts.try_enter().is_some());
 }
@@ -53,6 +55,7 @@ fn first_attempts_and_retries_alternate() {
     let mut waiting: Vec<_> =
         kinds.iter().map(|is_first| (*is_first, enqueued(&attempts, *is_first))).collect();
     let mut served = Vec::new();
+
     drop(permit);
     while !waiting.is_empty() {
         // Dropping the permit passes it on.
@@ -65,6 +68,7 @@ fn first_attempts_and_retries_alternate() {
         });
     }
     let order = [true, false, true, false, false];
+
     assert_eq!(served, order.map(|is_first| (is_first, true)));
 }
 
@@ -74,11 +78,13 @@ fn leaving_loses_no_permit() {
     let permit = attempts.try_enter().unwrap();
     let [a, b] = [(), ()].map(|()| enqueued(&attempts, true));
     let mut c = enqueued(&attempts, true);
+
     drop(b);
     drop(permit);
     // It received the permit, and never took it.
     drop(a);
     drop(given(&mut c));
+
     assert_eq!(attempts.in_flight.load(Ordering::SeqCst), 0);
     assert_eq!(attempts.waiting.load(Ordering::SeqCst), 0);
 }
@@ -100,6 +106,7 @@ fn limit_follows_latency() {
     let attempts = attempts(100);
     let end = |pace| attempts.try_enter().unwrap().end(pace);
     let limit = || attempts.limit.load(Ordering::Relaxed);
+
     end(AttemptOutcome::Prompt);
     assert_eq!(limit(), 100, "no attempt waits");
     let late = AttemptOutcome::TimedOut { node_timeout: Duration::from_secs(3600) };
@@ -115,6 +122,7 @@ fn limit_follows_latency() {
     for permit in permits {
         permit.end(AttemptOutcome::Prompt);
     }
+
     assert_eq!(limit(), MIN_LIMIT + 1, "an attempt waited");
 }
 
@@ -122,6 +130,7 @@ fn limit_follows_latency() {
 fn limit_stays_between_prompt_and_late() {
     let attempts = attempts(INITIAL_LIMIT - 1);
     let limit = || attempts.limit.load(Ordering::Relaxed);
+
     attempts.waiting.store(1, Ordering::SeqCst);
     let [slow, in_time] =
         [AttemptOutcome::Slow { node_timeout: Duration::from_secs(3600) }, AttemptOutcome::InTime];
@@ -140,12 +149,14 @@ fn limit_stays_between_prompt_and_late() {
     end(in_time);
     assert_eq!(limit(), 2 * INITIAL_LIMIT * 7 / 8);
     end(AttemptOutcome::Prompt);
+
     assert_eq!(limit(), 2 * INITIAL_LIMIT * 7 / 8 + 1);
 }
 
 #[test]
 fn threads_lose_no_permit() {
     let attempts = attempts(3);
+
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..6)
             .map(|worker| {
@@ -173,6 +184,7 @@ fn threads_lose_no_permit() {
             worker.join().unwrap();
         }
     });
+
     assert_eq!(attempts.in_flight.load(Ordering::SeqCst), 0);
     assert_eq!(attempts.waiting.load(Ordering::SeqCst), 0);
 }

@@ -66,9 +66,11 @@ fn clock_jump_prevents_a_hand_off() {
         shared.client.clock_jumps.jumped(0, jump);
     };
     let second = scene.next_after(first, |request| request, jump);
+
     assert!(second.fencing_token().get() > token + 255, "a new lease");
     let token = second.fencing_token().get();
     let third = scene.next_after(second, |request| request, |_| {});
+
     assert_eq!(third.fencing_token().get(), token + 1, "no jump since");
 }
 
@@ -126,20 +128,24 @@ mod jumps {
     #[test]
     fn do_not_add_up_across_extensions() {
         let jumping = Jumping::new();
+
         jumping.jump(0, FAR);
         jumping.extend(|| {});
         jumping.jump(1, FAR);
         assert!(jumping.lock.is_valid(), "two nodes confirmed it since");
+
         // Less than the drift allowance.
         jumping.jump(0, Duration::from_millis(1));
         assert!(jumping.lock.is_valid());
         jumping.jump(0, FAR);
+
         assert!(!jumping.lock.is_valid());
     }
 
     #[test]
     fn count_once() {
         let jumping = Jumping::new();
+
         jumping.nodes.freeze([0]);
         // Sent before the jump is detected, answered after it: the key still existed.
         jumping.extend(|| {
@@ -149,6 +155,7 @@ mod jumps {
         jumping.jump(1, FAR);
         assert!(jumping.lock.is_valid(), "two nodes confirmed it since");
         jumping.jump(2, FAR);
+
         assert!(!jumping.lock.is_valid());
     }
 
@@ -175,6 +182,7 @@ fn handed_on_lease_is_renewed() {
         redlock.revoke(&holder).await.unwrap();
         holder.token
     });
+
     scene.clock.advance(Duration::from_secs(1));
     let before = { revoked }.take().unwrap();
     assert_eq!(before.get() + 1, lock.fencing_token().get(), "stored by the first grant");
@@ -184,6 +192,7 @@ fn handed_on_lease_is_renewed() {
     let mut holder = scene.clock.spawn(async move { redlock.inspect("x").await });
     scene.clock.advance(Duration::from_secs(1));
     let holder = holder.take().unwrap().unwrap().unwrap();
+
     assert_eq!(holder.token, lock.fencing_token());
 }
 
@@ -199,6 +208,7 @@ fn each_holder_has_its_stall_watch() {
         |request| request.options(crate::LockOptions::new().stall_limit(LIMIT)),
         |_| {},
     );
+
     assert_eq!(timers.len(), 2, "renewal and watch");
     let unwatched = scene.next_after(watched, |request| request, |_| {});
     assert_eq!(timers.len(), 1, "renewal");
@@ -222,9 +232,11 @@ fn next_holders_end_is_detected() {
     let lock = scene.lock();
     let lock = scene.next_after(lock, |request| request.max_hold(HOLD), |_| {});
     let mut lost = scene.clock.spawn(lock.lost());
+
     scene.clock.advance(HOLD.saturating_sub(Duration::from_millis(1)));
     assert_eq!(lost.take(), None);
     scene.clock.advance(Duration::from_millis(1));
+
     assert_eq!(lost.take(), Some(LossCause::MaxHold { limit: HOLD }));
 }
 
@@ -234,12 +246,14 @@ fn hand_off_wakes_watchers() {
     let lock = scene.lock();
     let mut lost = scene.clock.spawn(lock.lost());
     let stopping = scene.clock.spawn(lock.context().stopping());
+
     scene.clock.settle();
     let next = scene.next_after(lock, |request| request, |_| {});
     assert_eq!(lost.take(), Some(LossCause::Released));
     assert!(stopping.is_finished());
     let mut lost = scene.clock.spawn(next.lost());
     scene.clock.settle();
+
     assert_eq!(lost.take(), None, "the next holder has it");
 }
 
@@ -251,8 +265,10 @@ fn stop_request_concerns_one_holder() {
     let mut renewals = lock.context().renewals();
     let mut told = scene.clock.spawn(async move { renewals.next().await });
     let lock = scene.next_after(lock, |request| request, |lock| lock.context().ask_to_stop());
+
     assert_eq!(told.take(), Some(None), "its lock has ended");
     let stopping = scene.clock.spawn(lock.context().stopping());
     scene.clock.settle();
+
     assert!(!stopping.is_finished());
 }

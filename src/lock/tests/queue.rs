@@ -75,6 +75,7 @@ fn turns_pass_in_order() {
     let a = names(["a"]);
     let first = turn(&mut enter(&queue, &a, false));
     let mut waiting: Vec<_> = (0..4).map(|_| enter(&queue, &a, false)).collect();
+
     assert!(waiting.iter_mut().all(|w| poll(w).is_pending()));
     drop(waiting.remove(1));
     drop(first);
@@ -82,6 +83,7 @@ fn turns_pass_in_order() {
         let ticket = turn(&mut next);
         drop(ticket);
     }
+
     assert!(queue.lines().names.is_empty(), "an idle name keeps no memory");
 }
 
@@ -92,10 +94,12 @@ fn dropped_turn_passes_on() {
     let first = turn(&mut enter(&queue, &a, false));
     let mut second = enter(&queue, &a, false);
     let mut third = enter(&queue, &a, false);
+
     assert!(poll(&mut second).is_pending() && poll(&mut third).is_pending());
     drop(first);
     drop(second);
     drop(turn(&mut third));
+
     assert!(queue.lines().names.is_empty());
 }
 
@@ -105,11 +109,13 @@ fn single_attempt_gets_heads_verdict() {
     let a = names(["a"]);
     let head = turn(&mut enter(&queue, &a, false));
     let mut early = enter(&queue, &a, true);
+
     assert!(poll(&mut early).is_pending(), "the head has no verdict yet");
     let error = queue.held_here(None);
     head.report(&error);
     assert!(matches!(poll(&mut early), Poll::Ready(Err(found)) if found == error));
     let mut late = enter(&queue, &a, true);
+
     assert!(matches!(poll(&mut late), Poll::Ready(Err(found)) if found == error));
 }
 
@@ -118,6 +124,7 @@ fn overlapping_sets_do_not_deadlock() {
     let queue = queue();
     let b = turn(&mut enter(&queue, &names(["b"]), false));
     let mut both = enter(&queue, &names(["b", "a"]), false);
+
     assert!(poll(&mut both).is_pending(), "has a, waits for b");
     let mut one_shot = enter(&queue, &names(["a"]), true);
     assert!(matches!(poll(&mut one_shot), Poll::Ready(Err(LockError::Held { .. }))));
@@ -126,6 +133,7 @@ fn overlapping_sets_do_not_deadlock() {
     drop(b);
     drop(turn(&mut both));
     drop(turn(&mut other_order));
+
     assert!(queue.lines().names.is_empty());
 }
 
@@ -145,6 +153,7 @@ fn waker_drop_may_leave_a_line() {
     let first = turn(&mut enter(&queue, &a, false));
     let mut second = enter(&queue, &a, false);
     let mut third = enter(&queue, &a, false);
+
     assert!(poll(&mut second).is_pending());
     let task = Waker::from(Arc::new(QueueTask { _waits: Mutex::new(Some(second)) }));
     assert!(third.0.poll(&third.1, &mut Context::from_waker(&task)).is_pending());
@@ -152,6 +161,7 @@ fn waker_drop_may_leave_a_line() {
     assert!(poll(&mut third).is_pending(), "with another waker");
     drop(first);
     drop(turn(&mut third));
+
     assert!(queue.lines().names.is_empty());
     assert_eq!(queue.lines().waiting, 0);
 }

@@ -1,4 +1,4 @@
-//! The pauses between the tries of a request, and what it learnt from them.
+//! The pauses between the tries of a request, and the results of the tries.
 
 use std::{
     future::Future,
@@ -11,7 +11,7 @@ use std::{
 use super::{
     registry::{NameWait, ResourceWait},
     turns::{
-        LONGEST_PAUSE, LONGEST_YIELD, NOTIFIED_SPACING, ReleaseStatus, SILENT_SPACING, TurnOwner,
+        CurrentTurn, LONGEST_PAUSE, LONGEST_YIELD, NOTIFIED_SPACING, ReleaseStatus, SILENT_SPACING,
         backoff, is_crowd, patience, release_status, spaced, turn, yield_pause,
     },
 };
@@ -32,7 +32,7 @@ use crate::{
     time::{Sleep, Timestamp},
 };
 
-/// What one request learnt from its tries so far.
+/// The results of one request's tries so far.
 #[derive(Debug, Default)]
 pub(crate) struct RetryHistory {
     waiting: Option<ResourceWait>,
@@ -42,15 +42,16 @@ pub(crate) struct RetryHistory {
     lead_node: Option<LeadNode>,
     /// Result of the last try that asked all nodes.
     pub(super) last: Option<LockError>,
-    /// Some nodes granted the last try, but no quorum: the next try asks one of them first.
+    /// Whether some nodes granted the last try, but no quorum did: the next try asks one node
+    /// first.
     split: bool,
-    /// Remaining TTL of the holder's key, where a quorum answered that the name is held. No try is
-    /// needed before that if releases are reported.
+    /// Remaining TTL of the holder's key, if a quorum answered that the name is held. While
+    /// releases are reported, no try is needed before it ends.
     held_for: Option<Duration>,
     /// Number of tries in a row without an answer of a quorum.
     silent: u32,
     /// Time that the last try waited for a permit.
-    pub(super) queued: Duration,
+    pub(super) permit_wait: Duration,
     pub(crate) counted: Option<queue::CountedWaiter<SharedLease>>,
 }
 
@@ -63,7 +64,8 @@ impl RetryHistory {
         Plan { lead_node: self.lead_node.or(plan.lead_node), ..plan }
     }
 
-    /// Notes that a try failed, granted by that many nodes. Returns the error of the request so far.
+    /// Records that a try failed, with the number of nodes that granted it. Returns the error of
+    /// the request so far.
     pub(crate) fn failed(
         &mut self,
         error: LockError,
@@ -78,7 +80,7 @@ impl RetryHistory {
         };
         self.lead_node = None;
         if let (true, Some(last)) = (refused_by_lead, &self.last) {
-            // The answer of one node decides nothing.
+            // The answer of one node is not a verdict.
             return last.clone();
         }
         if let (LockError::Held { expires_in, .. }, false) = (&error, self.split) {
@@ -88,7 +90,7 @@ impl RetryHistory {
         error
     }
 
-    /// Counts the request among those that wait. Returns false if there are too many.
+    /// Counts the request as waiting. Returns false if too many requests wait.
     pub(crate) fn count(&mut self, queue: &Arc<Queue<SharedLease>>, was_in_line: bool) -> bool {
         if self.counted.is_none() {
             self.counted = queue.wait_at_head(was_in_line);
@@ -96,7 +98,7 @@ impl RetryHistory {
         self.counted.is_some()
     }
 
-    /// Notes that a try succeeded, which began at `since`.
+    /// Records that the try that began at `since` succeeded.
     pub(crate) fn succeeded(&mut self, core: &Core, resource: &Resource, since: Timestamp) {
         self.waiting = None;
         core.client.wakeups.granted(resource, since);
@@ -122,24 +124,24 @@ impl RetryHistory {
         let heads = core.queue.heads();
         let longest =
             |spacing| LONGEST_PAUSE.min(plan.ttl / 3).max(random::within(&spaced(spacing, heads)));
-        // A request that waited for a permit would wait for the next one too.
-        let short = backoff(short, self.silent, longest(SILENT_SPACING)).max(self.queued);
+        // A request that waited for a permit would probably wait for the next one as well.
+        let short = backoff(short, self.silent, longest(SILENT_SPACING)).max(self.permit_wait);
         let long = self.held_for.map(|left| left.min(longest(NOTIFIED_SPACING)) + short);
         Pause::new(core, first_node(core, resource), (short, long), deadline)
     }
 }
 
-/// The pause between two tries. It ends when the name may be free, or after its time.
+/// The pause between two tries. It ends when the name may be free, or when its time is over.
 #[derive(Debug)]
 pub(crate) struct Pause {
     /// Time from a release that fewer than a quorum reported to the next try.
     short: Duration,
-    /// End of the pause where releases are not reported.
+    /// End of the pause if releases are not reported.
     unwatched_until: Timestamp,
-    /// End of the pause where they are.
+    /// End of the pause if releases are reported.
     held_until: Timestamp,
     deadline: Timestamp,
-    /// The node to ask first where many wait.
+    /// The node to ask first if many processes wait.
     first: Option<usize>,
     sleep: Option<(Timestamp, Sleep)>,
 }
@@ -156,7 +158,7 @@ impl Pause {
         Self { short, unwatched_until: begun + short, held_until, deadline, first, sleep: None }
     }
 
-    /// A pause of a fixed length, which a release ends early.
+    /// Creates a pause of a fixed length, which a release ends early.
     #[cfg(feature = "scheduler")]
     pub(super) fn fixed(
         core: &Core,
@@ -169,7 +171,7 @@ impl Pause {
         Self { unwatched_until: pause.held_until, ..pause }
     }
 
-    /// Ready when it is time for the next try, whose lead node is set then.
+    /// Polls for the time of the next try, and sets its lead node.
     pub(crate) fn poll(
         &mut self,
         retries: &mut RetryHistory,
@@ -190,7 +192,7 @@ impl Pause {
                 ReleaseStatus::Partial(since) => self.held_until.min(since + self.short),
                 ReleaseStatus::Held => self.held_until,
             };
-            // The last try begins at the deadline, and asks all nodes.
+            // The last try, at the deadline, asks all nodes.
             if now >= self.deadline {
                 return Poll::Ready(());
             }
@@ -213,7 +215,7 @@ impl Pause {
         }
     }
 
-    /// Returns the status of the names, all of which have to be free.
+    /// Returns the status of all names, which have to be free together.
     fn release_status(
         &self,
         retries: &mut RetryHistory,
@@ -240,8 +242,8 @@ fn take_turn(retries: &RetryHistory, listening: usize, first: Option<usize>) -> 
     turn(listening, passed)
 }
 
-/// Returns the first node, in the order that all processes share, that is known to answer in time, and
-/// whose clock is not too far behind for the resource's tokens.
+/// Returns the first node, in the order that all processes share, that is known to answer in time,
+/// and whose clock is not too far behind for the resource's tokens.
 fn first_node(core: &Core, resource: &Resource) -> Option<usize> {
     let patience = patience(core.client.settings.node_timeout);
     let (now, wall) = (core.client.clock().now(), core.client.clock().wall());
@@ -249,19 +251,21 @@ fn first_node(core: &Core, resource: &Resource) -> Option<usize> {
         let health = node.health();
         health.is_voting()
             && health.round_trip.is_none_or(|trip| trip < patience / 2)
-            && node.wall(now, wall).is_none_or(|wall| core.client.fences.suit(resource, wall))
+            && node
+                .wall(now, wall)
+                .is_none_or(|wall| core.client.fences.are_acceptable(resource, wall))
     })
 }
 
-/// The pause before a first try, where other processes may wait for the name.
+/// The pause before a first try, if other processes may wait for the name.
 pub(crate) struct Yield {
     client: Arc<Client>,
     resource: Resource,
     node_timeout: Duration,
-    /// End of the pause, or of the wait to learn whether others wait.
+    /// End of the pause, or of the wait for a node's answer whether others wait.
     until: Timestamp,
     deadline: Timestamp,
-    /// Others wait, so the pause has begun.
+    /// Whether the pause has begun, because others wait.
     has_begun: bool,
     key: WakerKey,
     sleep: Option<(Timestamp, Sleep)>,
@@ -286,7 +290,7 @@ impl Yield {
         }
     }
 
-    /// Returns the pause after `before` pauses in which no other process came.
+    /// Returns the pause after `before` pauses in which no other process acquired the name.
     fn pause(&self, before: u32) -> Duration {
         let delay = &self.client.settings.retry_delay;
         if self.client.settings.wakeups {
@@ -297,15 +301,15 @@ impl Yield {
         }
     }
 
-    /// Ready when it is this process's turn.
+    /// Polls for the turn of this process.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let streaks = self.client.wakeups.streaks();
         let now = self.client.clock().now();
         if !self.has_begun {
             match streaks.watch(&mut self.key, cx, (&self.resource, now)) {
-                TurnOwner::Ours => return Poll::Ready(()),
-                TurnOwner::Unknown => {}
-                TurnOwner::Others => {
+                CurrentTurn::Ours => return Poll::Ready(()),
+                CurrentTurn::Unknown => {}
+                CurrentTurn::Others => {
                     self.has_begun = true;
                     self.until = now
                         + self.pause(streaks.change(|streaks| streaks.begin_pause(&self.resource)));

@@ -10,7 +10,7 @@ use std::{
 use super::{
     release_watch::ReleaseWatch,
     streaks::SharedStreaks,
-    turns::{LONGEST_STREAK, TurnOwner},
+    turns::{CurrentTurn, LONGEST_STREAK},
 };
 use crate::{
     lock::waker_set::WakerKey,
@@ -33,7 +33,7 @@ const SWEEP: Duration = Duration::from_millis(500);
 pub(crate) struct Wakeups {
     timers: Arc<Timers>,
     names: Mutex<WatchedNames>,
-    /// There are any names. Usually there are none.
+    /// Whether there are any names. Usually there are none.
     any: AtomicBool,
     streaks: SharedStreaks,
     me: Weak<Self>,
@@ -51,7 +51,7 @@ struct SubscriptionEntry {
     subscriptions: Vec<Subscription>,
     /// Number of requests that wait for the name.
     waiting: usize,
-    /// When a waiter left last.
+    /// Time at which a waiter left last.
     left: Timestamp,
 }
 
@@ -66,7 +66,7 @@ impl Wakeups {
         })
     }
 
-    /// Notes that this process was granted the names by an attempt that began at `since`.
+    /// Records that this process was granted the names by an attempt that began at `since`.
     pub(crate) fn granted(&self, resource: &Resource, since: Timestamp) {
         let mut others = false;
         self.each_watched(resource, |releases| others |= releases.listening() > 1);
@@ -76,7 +76,7 @@ impl Wakeups {
         }
     }
 
-    /// Notes that the names, held since then, are about to be released.
+    /// Records that the names, held since `since`, are about to be released.
     pub(crate) fn returning(&self, resource: &Resource, since: Timestamp) {
         let now = self.timers.clock().now();
         self.each_watched(resource, |releases| releases.returning(now));
@@ -94,31 +94,31 @@ impl Wakeups {
         }
     }
 
-    /// Notes a node's answer to the release of names that were held since then. `awaited`: another
-    /// process waits for one of them.
+    /// Records a node's answer to the release of names that were held since `since`. `awaited` is
+    /// true if another process waits for one of them.
     pub(crate) fn returned(&self, resource: &Resource, awaited: bool, since: Timestamp) {
         let now = self.timers.clock().now();
         self.streaks.answered(|streaks| streaks.returned(resource, awaited, (since, now)));
     }
 
-    /// Whether [`returned`](Self::returned) has to be called for such an answer.
-    pub(crate) fn minds(&self, awaited: bool) -> bool {
+    /// Returns whether [`returned`](Self::returned) has to be called for such an answer.
+    pub(crate) fn tracks_release(&self, awaited: bool) -> bool {
         awaited || self.streaks.any()
     }
 
-    /// Whether a lease may be handed on for the `nth` time, though other processes wait. `at_grant`:
-    /// number of requests of this process in line when it was granted.
+    /// Returns whether a lease may be handed on for the `nth` time although other processes wait.
+    /// `at_grant` is the number of requests of this process in line at its grant.
     pub(crate) fn is_in_turn(&self, resource: &Resource, nth: u32, at_grant: usize) -> bool {
         let turns = usize::try_from(nth).unwrap_or(usize::MAX) / at_grant.max(1);
         let now = self.timers.clock().now();
         !self.streaks.any() || self.streaks.read(|streaks| streaks.is_in_turn(resource, turns, now))
     }
 
-    /// Whether the next request in line has to pause before it asks the nodes.
+    /// Returns whether the next request in line has to pause before it asks the nodes.
     pub(crate) fn may_yield(&self, resource: &Resource) -> bool {
         let now = self.timers.clock().now();
         self.streaks.any()
-            && self.streaks.read(|streaks| streaks.turn(resource, now)) != TurnOwner::Ours
+            && self.streaks.read(|streaks| streaks.turn(resource, now)) != CurrentTurn::Ours
     }
 
     pub(super) fn streaks(&self) -> &SharedStreaks {
@@ -159,7 +159,7 @@ impl Wakeups {
             self.any.store(true, Ordering::Release);
             releases
         };
-        // Not with the names locked: a node may send a hint at once.
+        // Called without the names locked, because a node may send a hint at once.
         let subscribe = |(i, node): (usize, &Arc<dyn Node>)| {
             let sink = Arc::clone(&releases) as Arc<dyn HintSink>;
             node.subscribe(name, Hints::to_watch(sink, i))
@@ -195,10 +195,10 @@ impl Wakeups {
         let mut names = crate::sync::lock(&self.names);
         let is_over = |entry: &SubscriptionEntry| entry.waiting == 0 && entry.left + LINGER <= now;
         let mut over: Vec<_> = names.entries.extract_if(|_, entry| is_over(entry)).collect();
-        // In an order that a seed repeats.
+        // Sorted, so that a simulation with the same seed repeats the order.
         over.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         let idle = names.entries.values().filter(|entry| entry.waiting == 0);
-        // Bounds the number of sweeps where names are left one by one.
+        // Bounds the number of sweeps if waiters leave names one by one.
         let next = idle.map(|entry| entry.left + LINGER).min().map(|next| next.max(now + SWEEP));
         names.is_sweep_scheduled = next.is_some();
         self.any.store(!names.entries.is_empty(), Ordering::Release);
@@ -235,7 +235,7 @@ pub(super) struct ResourceWait {
 pub(super) struct NameWait {
     pub(super) releases: Arc<ReleaseWatch>,
     pub(super) key: WakerKey,
-    /// Number of reports when the last try began.
+    /// Number of reports at the start of the last try.
     pub(super) seen: u64,
 }
 

@@ -38,7 +38,7 @@ impl ReleaseWatch {
         Self { timers, state: Mutex::new(state) }
     }
 
-    /// Reads what was reported. The next report wakes the task.
+    /// Reads the reports. The next report wakes the task.
     pub(super) fn look<T>(
         &self,
         key: &mut WakerKey,
@@ -59,22 +59,23 @@ impl ReleaseWatch {
         drop(waker);
     }
 
-    /// Number of reports so far.
+    /// Returns the number of reports so far.
     pub(super) fn reports(&self) -> u64 {
         crate::sync::lock(&self.state).reports
     }
 
-    /// Number of turns of others since this process released the name, by one node's reports.
+    /// Returns the number of turns of others since this process released the name, by one node's
+    /// reports.
     pub(super) fn passed(&self, node: usize) -> usize {
         crate::sync::lock(&self.state).nodes.get(node).map_or(0, |node| node.passed)
     }
 
-    /// Number of processes that listened at the latest release.
+    /// Returns the number of processes that listened at the latest release.
     pub(super) fn listening(&self) -> usize {
         crate::sync::lock(&self.state).listening
     }
 
-    /// Notes that this process releases the name.
+    /// Records that this process releases the name.
     pub(super) fn returning(&self, now: Timestamp) {
         let mut state = crate::sync::lock(&self.state);
         state.nodes.iter_mut().for_each(|node| node.returning(now));
@@ -97,7 +98,7 @@ impl HintSink for ReleaseWatch {
                     node.release(now);
                     state.listening = listening.unwrap_or(usize::MAX);
                 }
-                // For owners of leases.
+                // Only owners of leases use it.
                 Hint::Asked { .. } => {}
             }
             state.watchers.take(&mut wakers);

@@ -37,11 +37,11 @@ pub(crate) struct RetryState {
 
 /// The wait before a try.
 pub(crate) enum RetryWait {
-    /// Before the first try, in which other processes have their turn.
+    /// The wait before the first try, in which other processes have their turn.
     Yield(Yield),
-    /// Before a later try.
+    /// The wait before a later try.
     Pause(Pause),
-    /// Before the first try, where only a permit is missing.
+    /// The wait before the first try if only a permit is missing.
     Permit,
 }
 
@@ -52,9 +52,9 @@ pub(crate) struct RetryTask(Mutex<RetryTaskState>);
 
 enum RetryTaskState {
     Pausing {
-        /// `None` while it is polled, which calls foreign code.
+        /// The request; `None` while it is polled, which calls foreign code.
         paused: Option<Box<PausedRequest>>,
-        /// A wake-up came while it was polled.
+        /// Whether a wake-up came while it was polled.
         missed: bool,
         /// Wakers of the request's task and of the manager's.
         task: Option<Waker>,
@@ -71,7 +71,7 @@ enum RetryTaskState {
 
 struct PausedRequest {
     wait: RetryWait,
-    /// Place in the line for a permit, after the wait.
+    /// The wait for a permit, after the pause.
     entry: Option<PermitWait>,
     deadline: Timestamp,
     ticket: Ticket<SharedLease>,
@@ -81,11 +81,11 @@ struct PausedRequest {
 /// A try that has begun.
 pub(crate) struct StartedTry {
     pub(crate) tries: RetryState,
-    /// With the task's watch.
+    /// The lease of the try, with the watch of the request's task.
     pub(crate) lease: Result<(Arc<ActiveLease>, WakerKey), LockError>,
 }
 
-/// The task that polls.
+/// The task that polls the request.
 #[derive(Clone, Copy)]
 enum PolledBy {
     Request,
@@ -93,8 +93,8 @@ enum PolledBy {
 }
 
 impl RetryState {
-    /// Moves the history to a new state.
-    pub(crate) fn hand_over(&mut self) -> Self {
+    /// Moves the history to a new state, and leaves an empty one.
+    pub(crate) fn take(&mut self) -> Self {
         Self {
             core: Arc::clone(&self.core),
             resource: self.resource.clone(),
@@ -126,8 +126,8 @@ impl RetryState {
         Ok(lease)
     }
 
-    /// Returns, and reports to the line, the error where too many attempts are in flight.
-    pub(crate) fn turned_away(&self, ticket: &Ticket<SharedLease>) -> LockError {
+    /// Returns the error for too many attempts in flight, and reports it to the line.
+    pub(crate) fn refuse_overloaded(&self, ticket: &Ticket<SharedLease>) -> LockError {
         let overloaded = VoteOutcome::NotCounted(Reason::Overloaded);
         let votes = self.core.client.votes(vec![overloaded; self.core.client.nodes.len()]);
         let error = self.retries.last.clone().unwrap_or(LockError::NoQuorum { votes });
@@ -137,7 +137,7 @@ impl RetryState {
 }
 
 impl PausedRequest {
-    /// Ready with the permit for the next try, or with `None` at the deadline.
+    /// Polls for the permit for the next try. Ready with `None` at the deadline.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Permit>> {
         let RetryState { core, plan, retries, begun, .. } = &mut self.tries;
         let entry = match &mut self.entry {
@@ -152,13 +152,13 @@ impl PausedRequest {
             }
         };
         let permit = ready!(entry.poll(cx));
-        retries.queued = entry.waited();
+        retries.permit_wait = entry.waited();
         Poll::Ready(permit)
     }
 }
 
 impl RetryTask {
-    /// Starts the wait. The try begins at `deadline` at the latest, or not at all.
+    /// Starts the wait. The try begins by `deadline`, or not at all.
     pub(crate) fn start(
         wait: RetryWait,
         deadline: Timestamp,
@@ -172,7 +172,7 @@ impl RetryTask {
         this
     }
 
-    /// Ready when the try has begun.
+    /// Polls for the begun try.
     ///
     /// # Panics
     ///
@@ -186,8 +186,8 @@ impl RetryTask {
         };
         drop(replaced);
         let waker = own.unwrap_or_else(|| Arc::new(crate::sync::clone_waker(cx.waker())));
-        // Whichever task comes first begins the try. Wake-ups go to the manager's task.
-        let _ = self.go_on(waker, PolledBy::Request);
+        // The first task that polls in time begins the try. Wake-ups go to the manager's task.
+        let _ = self.advance(waker, PolledBy::Request);
         let mut state = self.state();
         match std::mem::replace(&mut *state, RetryTaskState::Left) {
             RetryTaskState::Begun(begun) => Poll::Ready(*begun),
@@ -214,12 +214,12 @@ impl RetryTask {
     }
 
     /// Begins the try if it is time for it.
-    fn go_on(&self, mut waker: Arc<Waker>, by: PolledBy) -> Poll<()> {
+    fn advance(&self, mut waker: Arc<Waker>, by: PolledBy) -> Poll<()> {
         let (permit, paused, own) = loop {
             let mut taken = match &mut *self.state() {
                 RetryTaskState::Pausing { paused, missed, .. } => {
                     let Some(paused) = paused.take() else {
-                        // The task that polls it polls once more.
+                        // The task that is polling it polls once more.
                         *missed = true;
                         return Poll::Pending;
                     };
@@ -253,10 +253,10 @@ impl RetryTask {
         let span = tries.span.clone();
         let lease = span.in_scope(|| match permit {
             Some(permit) => tries.begin(ticket, permit),
-            None => Err(tries.turned_away(&ticket)),
+            None => Err(tries.refuse_overloaded(&ticket)),
         });
         self.begun(tries, lease);
-        // Ends the manager's task, too.
+        // Wakes the manager's task, which then ends.
         if let (Some(own), PolledBy::Request) = (own, by) {
             crate::sync::wake_by_ref(&own);
         }
@@ -265,7 +265,7 @@ impl RetryTask {
 
     /// Runs in a task of the manager.
     async fn run(self: Arc<Self>) {
-        let _end = ManagersTaskEnd(&self);
+        let _end = ManagerTaskGuard(&self);
         poll_fn(|cx| {
             let waker = Arc::new(crate::sync::clone_waker(cx.waker()));
             let replaced = match &mut *self.state() {
@@ -273,7 +273,7 @@ impl RetryTask {
                 _ => None,
             };
             drop(replaced);
-            self.go_on(waker, PolledBy::Manager)
+            self.advance(waker, PolledBy::Manager)
         })
         .await;
     }
@@ -287,7 +287,7 @@ impl RetryTask {
         let lease = lease.map(|lease| {
             let mut watch = WakerKey::default();
             if let Some(task) = &task {
-                // From here on the request's task waits for the decision only.
+                // From here on the request's task only waits for the decision.
                 is_decided = lease.watch_for_decision(&mut watch, &Context::from_waker(task));
             }
             (lease, watch)
@@ -300,7 +300,7 @@ impl RetryTask {
             }
             return;
         };
-        // A poll in between did not see yet that the try has begun.
+        // A poll of the request's task in between did not see that the try has begun.
         let polled = polled.take();
         *state = RetryTaskState::Begun(Box::new(StartedTry { tries, lease }));
         drop(state);
@@ -314,10 +314,11 @@ impl RetryTask {
     }
 }
 
-/// The manager's task has ended, or its runtime: only the request's task is left to be woken.
-struct ManagersTaskEnd<'a>(&'a RetryTask);
+/// Handles the end of the manager's task or of its runtime: only the request's task can be woken
+/// from then on.
+struct ManagerTaskGuard<'a>(&'a RetryTask);
 
-impl Drop for ManagersTaskEnd<'_> {
+impl Drop for ManagerTaskGuard<'_> {
     fn drop(&mut self) {
         let (task, own) = match &mut *self.0.state() {
             RetryTaskState::Pausing { task, own, .. } => (task.take(), own.take()),

@@ -10,19 +10,19 @@ use crate::{
 
 /// Single attempts of a candidate or a job, which decide themselves when to try again.
 ///
-/// Unlike a waiting request, it sends attempts only while it is polled, so that no lock is granted to
-/// a task that its runtime does not run. It does not wait in the local line.
+/// Unlike a waiting request, it sends attempts only while it is polled, so that no lock is granted
+/// to a task that its runtime does not run. It does not wait in the local line.
 #[derive(Debug)]
 pub(crate) struct SingleAttempts {
     request: LockRequest,
     plan: Plan,
     retries: RetryHistory,
-    /// The last attempt asked a lead node first.
+    /// Whether the last attempt asked a lead node first.
     asked_lead: bool,
 }
 
 impl SingleAttempts {
-    /// Sends nothing yet. Fails if the request's options are invalid.
+    /// Checks the request's options. Sends nothing.
     pub(crate) fn new(request: LockRequest) -> Result<Self, LockError> {
         let mut request = request.wait(Duration::ZERO);
         request.internal.awaits_release = true;
@@ -35,7 +35,7 @@ impl SingleAttempts {
         let mut request = self.request.clone();
         request.internal.lead_node = self.retries.begin(self.plan).lead_node;
         self.asked_lead = request.internal.lead_node.is_some();
-        // Earlier than the attempt, so that reports in between count.
+        // Read before the attempt, so that reports in between count.
         self.retries.tried = Some(request.core.client.clock().now());
         let result = request.acquire().await;
         if let Err(error) = &result {
@@ -44,7 +44,7 @@ impl SingleAttempts {
         result
     }
 
-    /// Pauses for `length`, or until the resource may be free. `short`: the pause if fewer than a
+    /// Pauses for `length`, or until the resource may be free. `short` is the pause if fewer than a
     /// quorum of nodes reported a release, or the lead node refused.
     pub(crate) async fn pause(&mut self, length: Duration, short: Duration) {
         let Self { request: LockRequest { core, resource, .. }, plan, retries, asked_lead } = self;

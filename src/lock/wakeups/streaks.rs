@@ -2,7 +2,7 @@
 
 use std::task::Context;
 
-use super::turns::{Streaks, TurnOwner};
+use super::turns::{CurrentTurn, Streaks};
 use crate::{
     lock::waker_set::{WakerKey, WakerSet},
     resource::Resource,
@@ -13,10 +13,11 @@ use crate::{
     time::Timestamp,
 };
 
-/// The streaks of a manager, and the tasks that wait for a node's answer whether other processes wait.
+/// The streaks of a manager, and the tasks that wait for a node's answer whether other processes
+/// wait.
 #[derive(Debug, Default)]
 pub(super) struct SharedStreaks {
-    /// There are any streaks. Usually there are none.
+    /// Whether there are any streaks. Usually there are none.
     any: AtomicBool,
     state: Mutex<WatchedStreaks>,
 }
@@ -43,7 +44,7 @@ impl SharedStreaks {
         result
     }
 
-    /// Changes the streaks by a node's answer, and wakes the tasks that wait for one.
+    /// Updates the streaks by a node's answer, and wakes the tasks that wait for one.
     pub(super) fn answered(&self, change: impl FnOnce(&mut Streaks)) {
         let mut wakers = Vec::new();
         self.change(change);
@@ -57,7 +58,7 @@ impl SharedStreaks {
         key: &mut WakerKey,
         cx: &Context<'_>,
         (resource, now): (&Resource, Timestamp),
-    ) -> TurnOwner {
+    ) -> CurrentTurn {
         let waker = crate::sync::clone_waker(cx.waker());
         let mut state = crate::sync::lock(&self.state);
         let replaced = state.watchers.register(key, waker);

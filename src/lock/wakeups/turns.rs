@@ -1,7 +1,7 @@
-//! Waiting for a name that other processes hold: whose turn it is, when to ask again.
+//! The turns of processes that wait for a name: which one is next, and when to ask again.
 //!
-//! Pure: no clock, no task, no random number. The callers carry it out: `streaks` and `release_watch` keep
-//! the state under a mutex, `pause` waits.
+//! The logic is pure: it has no clock, task or random number. `streaks` and `release_watch` keep
+//! its state under a mutex, and `pause` waits.
 
 use std::{collections::HashMap, ops::RangeInclusive, sync::Arc, time::Duration};
 
@@ -24,18 +24,19 @@ const MANY: usize = 64;
 
 /// Streaks: names that this process acquires again and again while other processes wait.
 ///
-/// An acquire that directly follows a release finds the name free on every node, before any waiter is
-/// notified, so one process could keep a name for ever. So at the end of a streak a lease is handed on
-/// for at most one more pass of the local line, or two short ones, and the next request pauses before
-/// it asks the nodes. After a hold of the length of a streak, a process asks again only when a node has
-/// answered whether others wait. Where none waits there is no streak and no pause.
+/// An acquire that directly follows a release finds the name free on every node, before any waiter
+/// is notified, so one process could keep a name for ever. So at the end of a streak a lease is
+/// handed on for at most one more pass of the local line, or two short ones, and the next request
+/// pauses before it asks the nodes. After a hold of the length of a streak, a process asks again
+/// only when a node has answered whether others wait. Where none waits there is no streak and no
+/// pause.
 ///
 /// Waiters may be farther away than the pause is long, so each pause is longer than the one before,
 /// until another process has held the name.
 #[derive(Debug, Default)]
 pub(super) struct Streaks {
     names: HashMap<Arc<str>, Streak>,
-    /// When stale names were removed last.
+    /// Time of the last removal of stale names.
     removed_at: Option<Timestamp>,
 }
 
@@ -48,7 +49,7 @@ struct Streak {
     pauses: u32,
 }
 
-/// What is known of other processes that wait, and since when.
+/// The known state of other processes that wait, and its time.
 #[derive(Clone, Copy, Debug)]
 enum WaiterInfo {
     /// Released; no node has answered yet.
@@ -61,7 +62,7 @@ enum WaiterInfo {
 
 /// The process whose turn it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TurnOwner {
+pub(super) enum CurrentTurn {
     Ours,
     Others,
     /// Released after a long hold; no node has answered yet.
@@ -69,7 +70,7 @@ pub(super) enum TurnOwner {
 }
 
 impl Streaks {
-    /// Notes that this process was granted the names while others listened.
+    /// Records that this process was granted the names while others listened.
     pub(super) fn begin(&mut self, resource: &Resource, since: Timestamp, now: Timestamp) {
         self.forget_stale(now);
         for name in resource.shared_names() {
@@ -78,7 +79,7 @@ impl Streaks {
         }
     }
 
-    /// Notes that the names, held since then, are about to be released.
+    /// Records that the names, held since `since`, are about to be released.
     pub(super) fn returning(&mut self, resource: &Resource, since: Timestamp, now: Timestamp) {
         if now.saturating_duration_since(since) < LONGEST_STREAK {
             return;
@@ -93,8 +94,8 @@ impl Streaks {
         }
     }
 
-    /// Notes a node's answer to the release of names that were held since then. `awaited`: another
-    /// process waits for one of them.
+    /// Records a node's answer to the release of names that were held since `since`. `awaited` is
+    /// true if another process waits for one of them.
     pub(super) fn returned(
         &mut self,
         resource: &Resource,
@@ -114,7 +115,8 @@ impl Streaks {
         }
     }
 
-    /// Whether this process may hand the names on, after `passes` passes of the line at the grant.
+    /// Returns whether this process may hand the names on, after `passes` passes of the line at the
+    /// grant.
     pub(super) fn is_in_turn(&self, resource: &Resource, passes: usize, now: Timestamp) -> bool {
         let mut streaks = resource.shared_names().iter().filter_map(|name| self.names.get(name));
         streaks.all(|streak| {
@@ -126,8 +128,8 @@ impl Streaks {
         })
     }
 
-    /// Pauses for other processes: a new streak begins after it. Returns the number of earlier pauses
-    /// in which no other process held the name.
+    /// Pauses for other processes: a new streak begins after it. Returns the number of earlier
+    /// pauses in which no other process held the name.
     pub(super) fn begin_pause(&mut self, resource: &Resource) -> u32 {
         let mut before = 0;
         for name in resource.shared_names() {
@@ -139,7 +141,7 @@ impl Streaks {
         before
     }
 
-    /// Notes that another process has held the names.
+    /// Records that another process has held the names.
     pub(super) fn end(&mut self, resource: &Resource) {
         for name in resource.shared_names() {
             self.names.remove(name);
@@ -150,7 +152,7 @@ impl Streaks {
         self.names.is_empty()
     }
 
-    /// Returns the streak of a name; `new` in place of none, or of one that was stale at `at`.
+    /// Returns the streak of a name, or inserts `new` if there is none or it was stale at `at`.
     fn streak(&mut self, name: &Arc<str>, new: Streak, at: Timestamp) -> &mut Streak {
         let streak = self.names.entry(Arc::clone(name)).or_insert(new);
         if streak.is_stale(at) {
@@ -161,23 +163,23 @@ impl Streaks {
     }
 
     /// Returns whose turn it is.
-    pub(super) fn turn(&self, resource: &Resource, now: Timestamp) -> TurnOwner {
-        let mut turn = TurnOwner::Ours;
+    pub(super) fn turn(&self, resource: &Resource, now: Timestamp) -> CurrentTurn {
+        let mut turn = CurrentTurn::Ours;
         if switches::is_out(Switch::Turns) {
             return turn;
         }
         for streak in resource.shared_names().iter().filter_map(|name| self.names.get(name)) {
             match streak.waiters {
                 _ if streak.is_stale(now) => {}
-                WaiterInfo::Unknown(_) => turn = TurnOwner::Unknown,
-                WaiterInfo::Confirmed(_) if streak.is_long(now) => return TurnOwner::Others,
+                WaiterInfo::Unknown(_) => turn = CurrentTurn::Unknown,
+                WaiterInfo::Confirmed(_) if streak.is_long(now) => return CurrentTurn::Others,
                 WaiterInfo::Possible(_) | WaiterInfo::Confirmed(_) => {}
             }
         }
         turn
     }
 
-    /// Removes stale names, at intervals: each time would be quadratic.
+    /// Removes stale names, at intervals, because a removal at each call would take quadratic time.
     fn forget_stale(&mut self, now: Timestamp) {
         if self.names.len() >= MANY
             && self.removed_at.is_none_or(|at| now.saturating_duration_since(at) >= STALE)
@@ -193,7 +195,7 @@ impl Streak {
         Self { since: Some(since), waiters: WaiterInfo::Unknown(now), pauses: 0 }
     }
 
-    /// No waiter is known.
+    /// Returns whether no waiter is known.
     fn is_unconfirmed(&self, now: Timestamp) -> bool {
         !matches!(self.waiters, WaiterInfo::Confirmed(_)) || self.is_stale(now)
     }
@@ -228,7 +230,7 @@ pub(super) struct NodeReports {
 }
 
 impl NodeReports {
-    /// Notes a release. Several within the length of a streak are one turn.
+    /// Records a release. Several releases within the length of a streak are one turn.
     pub(super) fn release(&mut self, at: Moment) {
         self.freed = Some(at);
         if self.counted.is_none_or(|last| at.0.saturating_duration_since(last) >= LONGEST_STREAK) {
@@ -237,7 +239,7 @@ impl NodeReports {
         }
     }
 
-    /// Notes that this process releases the name, which is no turn of others.
+    /// Records that this process releases the name, which does not count as a turn of others.
     pub(super) fn returning(&mut self, at: Timestamp) {
         (self.passed, self.counted) = (0, Some(at));
     }
@@ -250,9 +252,9 @@ pub(super) enum ReleaseStatus {
     Unwatched,
     /// A quorum would report a release, and none has.
     Held,
-    /// Fewer than a quorum reported a release, the first of them then.
+    /// Fewer than a quorum reported a release, the first one at this time.
     Partial(Timestamp),
-    /// It may be free since then. `listening`: number of processes that were notified.
+    /// The name may be free since `since`. `listening` is the number of notified processes.
     Free { listening: usize, since: Timestamp },
 }
 
@@ -281,10 +283,10 @@ pub(super) fn release_status(
     let freed = nodes.iter().filter(is_new).count();
     let latest = || nodes.iter().filter_map(|node| node.freed).max();
     let since = latest().map_or(Timestamp::ZERO, |(at, _)| at);
-    // With a lead node its report is enough: the release is on its way to the other nodes.
+    // The report of a lead node is enough, because the release is on its way to the other nodes.
     let at_first = is_crowd(listening)
         && first.and_then(|node| nodes.get(node)).is_some_and(|node| is_new(&node));
-    // A node that was subscribed to after the try may have released the name before that.
+    // A subscription that began after the try may have missed a release.
     let is_unsure = |node: &&NodeReports| node.since.is_some_and(|at| at > tried) && !is_new(node);
     let unsure = nodes.iter().filter(is_unsure).count();
     let is_freed = freed >= quorum || (freed > 0 && freed + unsure >= quorum);
@@ -294,7 +296,7 @@ pub(super) fn release_status(
     if nodes.iter().filter(|node| node.since.is_some()).count() < quorum {
         return ReleaseStatus::Unwatched;
     }
-    // A release between the try and the quorum of subscriptions was not reported.
+    // A release between the try and a quorum of subscriptions was not reported.
     let subscribed = nodes.iter().filter(|node| node.since.is_some_and(|at| at <= tried)).count();
     if subscribed < quorum {
         return ReleaseStatus::Free { listening: 0, since };
@@ -305,37 +307,39 @@ pub(super) fn release_status(
     }
 }
 
-/// Whether so many listeners may split the votes. Of two contenders for an odd number of nodes one
-/// always has a majority, and one of the listeners is mostly the process that released the name.
+/// Returns whether this number of listeners may split the votes. Of two contenders for an odd
+/// number of nodes one always has a majority, and one of the listeners is usually the process that
+/// released the name.
 pub(super) fn is_crowd(listening: usize) -> bool {
     listening > 2
 }
 
-/// Returns the delay before the next try, where others have had `passed` turns since this process
+/// Returns the delay before the next try, after `passed` turns of others since this process
 /// released the name. The process that waited longest tries at once, the others some milliseconds
 /// later, in that order. Not all listeners wait, so the delay is short.
 pub(super) fn turn(listening: usize, passed: usize) -> Duration {
-    // The process that released it listens too.
+    // The process that released the name listens as well.
     let before = u32::try_from(listening.saturating_sub(passed + 1)).unwrap_or(u32::MAX);
     SLOT * before.min(FEW)
 }
 
 /// Interval between the tries of two processes: the granularity of timers.
 const SLOT: Duration = Duration::from_millis(2);
-/// Number of processes that keep their order behind the first.
+/// Number of processes after the first that keep their order.
 const FEW: u32 = 2;
 
 // --- pauses ---
 
-/// Maximum time in which other processes that were woken ask for the name.
+/// Maximum time after which woken processes have asked for the name.
 pub(super) const LONGEST_YIELD: Duration = Duration::from_millis(10);
 
-/// Minimum pause. Without one, no other process would ever come first.
+/// Minimum pause. Without a pause, no other process would ever acquire the name first.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 
-/// Returns the pause in which other processes have their turn, after `before` such pauses in which none came.
+/// Returns the pause in which other processes have their turn, after `before` such pauses in which
+/// none acquired the name.
 ///
-/// It is enough for a process that is woken, plus a round trip for one that is far away.
+/// It lasts for the wake-up of a process, plus a round trip of a distant process.
 pub(super) fn yield_pause(
     delay: &RangeInclusive<Duration>,
     before: u32,
@@ -352,7 +356,8 @@ pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// reported. The more requests wait, the longer each one pauses.
 pub(super) const NOTIFIED_SPACING: Duration = Duration::from_millis(1);
 
-/// The same for requests whose tries no quorum answers. Their tries find out that servers are back.
+/// Minimum mean interval between the tries of requests that no quorum answers. These tries detect
+/// that servers are back.
 pub(super) const SILENT_SPACING: Duration = Duration::from_micros(250);
 
 /// Returns the bounds of the pause that keeps `waiting` requests at that mean spacing.
@@ -361,8 +366,8 @@ pub(super) fn spaced(spacing: Duration, waiting: usize) -> RangeInclusive<Durati
     pause / 2..=pause
 }
 
-/// Returns the pause after `silent` tries in a row without an answer of a quorum. Each doubles it, up
-/// to `longest`.
+/// Returns the pause after `silent` tries in a row without an answer of a quorum. Each doubles it,
+/// up to `longest`.
 pub(super) fn backoff(short: Duration, silent: u32, longest: Duration) -> Duration {
     match silent {
         0 => short,
@@ -370,7 +375,8 @@ pub(super) fn backoff(short: Duration, silent: u32, longest: Duration) -> Durati
     }
 }
 
-/// Time that the lead node has to answer: a share of the node timeout, so that a hung one costs little.
+/// Returns the timeout for the lead node's answer: a share of the node timeout, so that a hung lead
+/// node costs little time.
 pub(super) fn patience(node_timeout: Duration) -> Duration {
     node_timeout / 5
 }

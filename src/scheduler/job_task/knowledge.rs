@@ -85,12 +85,12 @@ impl FleetKnowledge {
 
     /// Takes over what the nodes keep of the job. Returns the conflict with another replica that it shows.
     pub(super) fn apply(&mut self, kept: JobHistory, clock: &ClockReading) -> Option<JobConflict> {
-        let JobHistory { latest, burnt } = kept;
+        let JobHistory { latest, assumed_run_until } = kept;
         let (mut latest, unknown_until) = self.trusted(latest, clock);
         if let Some(latest) = &mut latest {
             self.remember_end(latest, clock);
         }
-        let lost_until = WallTime::since_epoch(burnt);
+        let lost_until = WallTime::since_epoch(assumed_run_until);
         let lost_until = (lost_until > WallTime::ZERO).then_some(lost_until);
         let register_at = self.register_at;
         let conflict = latest.as_ref().and_then(|latest| self.compare_schedules(latest, clock));
@@ -100,13 +100,13 @@ impl FleetKnowledge {
         self.own_tick = self.own_tick.filter(|own| *own <= clock.limit);
         let record = &mut self.record;
         record.base = WallTime::since_epoch(self.own_schedule.mark.since);
-        record.burnt = lost_until.max(unknown_until);
+        record.assumed_run_until = lost_until.max(unknown_until);
         record.tick = tick.max(self.own_tick);
         record.attempt = run.map_or(0, |run| run.attempt);
         record.last_end = run.and_then(|run| run.ended).map(WallTime::since_epoch);
         record.unfinished = self.claim == Claim::AtEnd
             && tick.is_some()
-            && tick >= record.tick.max(record.burnt)
+            && tick >= record.tick.max(record.assumed_run_until)
             && record.last_end.is_none();
         self.latest = latest;
         if self.is_end_unreplicated() && self.unstored_end.is_none() && self.register_at.is_none() {
@@ -284,7 +284,8 @@ impl FleetKnowledge {
     /// Whether the tick is started. `seen`: the record's tick when the tick was due. With a schedule that
     /// counts from the last end (`moves`), the tick moves while it waits.
     pub(super) fn is_started(&self, tick: WallTime, seen: Option<WallTime>, moves: bool) -> bool {
-        self.record.tick.max(self.record.burnt) >= Some(tick) || (moves && self.record.tick > seen)
+        self.record.tick.max(self.record.assumed_run_until) >= Some(tick)
+            || (moves && self.record.tick > seen)
     }
 
     /// The queued tick among those that seem missed. It is late only once the run that it waits for has
@@ -334,7 +335,7 @@ mod tests {
     fn kept(run: TickRun, before: Option<TickRun>) -> JobHistory {
         let owner = Some("other".into());
         let latest = LatestClaim { run, owner, before, schedule: None, is_replicated: true };
-        JobHistory { latest: Some(latest), burnt: Duration::ZERO }
+        JobHistory { latest: Some(latest), assumed_run_until: Duration::ZERO }
     }
 
     #[test]
@@ -374,7 +375,7 @@ mod tests {
         assert_eq!(fleet.record.tick, Some(WallTime::since_epoch(at(990))));
 
         fleet.apply(kept(future, None), &clock());
-        let (tick, unknown_until) = (fleet.record.tick, fleet.record.burnt);
+        let (tick, unknown_until) = (fleet.record.tick, fleet.record.assumed_run_until);
         assert_eq!((tick, unknown_until), (None, Some(clock().now)));
     }
 

@@ -200,7 +200,7 @@ impl<'a> TickAttempt<'a> {
         let tick = millis(self.tick);
         let Some(LatestClaim { run, owner, .. }) = latest.filter(|latest| latest.run.tick >= tick)
         else {
-            return if kept.burnt >= tick {
+            return if kept.assumed_run_until >= tick {
                 Decision::Leave(TickOutcome::Unknown)
             } else {
                 Decision::Run { attempt: 1 }

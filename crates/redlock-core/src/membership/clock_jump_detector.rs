@@ -1,9 +1,19 @@
-//! R10: tells jumps of servers' clocks from a pause of the local clock.
+//! R10: distinguishes jumps of servers' clocks from a pause of the local clock.
 //!
-//! During a pause of the local clock every server seems to jump forward by the same time, between
-//! two readings around the pause. A server that was read before and after it and did not jump
-//! disproves the pause: the other clocks jumped together, as a shared time source may make them.
-//! The verdict waits for the servers whose readings can disprove it.
+//! If the local clock paused (in a paused virtual machine), every server seems to have jumped
+//! forward by that time, between two readings around the pause. So a quorum whose jumps are alike,
+//! and can have happened at one moment, may show a local pause. A server that was read before and
+//! after that moment, and cannot have advanced by so much, disproves it: the other clocks jumped
+//! together, as a shared time source may make them. The decision waits until every connected node
+//! has been read again, at most for 5 s; meanwhile nodes that jumped grant nothing. A slow answer
+//! disproves nothing, and a disconnected node cannot be read.
+//!
+//! After a local pause, all deadlines move up by the maximum that it can have been, the nodes vote
+//! again, and no probation gets shorter. Otherwise the jumps are the servers' own.
+//!
+//! Limit: if all connected servers jump alike, every client takes that for its own pause. Its locks
+//! end, but for up to a second a holder that has not read a clock yet still considers a lock valid
+//! that another client may be granted.
 
 use std::time::Duration;
 
@@ -37,7 +47,7 @@ struct SuspectedJump {
 /// An apparent jump of a server's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sighting {
-    /// By how much.
+    /// Bounds on the size of the jump, in µs.
     pub by: Interval,
     /// When the latest reading without the jump was sent.
     pub since: Timestamp,
@@ -63,19 +73,19 @@ pub struct LocalPause {
     pub at_least: Duration,
     /// Maximum length.
     pub at_most: Duration,
-    /// The nodes whose apparent jumps it explains; jumps of other nodes are their own.
+    /// The nodes whose apparent jumps the pause explains. Jumps of other nodes are real.
     pub accused: Vec<usize>,
 }
 
 /// Interval between two readings of a node.
-const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+const READ_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum time in which one pause shows in all nodes and is decided.
-const TOGETHER: Duration = Duration::from_secs(5);
+const DECISION_TIME: Duration = Duration::from_secs(5);
 
 impl ClockJumpDetector {
     /// Creates a detector for a set of nodes.
     pub fn new(nodes: usize, drift_factor: f64) -> Self {
-        let slack = formulas::drift(BETWEEN_LOOKS, drift_factor);
+        let slack = formulas::drift(READ_INTERVAL, drift_factor);
         Self {
             quorum: formulas::quorum(nodes),
             slack: i64::try_from(slack.as_micros()).unwrap_or(i64::MAX),
@@ -110,10 +120,8 @@ impl ClockJumpDetector {
 
     /// Decides what can be decided; also called when a node disconnects.
     pub fn decide(&mut self, now: Timestamp, is_read: impl Fn(usize) -> bool) -> JumpVerdict {
-        for node_evidence in &mut self.nodes {
-            let is_over = |tried: &SuspectedJump| tried.is_decided && !is_recent(&tried.jump, now);
-            node_evidence.jump = node_evidence.jump.filter(|tried| !is_over(tried));
-        }
+        let is_open = |seen: &SuspectedJump| !seen.is_decided || is_recent(&seen.jump, now);
+        self.nodes.iter_mut().for_each(|node| node.jump = node.jump.filter(is_open));
         let mut jumped = Vec::new();
         for node in 0..self.nodes.len() {
             let Some(SuspectedJump { jump, is_decided: false }) = self.nodes[node].jump else {
@@ -141,14 +149,10 @@ impl ClockJumpDetector {
     /// undecided.
     pub fn open_until(&self) -> Timestamp {
         let until = |SuspectedJump { jump, is_decided }: SuspectedJump| {
-            if is_decided { jump.seen + TOGETHER } else { Timestamp::MAX }
+            if is_decided { jump.seen + DECISION_TIME } else { Timestamp::MAX }
         };
-        self.nodes
-            .iter()
-            .filter_map(|node_evidence| node_evidence.jump)
-            .map(until)
-            .max()
-            .unwrap_or(Timestamp::ZERO)
+        let jumps = self.nodes.iter().filter_map(|node| node.jump);
+        jumps.map(until).max().unwrap_or(Timestamp::ZERO)
     }
 
     /// Returns the nodes whose jumps the same pause of the local clock can explain.
@@ -170,8 +174,8 @@ impl ClockJumpDetector {
     /// Returns whether a node that was read before and after the pause can't have advanced by it.
     ///
     /// The first reading may fall into the pause, for example when all nodes have just connected.
-    /// If it came after the pause after all, nodes are barred without need, which is safe. But a
-    /// jump of the node's own at that time may include the pause.
+    /// If it came after the pause, nodes are barred needlessly, which is safe. A real jump of the
+    /// node at that time may hide the pause, so such a node needs a reading from before it.
     fn is_disproved(&self, accused: &[(usize, Sighting)]) -> bool {
         let (since, seen) = pause(accused);
         let least = accused.iter().map(|(_, jump)| jump.by.low).max().unwrap_or(0);
@@ -196,7 +200,7 @@ impl ClockJumpDetector {
 }
 
 fn is_recent(jump: &Sighting, now: Timestamp) -> bool {
-    now.saturating_duration_since(jump.seen) <= TOGETHER
+    now.saturating_duration_since(jump.seen) <= DECISION_TIME
 }
 
 /// Returns the time that contains the pause of the local clock.
@@ -228,7 +232,7 @@ mod tests {
         Timestamp::ZERO + Duration::from_millis(100_000 + ms)
     }
 
-    /// Seen at `ms`, by about `by` ms; a second before, the node had been read without it.
+    /// A jump by about `by` ms, detected at `ms`. The node was read without it a second before.
     fn jump(ms: u64, by: i64) -> Sighting {
         let by = Interval { low: by * 1_000 - 1_000, high: by * 1_000 + 1_000 };
         Sighting { by, since: at(ms).saturating_sub(Duration::from_secs(1)), seen: at(ms) }
@@ -244,16 +248,18 @@ mod tests {
     }
 
     fn accused(verdict: &JumpVerdict) -> &[usize] {
-        let JumpVerdict::LocalPause(still) = verdict else { panic!("{verdict:?}") };
-        &still.accused
+        let JumpVerdict::LocalPause(pause) = verdict else { panic!("{verdict:?}") };
+        &pause.accused
     }
 
     #[test]
     fn all_jump_alike_show_pause() {
         let mut detector = ClockJumpDetector::new(3, FACTOR);
+
         assert_eq!(detector.report(0, jump(0, 3_000), ALL), own(&[(0, jump(0, 3_000))]));
         assert_eq!(detector.report(2, jump(5, 3_000), ALL), JumpVerdict::Open, "node 1 may tell");
         let verdict = detector.report(1, jump(9, 2_999), ALL);
+
         assert_eq!(
             verdict,
             JumpVerdict::LocalPause(LocalPause {
@@ -300,14 +306,16 @@ mod tests {
             let mut detector = ClockJumpDetector::new(3, FACTOR);
             detector.report(0, jump(0, 3_000), ALL);
             detector.steady(1, shift, at(3), ALL);
+
             let verdict = detector.report(2, jump(5, 3_000), ALL);
+
             let proves = shift == self::tests::shift(0, 15);
             match verdict {
                 JumpVerdict::Jumped(_) => assert!(proves, "{shift:?}"),
                 JumpVerdict::Open => assert!(!spoke, "{shift:?}"),
-                JumpVerdict::LocalPause(still) => {
+                JumpVerdict::LocalPause(pause) => {
                     assert!(spoke && !proves, "{shift:?}");
-                    assert_eq!(still.accused, [0, 2]);
+                    assert_eq!(pause.accused, [0, 2]);
                 }
             }
         }
@@ -327,15 +335,16 @@ mod tests {
         detector.report(0, jump(0, 3_000), ALL);
         detector.report(2, jump(5, 3_000), ALL);
         assert_eq!(detector.open_until(), Timestamp::MAX);
-        let late = at(0) + TOGETHER + Duration::from_millis(1);
+        let late = at(0) + DECISION_TIME + Duration::from_millis(1);
         assert_eq!(detector.decide(late, |_| false), own(&[(2, jump(5, 3_000))]));
-        assert_eq!(detector.open_until(), at(5) + TOGETHER);
+        assert_eq!(detector.open_until(), at(5) + DECISION_TIME);
     }
 
     #[test]
     fn jumps_at_other_times_are_servers() {
         let mut detector = ClockJumpDetector::new(3, FACTOR);
         let away = |_| false;
+
         for jump in [
             jump(0, 3_000),
             jump(100, 9_000),
@@ -359,7 +368,8 @@ mod tests {
         assert_eq!(detector.report(2, last, |_| false), own(&[(2, last)]));
     }
 
-    /// Two of three accuse our clock; the third jumped by itself, and remains accused.
+    /// Two of three servers show a pause of the local clock. The third one jumped, and stays
+    /// barred.
     #[test]
     fn another_jump_is_not_among_accused() {
         let mut detector = ClockJumpDetector::new(3, FACTOR);
@@ -370,7 +380,7 @@ mod tests {
         assert_eq!(accused(&detector.steady(1, since, at(902), ALL)), [0, 2]);
     }
 
-    /// A node that jumped by itself long before is as good a witness as any.
+    /// An earlier jump of a node does not disqualify its later readings.
     #[test]
     fn earlier_jump_leaves_node_a_witness() {
         let mut detector = ClockJumpDetector::new(3, FACTOR);

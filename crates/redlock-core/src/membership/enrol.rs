@@ -1,11 +1,34 @@
 //! R6 and R14: a node that may have forgotten locks, or is new under its name, does not vote until
 //! every such lock has expired and enough other nodes know it as the owner of its name.
 //!
-//! A node that lost its data or went back to older data has no tag, or the tag of another
-//! incarnation. It is enrolled again, into a probation, and the other nodes are informed. Once
-//! enough of them name it and each other, and it names the owners that they name, the client waits
-//! for `max_ttl` plus drift on its own clock. Then the node learns the other nodes' state and is
-//! activated. Each client counts for itself; the first one activates the node for all.
+//! * *Enrol.* A node without a tag or fences, or with the client's layout and an earlier run,
+//!   begins a probation under a new nonce, unless it was last seen in another set. A node that lost
+//!   its data, or went back to older data, has no tag or the tag of another incarnation. The other
+//!   nodes are informed of the new incarnation.
+//! * *Wait.* Each client waits `max_ttl` and the drift, by its own clock, from when it first saw
+//!   this enrolment, and from when it saw that enough others name the node and each other, and the
+//!   node names the owners that they name (R14). Each client counts for itself; the first one
+//!   activates the node for all.
+//! * *Learn.* Only then the fences are read from N−q+1 active others whose tags are unchanged, and
+//!   merged by maximum: every quorum that completed a lease shares a node with them, and an earlier
+//!   reading would miss later leases. Claims are merged in parts. If a node reports a longer
+//!   `max_ttl`, the client waits for that as well.
+//! * *Bootstrap.* If a quorum is in probation, its nodes activate together, with what all reachable
+//!   nodes know, and fences at least 60 s ahead of their clocks: no token was further ahead (R9).
+//!   If fewer than N−q+1 others start with a node, the missing ones have one probation's time to
+//!   return. A minority that forgot waits for the missing nodes, as others may still reach its
+//!   former servers.
+//! * *`max_ttl`* only grows by itself, once a quorum votes: no key has a longer TTL, and every
+//!   quorum that keeps a lock has a node that reports it to a probation. *Lowering* keeps the
+//!   former value beside the new one (`longer`); probations wait for it until all earlier keys have
+//!   expired by the clock of the client that lowers. Renewals refuse a longer TTL.
+//! * *Records* of work that is done are copied after the activation; until then the node does not
+//!   answer that there is none.
+//!
+//! Limits: a blank node belongs to the first client that sees it, and a node set back to a snapshot
+//! from before an adoption belongs to the old set. A clock that is ahead at a bootstrap puts the
+//! fences ahead, and no token is granted until real time is within 60 s of them. A quorum that
+//! forgets within one `max_ttl` is a new set: what was recorded only there is lost.
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,11 +52,11 @@ pub struct Enrolment {
     old_set_seen: Option<Timestamp>,
 }
 
-/// Pause before a step that failed is tried again.
+/// Pause before the retry of a failed step.
 const RETRY: Duration = Duration::from_millis(200);
-/// The same for the takeover of a node, and the start of one that was moved.
+/// Pause before the retry of a takeover, or of the start of a moved node.
 const MOVE_RETRY: Duration = Duration::from_secs(1);
-/// Number of probations after which a name that a server owned again counts as settled.
+/// Number of probations for which a server must own a regained name until it counts as settled.
 const LASTING: u32 = 16;
 
 impl Enrolment {
@@ -93,7 +116,8 @@ impl Enrolment {
             entry.other_set = None;
         }
         if status != entry.status {
-            // What it was sent is in this record: what it lacks now may be sent at once.
+            // The record includes what the node was sent before, so missing owners may be sent at
+            // once.
             entry.check_at = Timestamp::ZERO;
         }
         if status != NodeStatus::Out {
@@ -189,21 +213,21 @@ impl Enrolment {
         Some(entry.displaced_since? + self.probation(self.max_ttl) * (1 << entry.flaps))
     }
 
-    /// Returns the node's incarnation if it is to be enrolled again although another server owns
-    /// its name.
+    /// Returns the node's incarnation if it must be enrolled again although another server owns its
+    /// name.
     pub fn reclaims(&self, node: usize, now: Timestamp) -> Option<Incarnation> {
         let view = self.nodes[node].view()?;
         view[node].filter(|_| self.reclaimed_at(node).is_some_and(|at| now >= at))
     }
 
     /// Returns whether a node was last seen in another set. If it reappears without its data, it
-    /// still belongs to that set, or to whoever adopted it.
+    /// still belongs to that set, or to the set that adopted it.
     pub fn is_elsewhere(&self, node: usize) -> bool {
         self.nodes[node].known == NodeStatus::OtherLayout
     }
 
-    /// Returns what is to be done now. The end of an activation is reported with
-    /// [`ended`](Self::ended), that of a copy with [`copied`](Self::copied).
+    /// Returns the steps that are due now. The caller reports the end of an activation with
+    /// [`ended`](Self::ended), and the end of a copy with [`copied`](Self::copied).
     pub fn plan(&mut self, now: Timestamp) -> EnrolPlan {
         let activations = self.due(now);
         let (mut checks, mut copies) = (Vec::new(), Vec::new());
@@ -222,7 +246,7 @@ impl Enrolment {
         EnrolPlan { activations, checks, copies, wake: self.next_wake() }
     }
 
-    /// Returns when a change of a node's record is due that other nodes' records give rise to.
+    /// Returns when a node's record must change because of other nodes' records.
     fn change_at(&self, node: usize) -> Option<Timestamp> {
         let is_due = self.lacks_owners(node) || self.may_start(node);
         let at = if is_due { Timestamp::ZERO } else { self.unused_from(node)? };
@@ -239,7 +263,7 @@ impl Enrolment {
         }
     }
 
-    /// Records the end of a copy, and when it is to be tried again.
+    /// Records the end of a copy, and the time of the next try.
     pub fn copied(&mut self, node: usize, again: Option<Timestamp>) {
         self.nodes[node].copying = again.map_or(Copying::Done, Copying::Wanted);
     }
@@ -248,8 +272,7 @@ impl Enrolment {
     pub fn due(&mut self, now: Timestamp) -> Vec<ActivationStep> {
         let mut steps = Vec::new();
         for node in 0..self.nodes.len() {
-            let Some(at) = self.due_at(node) else { continue };
-            if now < at {
+            if self.due_at(node).is_none_or(|at| now < at) {
                 continue;
             }
             let Some(plan) = self.activation_plan(node) else { continue };
@@ -280,8 +303,8 @@ impl Enrolment {
         (0..self.nodes.len()).filter_map(of_node).chain(self.next_activation()).min()
     }
 
-    /// Returns when [`due`](Self::due) next returns a step, unless a status changes before.
-    pub fn next_activation(&self) -> Option<Timestamp> {
+    /// Returns when the next activation is due, unless a status changes before.
+    pub(crate) fn next_activation(&self) -> Option<Timestamp> {
         (0..self.nodes.len()).filter_map(|node| self.due_at(node)).min()
     }
 
@@ -365,9 +388,9 @@ impl Enrolment {
         ends.get(self.quorum - 1).copied()
     }
 
-    /// Returns when the nodes out of sight have been so for a whole probation, and are not about to
-    /// return with their state. Zero if the node starts with so many others that any two such
-    /// groups share a name.
+    /// Returns when all unreachable nodes have been unreachable for a whole probation, so that none
+    /// is about to return with its state. Zero if the node starts with so many others that any two
+    /// such groups share a name.
     fn absence_end(&self, node: usize) -> Timestamp {
         let with =
             self.group_around(node, |_, entry| entry.status.is_active() || entry.status.starts());
@@ -400,12 +423,12 @@ impl Enrolment {
         // A quorum forgot at once, so the set starts over: each of its nodes has kept, or waited
         // out, what it granted. A minority that forgot learns from the other nodes and waits for
         // them: the former owners of its names may be alive and form a quorum with them. An old set
-        // may still grant, also out of sight: only `adopt` ends that.
+        // may still grant even if all of its nodes are unreachable: only `adopt` ends that.
         let there = |other: &usize| self.nodes[*other].status != NodeStatus::Out;
         let with = self.starters(node).into_iter().filter(there).count();
         let enough = with + 1 >= self.quorum && wait.known_to_starters.is_some();
         if entry.status.starts() && (wait.bootstrapped || enough) && !self.has_old_set() {
-            // A reachable node may know of a longer TTL, whichever owners it names.
+            // A reachable node may know of a longer TTL, even if it names other owners.
             let is_there =
                 |other: &usize| *other != node && self.nodes[*other].status.view().is_some();
             let from = (0..self.nodes.len()).filter(is_there).collect();

@@ -30,9 +30,11 @@ fn newcomer_must_know_the_voters_owners() {
 #[test]
 fn everyone_is_told_of_a_newcomer() {
     let mut set = Set::of(&[Probation("a"), Active, Active]);
+
     assert!((0..3).all(|node| !set.enrolment.lacks_owners(node)));
     set.forgets(2, 0, at(1_000));
     let lack = [0, 1, 2].map(|node| set.enrolment.lacks_owners(node));
+
     assert_eq!(lack, [false, false, true]);
     assert_eq!(
         [0, 1, 2].map(|node| set.enrolment.owner(node)),
@@ -48,7 +50,7 @@ fn newcomer_takes_the_next_epoch() {
     assert_eq!(unknown.least_epoch(0), 1);
 }
 
-/// Another client's server was enrolled under the name of node 0.
+/// Returns a set in which another client's server was enrolled under the name of node 0.
 fn displaced(now: Timestamp) -> Set {
     let mut set = Set::of(&[Active, Active, Active]);
     displace(&mut set, 2, now);
@@ -73,12 +75,13 @@ fn displaced_node_is_reclaimed_after_probation() {
     assert_eq!(set.enrolment.least_epoch(0), 3);
 }
 
-/// Two clients are led to different servers: each displaces the other's.
+/// Two clients reach different servers under one name, and each displaces the other's server.
 #[test]
 fn flapping_name_waits_longer() {
     let mut set = displaced(at(1_000));
     let mut now = 1_000;
     let mut epoch = 2;
+
     for doublings in [0, 1, 2, 3, 4, 5, 6, 6] {
         let pause = END << doublings;
         assert_eq!(set.enrolment.reclaims(0, at(now + pause - 1)), None);
@@ -91,11 +94,12 @@ fn flapping_name_waits_longer() {
         (epoch, now) = (epoch + 1, now + END);
         displace(&mut set, epoch, at(now));
     }
-    // A name that settles begins anew.
+    // The wait is short again after the name has settled.
     set.own[0].epoch = epoch + 1;
     set.look(at(now));
     now += 16 * END;
     displace(&mut set, epoch + 2, at(now));
+
     assert_eq!(set.enrolment.reclaimed_at(0), Some(at(now + END)));
 }
 
@@ -105,7 +109,7 @@ fn displaced_node_tells_nobody() {
     assert!((0..3).all(|node| !set.enrolment.lacks_owners(node)));
 }
 
-/// Owners are kept by maximum, whoever knows them.
+/// The greatest owner of a name is kept, whichever node reports it.
 #[test]
 fn displaced_nodes_knowledge_is_told() {
     let mut set = displaced(at(1_000));
@@ -130,6 +134,7 @@ fn remaining_counts_down_to_activation() {
 #[test]
 fn displaced_node_is_no_witness() {
     let mut set = displaced(at(1_000));
+
     set.own[2].epoch = 2;
     set.stands[2] = Probation("c");
     Arc::make_mut(&mut set.views[2])[2] = Some(set.own[2]);
@@ -139,5 +144,6 @@ fn displaced_node_is_no_witness() {
         set.enrolment.see(node, sight, at(2_000));
     }
     let steps = set.due(at(60_000));
+
     assert_eq!(steps, []);
 }

@@ -14,7 +14,7 @@ fn at(ms: u64) -> Timestamp {
     Timestamp::ZERO + Duration::from_millis(ms)
 }
 
-/// How a test has a node stand; the text tells one enrolment from another.
+/// The status that a test gives a node. The text identifies the enrolment.
 #[derive(Clone, Copy, PartialEq)]
 enum As {
     Out,
@@ -138,6 +138,7 @@ mod restart {
         set.see(2, Probation("c"), at(60_000));
         assert_eq!(set.due(at(60_000 + END - 1)), []);
         let steps = set.due(at(60_000 + END));
+
         assert_eq!(steps[0].plan, ActivationPlan::Bootstrap { from: vec![1, 2] });
         assert_eq!(steps[1].plan, ActivationPlan::Bootstrap { from: vec![0, 1] });
     }
@@ -185,6 +186,7 @@ mod restart {
     #[test]
     fn waits_longer_ttl_and_retries_failures() {
         let mut set = Set::of(&[Probation("a"), Active, Active]);
+
         assert_eq!(set.due(at(END)).len(), 1);
         set.enrolment.ended(0, ActivationOutcome::Longer(Duration::from_secs(20)), at(END));
         assert_eq!(set.enrolment.next_wake(), Some(at(20_202)));
@@ -193,6 +195,7 @@ mod restart {
         assert_eq!(set.enrolment.next_wake(), Some(at(20_402)));
         assert_eq!(set.due(at(20_402)).len(), 1);
         set.enrolment.ended(0, ActivationOutcome::Later(Duration::from_millis(700)), at(20_402));
+
         assert_eq!(set.enrolment.next_wake(), Some(at(21_102)));
     }
 }
@@ -203,24 +206,29 @@ mod plan {
     #[test]
     fn nodes_that_lack_owners_are_checked() {
         let mut set = Set::of(&[Probation("a"), Active, Active]);
+
         assert_eq!(set.enrolment.plan(at(1)).checks, [0_usize; 0]);
         set.forgets(2, 0, at(1_000));
         assert_eq!(set.enrolment.plan(at(1_000)).checks, [2]);
-        // The same record once more: the change failed.
+
+        // The same record again, because the change failed.
         set.forgets(2, 0, at(1_001));
         let plan = set.enrolment.plan(at(1_001));
         assert_eq!((plan.checks, plan.wake), (vec![], Some(at(1_200))));
         assert_eq!(set.enrolment.plan(at(1_200)).checks, [2]);
-        // It learnt one owner, and lacks another: at once.
+
+        // The node learnt one owner and lacks another, so it is checked at once.
         set.forgets(2, 1, at(1_201));
         assert_eq!(set.enrolment.plan(at(1_201)).checks, [2]);
         set.look(at(1_202));
+
         assert_eq!(set.enrolment.plan(at(60_000)).checks, [0_usize; 0]);
     }
 
     #[test]
     fn copies_begin_when_due() {
         let mut set = Set::of(&[Active, Active, Active]);
+
         set.enrolment.see_copying(0, true, at(1));
         assert_eq!(set.enrolment.plan(at(1)).copies, [0]);
         set.enrolment.see_copying(0, true, at(2));
@@ -235,6 +243,7 @@ mod plan {
         set.enrolment.see_copying(0, true, at(2_500));
         assert_eq!(set.enrolment.plan(at(2_500)).copies, [0], "wanted again");
         set.enrolment.copied(0, None);
+
         assert_eq!(set.enrolment.next_wake(), None);
     }
 }
@@ -255,22 +264,25 @@ mod bootstrap {
     #[test]
     fn nodes_start_together() {
         let mut set = Set::of(&[Probation("a"), Out, Out]);
+
         set.see(1, Probation("b"), at(60_000));
         assert_eq!(set.due(at(60_000 + END - 1)), []);
         assert_eq!(set.enrolment.next_wake(), Some(at(60_000 + END)));
         assert_eq!(set.due(at(60_000 + END)).len(), 2);
-        // One of them votes before the other one's activation, which failed, is tried again.
+
+        // One node votes before the failed activation of the other one is retried.
         set.enrolment.ended(0, ActivationOutcome::Done, at(60_000 + END));
         set.see(0, Active, at(60_000 + END));
         set.enrolment.ended(1, ActivationOutcome::Failed, at(60_000 + END));
         let steps = set.due(at(60_200 + END));
+
         assert_eq!(steps[0].plan, ActivationPlan::Bootstrap { from: vec![0] });
     }
 
     #[test]
     fn rest_of_a_start_goes_on() {
         let mut set = Set::of(&[Probation("a"), Probation("b"), Out]);
-        // Another client was faster with one of them, and is gone.
+        // Another client activated one of them, and has ended.
         set.see(0, Active, at(END - 1));
         assert_eq!(set.due(at(END))[0].plan, ActivationPlan::Bootstrap { from: vec![0] });
         let mut later = Set::of(&[Probation("a"), Out, Out]);

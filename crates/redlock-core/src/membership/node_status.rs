@@ -46,7 +46,7 @@ impl NodeStatus {
     }
 
     /// Returns whether it indicates an old set that may still grant.
-    pub fn is_of_old_set(&self) -> bool {
+    pub(crate) fn is_of_old_set(&self) -> bool {
         matches!(self, Self::OtherLayout | Self::Probation { moved: true, .. })
     }
 
@@ -59,16 +59,16 @@ impl NodeStatus {
     }
 }
 
-/// What a client has to do for the nodes of its set.
+/// The steps that a client has to take for the nodes of its set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EnrolPlan {
     /// Nodes to activate.
     pub activations: Vec<ActivationStep>,
-    /// Nodes whose records have to be read again, as a change of them is due.
+    /// Nodes whose records must be read again, because a change of them is due.
     pub checks: Vec<usize>,
     /// Nodes to copy records to.
     pub copies: Vec<usize>,
-    /// When something else has to be done, unless a node's status changes before.
+    /// Time of the next step, unless a node's status changes before.
     pub wake: Option<Timestamp>,
 }
 
@@ -122,28 +122,29 @@ pub(super) struct EnrolledNode {
     pub(super) status: NodeStatus,
     /// Its latest status while it was reachable.
     pub(super) known: NodeStatus,
-    /// Start of the time in which it has been out of sight; zero if it was never seen.
+    /// Start of the time for which it has been unreachable; zero if it was never seen.
     pub(super) out_since: Timestamp,
     /// The incarnation and time at which it was last seen in a probation from which it may start by
     /// itself.
     pub(super) seen_starting: Option<(Option<Incarnation>, Timestamp)>,
-    /// Kept while the node is out of sight: its probation continues.
+    /// The probation. It continues while the node is unreachable.
     pub(super) wait: Option<Probation>,
     /// The greatest known incarnation under the node's name.
     pub(super) owner: Option<Incarnation>,
     /// When it was found not to own its name any more.
     pub(super) displaced_since: Option<Timestamp>,
-    /// When it last owned its name again, and how often that did not last.
+    /// Time at which it last regained its name, and the number of times that it lost the name
+    /// again.
     pub(super) regained: Option<Timestamp>,
     pub(super) flaps: u32,
-    /// Its activation is under way, or is tried again at this time.
+    /// Whether its activation is under way. A failed one is retried at `retry_at`.
     pub(super) busy: bool,
     pub(super) retry_at: Timestamp,
     /// The other set that it belongs to, and when it was first seen there like this.
     pub(super) other_set: Option<(ForeignSet, Timestamp)>,
     /// The set that it was moved from.
     pub(super) moved_from: Option<SetAndSize>,
-    /// When its record may be read again for a change that is due.
+    /// Earliest time of the next reading of its record for a change that is due.
     pub(super) check_at: Timestamp,
     pub(super) copying: Copying,
 }

@@ -1,12 +1,21 @@
-//! R10: tracks the offset of each server's clock; a server whose clock jumped may have expired keys
+//! R10: tracks the offset of each server's clock. A server whose clock jumped may have expired keys
 //! too early.
 //!
-//! Every answer carries the server's time; with the times of sending and receiving it gives an
-//! interval for the clock's offset. Slow answers give wide intervals and never show a jump.
+//! Every answer to a vote contains the server's TIME. With the times of sending and receiving it
+//! gives an interval for the offset of that clock. All intervals of the last `max_ttl` have to
+//! intersect, within the drift of the time between them: a lock sets aside the drift of its own
+//! TTL, and the node was read when it granted, so a jump too small to be detected is covered,
+//! however short the TTL is compared with `max_ttl`. A slow answer makes a wide interval, not a
+//! jump.
 //!
-//! Two readings may differ by the drift allowance of the time between them. A lock subtracts the
-//! allowance for its own TTL, and the node was read when it granted: so a jump too small to be seen
-//! is covered, however short the TTL is compared with `max_ttl`.
+//! If the intervals do not intersect, the node's vote is void at once, the node grants nothing for
+//! `max_ttl`, and what it granted to held locks before no longer counts: a lock that is left with
+//! fewer than q sound votes is lost. Renewing a key that still exists counts, since it depends only
+//! on the time from now on: only later jumps void it, once they add up to more than the lock sets
+//! aside.
+//!
+//! Limit: a jump that is taken back between two readings, or precedes a client's first reading, is
+//! missed.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -20,18 +29,18 @@ use crate::{
 /// is ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
-    /// The least.
+    /// Lower bound.
     pub low: i64,
-    /// The most.
+    /// Upper bound.
     pub high: i64,
 }
 
 impl Interval {
-    /// From a server's time that was read between `sent` and `received`.
+    /// Computes the bounds from a server's time that was read between `sent` and `received`.
     pub fn new(sent: Timestamp, received: Timestamp, server_micros: u64) -> Self {
         let micros = |at: Timestamp| i64::try_from(at.as_nanos() / 1_000).unwrap_or(i64::MAX);
         let server = i64::try_from(server_micros).unwrap_or(i64::MAX);
-        // Both clocks are cut to whole µs.
+        // Both clocks are truncated to whole µs.
         Self {
             low: server.saturating_sub(micros(received)).saturating_sub(1),
             high: server.saturating_sub(micros(sent)).saturating_add(1),
@@ -44,9 +53,9 @@ impl Interval {
 pub enum Reading {
     /// No jump.
     Steady,
-    /// It jumped.
+    /// The clock jumped.
     Jumped {
-        /// By how much.
+        /// Bounds on the size of the jump, in µs.
         by: Interval,
         /// When the latest reading without the jump was sent.
         since: Timestamp,
@@ -61,7 +70,7 @@ pub struct Shift {
     pub from: Timestamp,
     /// When the later reading was sent.
     pub asked: Timestamp,
-    /// The most, in µs.
+    /// Upper bound of the advance, in µs.
     pub at_most: i64,
 }
 
@@ -73,7 +82,8 @@ pub struct Offsets {
     drift_factor: f64,
     buckets: VecDeque<Bucket>,
     latest: Option<Latest>,
-    /// The readings before the latest jump, restored if that was a pause of the local clock.
+    /// The readings before the latest jump. They are restored if the jump was a pause of the local
+    /// clock.
     before: Option<(VecDeque<Bucket>, Timestamp)>,
     barred_until: Timestamp,
 }
@@ -98,12 +108,12 @@ struct Bucket {
 const BUCKETS: u32 = 8;
 
 impl Offsets {
-    /// Forgets all readings: another server's clock is read from now on.
+    /// Discards all readings, because the node is another server from now on.
     pub fn forget(&mut self) {
         *self = Self::new(self.window, self.drift_factor);
     }
 
-    /// No history yet. Readings are kept for `window`.
+    /// Creates an empty history that keeps readings for `window`.
     pub fn new(window: Duration, drift_factor: f64) -> Self {
         Self {
             window,
@@ -137,7 +147,7 @@ impl Offsets {
             self.buckets.pop_front();
         }
         let apart = |known: &Bucket| known.apart(reading, now, self.drift_factor);
-        // The latest first: it shows how far a single jump went.
+        // The latest reading is compared first, because it bounds the size of a single jump.
         let from_latest =
             latest.and_then(|latest| Some((apart(&Bucket::of(latest))?, latest.asked)));
         let from_earlier = || self.buckets.iter().find_map(|b| Some((apart(b)?, b.from)));
@@ -172,12 +182,12 @@ impl Offsets {
     }
 
     /// Returns the minimum by which the server's clock is ahead, in µs. A slow answer does not
-    /// lower what an earlier one showed.
+    /// lower a bound that an earlier answer showed.
     pub fn ahead(&self) -> Option<i64> {
         self.buckets.iter().map(|bucket| bucket.low).max()
     }
 
-    /// Widens all bounds after the local clock was put forward, possibly by up to `by` too much.
+    /// Widens all bounds after the local clock was put forward, by up to `by` too much.
     pub fn widen(&mut self, by: Duration) {
         let by = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
         let before = self.before.iter_mut().flat_map(|(buckets, _)| buckets);
@@ -195,7 +205,7 @@ impl Offsets {
         if let Some((buckets, barred_until)) = self.before.take() {
             self.buckets = buckets;
             self.barred_until = barred_until;
-            // Its times are from before the correction.
+            // The times of the latest reading precede the correction.
             self.latest = None;
         }
     }

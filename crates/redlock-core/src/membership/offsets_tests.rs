@@ -38,6 +38,7 @@ fn slightly_different_rates_are_steady() {
 fn jump_bars_once_for_the_window() {
     for by in [31_000_i64, -900, 200] {
         let mut offsets = Offsets::new(WINDOW, FACTOR);
+
         assert_eq!(read(&mut offsets, 5_000, 2, 0), Reading::Steady);
         let Reading::Jumped { by: size, since } = read(&mut offsets, 6_000, 2, by) else {
             panic!("a jump by {by} ms was missed")
@@ -49,6 +50,7 @@ fn jump_bars_once_for_the_window() {
         } else {
             assert!(size.low < 0, "{size:?}");
         }
+
         assert!(offsets.is_barred(at(6_002)) && offsets.is_barred(at(16_001)));
         assert!(!offsets.is_barred(at(16_002)));
         assert_eq!(read(&mut offsets, 7_000, 2, by), Reading::Steady);
@@ -68,6 +70,7 @@ fn shortest_locks_allowance_reveals_jump() {
 fn difference_equal_to_drift_is_steady() {
     // 1 % of a second and 2 ms, in µs.
     let allowed = 12_000;
+
     for (low, high, is_steady) in [
         (allowed, allowed + 5, true),
         (allowed + 1, allowed + 5, false),
@@ -120,6 +123,7 @@ fn reading_bounds_the_clocks_advance() {
     let mut offsets = Offsets::new(WINDOW, FACTOR);
     let server =
         |ms: u64, trip, ahead: u64| Interval::new(at(ms), at(ms + trip), (ms + ahead) * 1_000);
+
     assert_eq!(offsets.shift(server(5_000, 2, 0), at(5_000), at(5_002)), None);
     offsets.observe(server(5_000, 2, 0), at(5_000), at(5_002));
     let shift = |ms, trip, ahead| {
@@ -127,6 +131,7 @@ fn reading_bounds_the_clocks_advance() {
         assert_eq!((shift.from, shift.asked), (at(5_002), at(ms)));
         shift.at_most
     };
+
     // The first trip's 2 ms, 2 µs of rounding, and the drift: 1 % and 2 ms.
     assert_eq!(shift(6_000, 2, 1), 1_000 + 2_000 + 2 + 12_000);
     assert_eq!(shift(6_000, 1_002, 1), 1_000 + 2_000 + 2 + 22_000, "a slow answer");
@@ -157,6 +162,7 @@ fn local_fault_is_forgiven() {
 #[test]
 fn old_readings_are_dropped() {
     let mut offsets = Offsets::new(WINDOW, FACTOR);
+
     read(&mut offsets, 5_000, 0, 0);
     let from = |offsets: &Offsets, ms| {
         offsets.shift(Interval { low: 0, high: 0 }, at(ms), at(ms)).unwrap().from
@@ -167,6 +173,7 @@ fn old_readings_are_dropped() {
     assert_eq!(from(&offsets, 15_001), at(15_000));
     offsets.set_window(WINDOW * 2);
     read(&mut offsets, 35_001, 0, 0);
+
     assert_eq!(from(&offsets, 35_001), at(15_000), "a longer window");
 }
 

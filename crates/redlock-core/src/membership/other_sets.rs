@@ -1,15 +1,26 @@
-//! Nodes that belong, or belonged, to another set.
+//! R7: one node, one server; one layout, one quorum.
 //!
-//! A name may lead to another server than the one that a client of the old layout is connected to,
-//! so one departure under each of N−q+1 names is not enough. Only nodes count that voted under
-//! one view when they left: any quorum that could still be counted contains one of them, or
-//! changed more names than R14 allows.
+//! Nodes with the same run id are one server, and none of them votes. The *layout* is a hash of the
+//! sorted names, the prefix, the restart guard and the form of what is stored. A client with
+//! another layout gets no vote and no renewal, and its error shows the right one.
 //!
-//! A first start with a wrong list of nodes binds them to that list. Clients of a set leave a mark
-//! on its nodes at health checks. Nodes whose mark has not changed for longer than any lock lasts
-//! are taken over, if their set loses its quorum by that. They are taken as moved nodes and start
-//! only once enough of them were taken: if a client returns before, its set keeps its quorum, and
-//! the new set does not start beside it.
+//! Nodes *move* to another layout (state `m`: they only learn). When N−q+1 have moved, the old set
+//! has no quorum left, and they begin a probation. The fences and the larger `max_ttl` are kept;
+//! the owners of names begin anew. No set bootstraps while one of its nodes may vote for another,
+//! nor within one `max_ttl` after that.
+//!
+//! * *Adopt* is a command; all nodes of the new set begin a probation. A name may lead to another
+//!   server than the one that a client of the old layout is connected to, so one departure under
+//!   each of N−q+1 names is not enough. Only nodes count that voted under one view when they left:
+//!   any quorum that could still be counted contains one of them, or changed more names than R14
+//!   allows. Departures under each of the N names count as well. Records of the former form have no
+//!   view: all nodes have to move.
+//! * *Takeover* is for servers that a first start with a wrong list of nodes has bound to that
+//!   list. Clients of a set leave a mark (`seen`) on its nodes at health checks. A node whose mark
+//!   has not changed for 1.25 `max_ttl`, the drift and 10 s is unused: that is longer than any lock
+//!   lasts. If a set has no quorum without its unused nodes, they move, if their marks are
+//!   unchanged. They are treated as moved nodes, and start only once enough of them were taken: if
+//!   a client returns before, its set keeps its quorum, and the new set does not start beside it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,22 +30,22 @@ use crate::{protocol::formulas, timestamp::Timestamp};
 /// The other set that a node belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ForeignSet {
-    /// Names the set.
+    /// The layout of the set, which identifies it.
     pub layout: Arc<str>,
-    /// How many nodes the set has; zero where that is not known.
+    /// Number of nodes in the set; zero if it is unknown.
     pub size: usize,
-    /// Changes while a client of the set looks at the node.
+    /// The latest mark of the set's clients. It changes while one of them is alive.
     pub seen: Arc<str>,
     /// The longest TTL of the set's locks.
     pub max_ttl: Duration,
 }
 
-/// A set's layout, and how many nodes it has.
+/// The layout of a set, and its number of nodes.
 pub type SetAndSize = (Arc<str>, usize);
 
 /// Maximum time between two marks of a client that is alive: it reads the record once a second, and
-/// leaves its mark where a quarter of `max_ttl` is over since the last one; its process or the server
-/// may be suspended for some seconds.
+/// leaves its mark where a quarter of `max_ttl` is over since the last one; its process or the
+/// server may be suspended for some seconds.
 fn mark_interval(max_ttl: Duration) -> Duration {
     max_ttl / 4 + Duration::from_secs(10)
 }
@@ -44,13 +55,14 @@ pub fn watch_time(max_ttl: Duration, drift_factor: f64) -> Duration {
     max_ttl + formulas::drift(max_ttl, drift_factor) + mark_interval(max_ttl)
 }
 
-/// Number of nodes that a set of `size` has to lose until the rest is no quorum.
+/// Returns the number of nodes that a set of `size` has to lose until the rest is too few for a
+/// quorum.
 pub const fn blocking(size: usize) -> usize {
     size - formulas::quorum(size) + 1
 }
 
-/// A largest group of nodes that voted under one view when they left, by index; `None` for a node that
-/// did not vote.
+/// Returns the indices of a largest group of nodes that voted under one view when they left. `left`
+/// has `None` for a node that did not vote.
 pub fn largest_group(left: &[Option<String>]) -> Vec<usize> {
     let with = |view: &String| -> Vec<usize> {
         (0..left.len()).filter(|&node| left[node].as_ref() == Some(view)).collect()
@@ -58,8 +70,9 @@ pub fn largest_group(left: &[Option<String>]) -> Vec<usize> {
     left.iter().flatten().map(with).max_by_key(Vec::len).unwrap_or_default()
 }
 
-/// Whether a layout can grant nothing more: N−q+1 of its nodes voted under one view when they
-/// left, or a node left under each of its names, as fewer than q of these can have another server.
+/// Returns whether a layout can grant nothing more: N−q+1 of its nodes voted under one view when
+/// they left, or a node left under each of its names. In the latter case fewer than q names can
+/// lead to another server.
 pub fn is_stopped(left: &[Option<String>], moved: usize) -> bool {
     moved == left.len() || largest_group(left).len() >= blocking(left.len())
 }
@@ -81,8 +94,8 @@ impl Enrolment {
         entry.other_set = known.or_else(|| foreign.map(|foreign| (foreign, now)));
     }
 
-    /// Returns the set of a node that is to be taken over now: no client has used enough nodes of that
-    /// set for long enough.
+    /// Returns the set of a node that must be taken over now: no client has used enough nodes of
+    /// that set for long enough.
     pub fn unused_set(&self, node: usize, now: Timestamp) -> Option<&ForeignSet> {
         let is_unused = self.unused_from(node).is_some_and(|at| now >= at);
         self.nodes[node].other_set.as_ref().map(|(foreign, _)| foreign).filter(|_| is_unused)
@@ -105,7 +118,8 @@ impl Enrolment {
         Some((*ends.get(blocking(of.0.size) - 1)?).max(end(of)))
     }
 
-    /// Returns whether a node that was moved may start its probation: its old set has no quorum left.
+    /// Returns whether a node that was moved may start its probation: its old set has no quorum
+    /// left.
     pub fn may_start(&self, node: usize) -> bool {
         let is_moved = matches!(self.nodes[node].status, NodeStatus::Probation { moved: true, .. });
         let Some(set) = self.nodes[node].moved_from.as_ref().filter(|_| is_moved) else {
@@ -159,16 +173,19 @@ mod tests {
         let set = || foreign("old", 3, "1");
         let mut enrolment =
             watching([(set(), 0), (set(), 0), (set(), 500), (foreign("another", 3, "1"), 0)]);
+
         assert_eq!(unused(&enrolment, END), [0, 1]);
         for node in [0, 1] {
             enrolment.see_other_set(node, None, Some(("old".into(), 3)), at(END));
         }
         assert_eq!(unused(&enrolment, 499 + END), [0_usize; 0]);
         assert_eq!(unused(&enrolment, 500 + END), [2]);
+
         // Those that began anew were not moved.
         for node in [0, 1] {
             enrolment.see_other_set(node, None, None, at(END));
         }
+
         assert_eq!(unused(&enrolment, 9_000 + END), [0_usize; 0]);
     }
 
@@ -214,6 +231,7 @@ mod tests {
             }
             (0..3).filter(|&node| enrolment.may_start(node)).collect()
         };
+
         assert_eq!(startable([("old", 3), ("", 0), ("", 0)], true), [0_usize; 0]);
         assert_eq!(startable([("old", 3), ("another", 3), ("old", 3)], true), [0, 2]);
         assert_eq!(startable([("", 0), ("old", 2), ("unknown", 0)], true), [1]);

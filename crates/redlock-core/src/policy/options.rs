@@ -3,8 +3,8 @@
 /// What is done about ticks that were not started in time, because the whole fleet was down or the
 /// run before took longer.
 ///
-/// Missed ticks are run until they are older than the job's `catch_up`. A tick that is on time always
-/// runs.
+/// Missed ticks are run until they are older than the job's `catch_up`. A tick that is on time
+/// always runs.
 ///
 /// ```
 /// # #[cfg(feature = "serde")] {

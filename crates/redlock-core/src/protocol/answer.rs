@@ -25,7 +25,8 @@ pub enum Answer {
     Claimed,
     /// The record of the name, if there is one, and the remaining time for which it is kept.
     Recorded(Option<(Arc<Record>, Duration)>),
-    /// There is no record with this nonce, or nothing of the job, any more. True if there was something.
+    /// There is no record with this nonce, or nothing of the job, any more. True if there was
+    /// something.
     Forgotten(bool),
     /// The claim of each requested job, in order.
     Claims(ClaimsAnswer),
@@ -58,7 +59,8 @@ pub struct HeldAnswer {
     pub remaining: Option<Duration>,
     /// The fence; zero in the answer to an extension, which does not read it.
     pub fence: u64,
-    /// Whether the owner was asked for the lease, as its process may keep it after a release.
+    /// Whether the owner's process may keep the lease after a release. The node has then asked it
+    /// for the lease.
     pub lingers: bool,
 }
 
@@ -111,8 +113,8 @@ impl ReleasedAnswer {
 /// The content of [`Answer::Promised`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PromisedAnswer {
-    /// Time at which the node lost its data, plus 60 s, in µs since the Unix epoch; zero if it never
-    /// did. See [`TickClaim::burnt_before`].
+    /// Time at which the node lost its data, plus 60 s, in µs since the Unix epoch; zero if it
+    /// never did. See [`TickClaim::burnt_before`].
     pub floor: u64,
     /// The stored claim.
     pub claim: Option<Box<TickClaim>>,
@@ -128,7 +130,7 @@ impl PromisedAnswer {
 /// The content of [`Answer::Claims`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ClaimsAnswer {
-    /// As in [`PromisedAnswer`].
+    /// The floor of the node; see [`PromisedAnswer::floor`].
     pub floor: u64,
     /// The stored claims, in the order of the request.
     pub claims: Vec<Option<TickClaim>>,
@@ -166,7 +168,8 @@ pub struct Stored {
     pub lease: Option<StoredLease>,
     /// Remaining TTL; `None` for a key without a TTL.
     pub remaining: Option<Duration>,
-    /// Whether a client that waits was refused since the key was stored. It may have given up since.
+    /// Whether a client that waits was refused since the key was stored. It may have given up
+    /// since.
     pub awaited: bool,
     /// Whether the holder's process may keep the lease after a release.
     pub lingers: bool,

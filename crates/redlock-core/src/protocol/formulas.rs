@@ -1,4 +1,4 @@
-//! The formulas.
+//! The formulas for N nodes: quorum, drift allowance, validity, timeouts.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub fn drift(ttl: Duration, factor: f64) -> Duration {
     ttl.mul_f64(factor).saturating_add(DRIFT_FLOOR)
 }
 
-/// The validity of a lease from the start of the request: TTL − drift, at least zero.
+/// Returns the validity of a lease from the start of the request: TTL − drift, at least zero.
 pub fn validity(ttl: Duration, factor: f64) -> Duration {
     ttl.saturating_sub(drift(ttl, factor))
 }
@@ -37,20 +37,20 @@ pub fn renewal_interval(validity: Duration) -> Duration {
 }
 
 /// Pause after a renewal that did not reach a quorum.
-pub fn renewal_retry(validity: Duration) -> Duration {
+pub(crate) fn renewal_retry(validity: Duration) -> Duration {
     (validity / 20).clamp(Duration::from_millis(2), Duration::from_millis(250))
 }
 
-/// The wall clock of a quorum of nodes: the latest time that a quorum of clocks has reached, so a
-/// minority of clocks can't move it beyond the sound ones. If fewer than a quorum are known, the
-/// earliest of them. Reorders `known`.
+/// Returns the wall clock of a quorum of nodes: the latest time that a quorum of clocks has
+/// reached, so a minority of clocks can't move it beyond the sound ones. If fewer than a quorum are
+/// known, the earliest of them. Reorders `known`.
 pub fn common_wall(known: &mut [Duration], quorum: usize) -> Option<Duration> {
     let rank = quorum.min(known.len()).checked_sub(1)?;
     Some(*known.select_nth_unstable_by(rank, |one, other| other.cmp(one)).1)
 }
 
-/// The nodes whose records were read for a node that forgot its own, including itself. Nodes that do
-/// not vote are not counted: their names may lead other clients to servers that do.
+/// The nodes whose records were read for a node that forgot its own, including itself. Nodes that
+/// do not vote are not counted: their names may lead other clients to servers that do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sources {
     /// Number of nodes in the set.
@@ -67,8 +67,9 @@ impl Sources {
     /// Returns whether the node may answer from now on that a record is missing.
     ///
     /// Each record of a quorum is on one of N−q+1 other nodes that lack none. If fewer lack none, a
-    /// node that was not read may be the last one with a record, so all have to be read. A bootstrapped
-    /// node is part of a new set: any q of its nodes, itself included, have all records.
+    /// node that was not read may be the last one with a record, so all have to be read. A
+    /// bootstrapped node is part of a new set: any q of its nodes, itself included, have all
+    /// records.
     pub const fn suffice(self) -> bool {
         let quorum = quorum(self.nodes);
         let read = self.complete + self.incomplete;
@@ -95,6 +96,7 @@ mod tests {
             let mut known: Vec<_> = seconds.iter().map(|s| Duration::from_secs(*s)).collect();
             common_wall(&mut known, quorum).map(|wall| wall.as_secs())
         };
+
         assert_eq!(common(&[100, 9_000, 101], 2), Some(101));
         assert_eq!(common(&[100, 1, 101], 2), Some(100));
         assert_eq!(common(&[9_000, 100, 1, 101, 8_000], 3), Some(101));

@@ -11,8 +11,8 @@ use std::{
 
 use crate::resource::Resource;
 
-/// The secret of one attempt, with which a client can renew and delete the key: 128 random bits. Never
-/// displayed.
+/// The secret of one attempt, with which a client can renew and delete the key: 128 random bits.
+/// Never displayed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Nonce([u8; 16]);
 
@@ -64,8 +64,8 @@ pub struct LeaseId {
 }
 
 impl LeaseId {
-    /// Creates the identity of a lease of `owner` on `resource`, requested at `since` (time since the Unix
-    /// epoch, for display).
+    /// Creates the identity of a lease of `owner` on `resource`, requested at `since` (time since
+    /// the Unix epoch, for display).
     pub fn new(resource: Resource, nonce: Nonce, owner: Arc<str>, since: Duration) -> Self {
         Self { resource, nonce, owner, since, lingers: false, over: AtomicBool::new(false) }
     }
@@ -103,8 +103,8 @@ impl LeaseId {
         self.lingers
     }
 
-    /// Returns whether the lease has ended: its release was sent, or is about to be. From then on no
-    /// other operation of the lease may be sent, not even again after a `NOSCRIPT`.
+    /// Returns whether the lease has ended: its release was sent, or is about to be. From then on
+    /// no other operation of the lease may be sent, not even again after a `NOSCRIPT`.
     pub fn is_over(&self) -> bool {
         self.over.load(Ordering::SeqCst)
     }

@@ -38,9 +38,9 @@ pub enum Op {
     /// [`Reason::Incomplete`](crate::vote::Reason::Incomplete) from a node that has no record, and
     /// has not copied all records since it forgot its own.
     ReadRecord(Arc<str>),
-    /// Stores a record of the lease's name, if the key still belongs to the lease. Replaces a record
-    /// unless that is of finished work. Answered by [`Answer::Recorded`] with the record that is
-    /// stored now, or by [`Reason::KeyGone`](crate::vote::Reason::KeyGone).
+    /// Stores a record of the lease's name, if the key still belongs to the lease. Replaces a
+    /// record unless that is of finished work. Answered by [`Answer::Recorded`] with the record
+    /// that is stored now, or by [`Reason::KeyGone`](crate::vote::Reason::KeyGone).
     Record(RecordOp),
     /// Stores a record of finished work that another node reported, unless there is one already.
     /// Answered by [`Answer::Recorded`].
@@ -54,8 +54,8 @@ pub enum Op {
     /// Reads the stored claims of jobs, at most [`MAX_JOBS_A_CALL`](Self::MAX_JOBS_A_CALL). Answered
     /// by [`Answer::Claims`].
     Claims(Arc<[Arc<str>]>),
-    /// Reads a page of the names of locks, records or jobs. A name that is kept from the first page to
-    /// the last is on one of them. Answered by [`Answer::Scanned`].
+    /// Reads a page of the names of locks, records or jobs. A name that is kept from the first page
+    /// to the last is on one of them. Answered by [`Answer::Scanned`].
     Scan(ScanOp),
 }
 
@@ -64,8 +64,8 @@ impl Op {
     pub const MAX_JOBS_A_CALL: usize = 500;
     /// Maximum number of jobs in one namespace whose claims a node keeps.
     pub const MAX_JOBS: usize = 10_000;
-    /// Maximum number of names in one namespace under which a node keeps claims: those of its jobs, and
-    /// two [documents](super::JobDocument) of each.
+    /// Maximum number of names in one namespace under which a node keeps claims: each job has its
+    /// own name and two [documents](super::JobDocument).
     pub const MAX_REGISTERS: usize = 3 * Self::MAX_JOBS;
 
     /// Returns the lease that the operation belongs to, if any.
@@ -132,7 +132,8 @@ impl Op {
 pub struct AcquireOp {
     /// The lease.
     pub lease: Arc<LeaseId>,
-    /// TTL of the keys, from when the operation is sent: a server that runs it later keeps them for less.
+    /// TTL of the keys, from when the operation is sent: a server that runs it later keeps them for
+    /// less.
     pub ttl: Duration,
     /// The proposed fencing token; zero without fencing.
     pub token: u64,
@@ -140,7 +141,7 @@ pub struct AcquireOp {
     pub block_end: u64,
     /// The end of the requested validity. The operation is not sent after it.
     pub expires: Timestamp,
-    /// Whether a refused client waits, and is to be notified of the release.
+    /// Whether a refused client waits, so that the node must report the release.
     pub waits: bool,
 }
 
@@ -329,10 +330,12 @@ mod tests {
         let stored = StoredLease::new(lease.nonce(), 1, SECOND, "owner".into());
         let record = Arc::new(Record::new(false, stored, Arc::from([])));
         let record = RecordOp::new(Arc::clone(&lease), record, SECOND, at(100), SECOND);
+
         for op in [&acquire, &extend, &Op::Record(record)] {
             assert!(!op.is_stale(at(99)) && op.is_stale(at(100)), "{op:?}");
         }
         lease.end();
+
         assert!(!acquire.is_stale(at(99)), "its release follows it");
         assert!(extend.is_stale(at(99)));
         assert!(!Op::Release(lease).is_stale(at(1_000)));

@@ -39,7 +39,8 @@ impl ScanOp {
 /// The content of [`Answer::Scanned`](super::Answer::Scanned).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ScannedAnswer {
-    /// Names of this page: none, or more than the requested number. One may be repeated on a later page.
+    /// Names of this page: none, or more than the requested number. One may be repeated on a later
+    /// page.
     pub names: Vec<Arc<str>>,
     /// The cursor of the next page; `None` after the last one.
     pub next: Option<Arc<str>>,

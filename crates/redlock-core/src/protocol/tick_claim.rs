@@ -4,11 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use crate::token::TOKEN_LEAD;
 
-/// The claim of a job's tick by the replica that starts it. Nodes store the latest claim of each job.
+/// The claim of a job's tick by the replica that starts it. Nodes store the latest claim of each
+/// job.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TickClaim {
-    /// The fencing token of the job's lock under which it was claimed. Of two claims, the one with the
-    /// greater token is the later one.
+    /// The fencing token of the job's lock under which it was claimed. Of two claims, the one with
+    /// the greater token is the later one.
     pub token: u64,
     /// The sequence number among the claims with its token, from 0. The end of the run, or the
     /// restored previous claim, has a greater number than the claim itself.
@@ -21,14 +22,14 @@ pub struct TickClaim {
     pub before: Option<TickRun>,
     /// The schedule of the job; `None` in a claim of an earlier version.
     pub schedule: Option<ScheduleMark>,
-    /// A document that is stored with the claim, not empty: see [`JobDocument`]. `None` in the claim of a
-    /// tick; a claim with a document has no schedule.
+    /// A document that is stored with the claim, not empty: see [`JobDocument`]. `None` in the
+    /// claim of a tick; a claim with a document has no schedule.
     pub note: Option<Arc<str>>,
 }
 
-/// A document about a job, or about the jobs of a leader, which nodes store beside the claims: as the
-/// [note](TickClaim::note) of a claim of its own, under a name that no job can have. So it is stored on a majority, ordered by
-/// fencing tokens, and learnt by nodes that forgot, as claims are.
+/// A document about a job, or about the jobs of a leader, which nodes store beside the claims: as
+/// the [note](TickClaim::note) of a claim of its own, under a name that no job can have. So it is
+/// stored on a majority, ordered by fencing tokens, and learnt by nodes that forgot, as claims are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum JobDocument {
     /// Whether the job is paused, and the requested runs.
@@ -43,8 +44,8 @@ impl JobDocument {
     /// Maximum length of a document, in bytes.
     pub const MAX_BYTES: usize = 4_096;
 
-    /// Returns the name under which nodes store the document of a job, or of a leader. Control characters
-    /// occur in no job's name.
+    /// Returns the name under which nodes store the document of a job, or of a leader. Control
+    /// characters occur in no job's name.
     pub fn register(self, name: &str) -> Arc<str> {
         [self.prefix(), name].concat().into()
     }
@@ -65,8 +66,7 @@ impl JobDocument {
     }
 }
 
-/// The run of a tick. Times are those of the wall clock since the Unix epoch, in whole
-/// milliseconds.
+/// The run of a tick. Times are wall-clock times since the Unix epoch, in whole milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TickRun {
     /// The tick; zero for a run on demand before the first tick.
@@ -84,16 +84,16 @@ pub struct TickRun {
 pub struct ScheduleMark {
     /// A hash of the schedule, above zero, equal in all processes and versions.
     pub fingerprint: u64,
-    /// Time from which the job has it, in whole milliseconds since the Unix epoch. Earlier ticks do not
-    /// belong to the job.
+    /// Time from which the job has it, in whole milliseconds since the Unix epoch. Earlier ticks do
+    /// not belong to the job.
     pub since: Duration,
     /// The owner that gave it to the job.
     pub owner: Arc<str>,
-    /// The text that the fingerprint is of; `None` in a claim of an earlier version, and where it is longer
-    /// than [`MAX_TEXT_BYTES`](Self::MAX_TEXT_BYTES).
+    /// The text of which the fingerprint is a hash; `None` in a claim of an earlier version, and if
+    /// it is longer than [`MAX_TEXT_BYTES`](Self::MAX_TEXT_BYTES).
     pub text: Option<Arc<str>>,
-    /// Version of the time zone database by which the author of the claim computes ticks; `None` if the
-    /// ticks depend on no time zone.
+    /// Version of the time zone database by which the author of the claim computes ticks; `None` if
+    /// the ticks depend on no time zone.
     pub zones: Option<Arc<str>>,
 }
 
@@ -121,18 +121,18 @@ impl TickClaim {
         Self { note: Some(document), ..Self::new(token, run, owner, None).numbered(number) }
     }
 
-    /// Returns whether this claim is later than `other` under the same token, so that a node that stores
-    /// it refuses `other`.
+    /// Returns whether this claim is later than `other` under the same token, so that a node that
+    /// stores it refuses `other`.
     pub const fn supersedes(&self, other: &Self) -> bool {
         self.token == other.token && self.number > other.number
     }
 
     /// Returns the time up to which ticks count as started, as a majority of nodes lost its claims.
-    /// `floor` is the floor of such a node for its fences, 60 s ahead of its clock at that time; zero
-    /// stays zero.
+    /// `floor` is the floor of such a node for its fences, 60 s ahead of its clock at that time;
+    /// zero stays zero.
     ///
-    /// Nothing was claimed in the `max_ttl` before, the node's probation. So the result is right while
-    /// clients' wall clocks are ahead of the nodes' by less than that.
+    /// Nothing was claimed in the `max_ttl` before, the node's probation. So the result is right
+    /// while clients' wall clocks are ahead of the nodes' by less than that.
     pub const fn burnt_before(floor: u64) -> Duration {
         Duration::from_millis(floor.saturating_sub(TOKEN_LEAD) / 1_000)
     }
@@ -157,7 +157,7 @@ impl TickRun {
 }
 
 impl ScheduleMark {
-    /// Takes over since when the job has the same schedule, and by whom.
+    /// Adopts the start and the owner of the same schedule, if `stored` is not later.
     #[doc(hidden)]
     pub fn adopt(&mut self, stored: &Self) {
         if stored.since <= self.since {
@@ -166,7 +166,7 @@ impl ScheduleMark {
         }
     }
 
-    /// Creates the mark of a schedule that a job has since `since`.
+    /// Creates the description of a schedule that a job has since `since`.
     pub const fn new(fingerprint: u64, since: Duration, owner: Arc<str>) -> Self {
         Self { fingerprint, since, owner, text: None, zones: None }
     }
@@ -204,6 +204,7 @@ mod tests {
     #[test]
     fn no_job_has_name_of_register() {
         let documents = [JobDocument::Control, JobDocument::History, JobDocument::LeaderJobs];
+
         for document in documents {
             let register = document.register("job");
             assert!(crate::resource::Resource::of_job(&register).is_err(), "{register:?}");
@@ -211,6 +212,7 @@ mod tests {
         let mut registers = documents.map(|it| it.register("job")).to_vec();
         registers.sort_unstable();
         registers.dedup();
+
         assert_eq!(registers.len(), documents.len());
     }
 

@@ -1,9 +1,38 @@
-//! R14: one name, one server. Which servers own the node names.
+//! R14: one name, one server.
 //!
-//! A name may lead to another server than before: its address moved, a container was replaced, a
-//! proxy failed over. Each server stores, for every other name of its set, the [`Incarnation`] that
-//! owns the name; of two, the greater one. Answers count together only if their servers have the same
-//! [`View`]: the same owner of every name. So two quorums of the same names share a server.
+//! The address of a node may move to a blank server (a container was replaced, a proxy failed over)
+//! while the old one still serves connected clients. Each of the two passes its probation with some
+//! clients, and two quorums of the same *names* need not share a *server*. So each server stores,
+//! for every other name of its set, the [`Incarnation`] that owns the name, and answers count
+//! together only if their servers have the same [`View`]: the same owner of every name.
+//!
+//! 1. An *incarnation* is (epoch, run, nonce of the enrolment), compared in this order. An
+//!    enrolment takes an epoch above every one known for its name, and at least the time in
+//!    seconds. The *owner* of a name is the greatest incarnation that a node was sent for it.
+//! 2. A client sends every node the greatest incarnation that it knows of each other name. Storing
+//!    is by maximum, so any client may send them, in any order.
+//! 3. Acquires, raises, renewals, claims and records count only over q nodes with the same owner of
+//!    every name, themselves included. A renewal counts from the latest moment since which such a
+//!    quorum confirmed the key. A raise whose node changed since it granted is not accepted.
+//! 4. A node leaves its probation one `max_ttl` after a client read that N−q+1 others vote and know
+//!    the same owners. If a later read contradicts that, the time begins anew.
+//! 5. A node whose name has a greater owner is *displaced*: clients that know that owner do not
+//!    count its vote, and resolve its name again. If the name still leads to it one `max_ttl`
+//!    later, it is enrolled anew. If this does not last, the next wait is twice as long, up to 64
+//!    times: a name that flaps slows only itself down.
+//!
+//! Why it holds: `docs/decisions/007-owners-by-epoch.md`; a model that searches for steps that
+//! break it: `verify/model.md`.
+//!
+//! Until all nodes know of an enrolment, about a round trip, votes are split. A node that cannot
+//! store the owners has no vote (`NamesDiffer`).
+//!
+//! Limits: with an odd N up to q−1 names may change at once, each from its move, or a restart of
+//! its server, until its new server votes and no client is connected to the former one. If more
+//! move, the set stops rather than splits; only a quorum in probation begins anew, which is safe if
+//! its former servers are gone. With an even N it is one name at a time; with N = 2 a move stops
+//! the set until the probation is over. With N = 1 no other node can know of it: such a set is not
+//! protected.
 
 use std::{fmt, sync::Arc};
 
@@ -53,14 +82,14 @@ impl fmt::Debug for Incarnation {
 /// where it knows of none.
 pub type View = [Option<Incarnation>];
 
-/// Whether answers under these views count together. A node without the restart guard keeps no
-/// view (`None`); its answers count with all.
+/// Returns whether answers under these views count together. A node without the restart guard keeps
+/// no view (`None`); its answers count with all.
 pub fn agree(a: Option<&Arc<View>>, b: Option<&Arc<View>>) -> bool {
     a.is_none() || b.is_none() || a == b
 }
 
-/// The number of answers in a largest group under one view, and the view; `None` if there is none
-/// that is kept.
+/// Returns the number of answers in a largest group under one view, and that view; `None` if no
+/// answer has one.
 pub fn largest_group<'a>(
     views: impl Iterator<Item = Option<&'a Arc<View>>> + Clone,
 ) -> (usize, Option<&'a Arc<View>>) {
@@ -88,6 +117,7 @@ mod tests {
             Incarnation { epoch: 2, id: 2, nonce: 2 },
             incarnation(16, 0),
         ];
+
         for pair in ordered.windows(2) {
             assert!(pair[0] < pair[1] && pair[0].to_string() < pair[1].to_string(), "{pair:?}");
         }
@@ -100,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn stale_server_counts_with_nobody() {
+    fn stale_server_counts_alone() {
         let [old, new, b, c] = [(1, 1), (2, 2), (1, 3), (1, 4)].map(|(e, id)| incarnation(e, id));
         let view = |first| Arc::from([Some(first), Some(b), Some(c)]);
         let (of_old, of_new) = (view(old), view(new));
@@ -108,12 +138,13 @@ mod tests {
             let (size, view) = largest_group(views.into_iter().map(Some));
             (size, view.cloned())
         };
+
         assert_eq!(group([&of_new; 3]), (3, Some(of_new.clone())));
         assert_eq!(group([&of_old, &of_new, &of_new]), (2, Some(of_new.clone())));
         assert_eq!(group([&of_new, &of_old, &of_old]), (2, Some(of_old)));
     }
 
-    /// Each knows the other, but they know different owners of a third name.
+    /// The two servers know each other, and different owners of a third name.
     #[test]
     fn third_owners_have_to_agree() {
         let [a, b, c, later] = [(1, 1), (1, 2), (1, 3), (2, 4)].map(|(e, id)| incarnation(e, id));

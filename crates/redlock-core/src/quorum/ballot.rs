@@ -10,9 +10,9 @@ use crate::{
 };
 
 /// What one node answered to this lease, and what it may store for it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Ballot {
-    /// The node's latest answer on whose the key is; `None` until it answers.
+    /// The node's latest answer about the key's holder; `None` until it answers.
     pub(super) vote: Option<VoteOutcome>,
     /// The start of the latest request by which the node set the key's TTL.
     pub(super) confirmed: Option<Timestamp>,
@@ -24,7 +24,7 @@ pub(super) struct Ballot {
     accepted: u8,
     /// Bit r: raise r was sent to the node.
     asked: u8,
-    /// Bit r: raise r was sent, and the node may still answer it.
+    /// Bit r: raise r was sent, and is not answered yet.
     raising: u8,
     /// The node's fence is too far ahead of the proposal for a sound node.
     pub(super) far: bool,
@@ -40,34 +40,23 @@ pub(super) struct Ballot {
     pub(super) release: ReleaseState,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) enum ReleaseState {
+    #[default]
     NotSent,
     Sent,
-    Acknowledged { existed: bool },
+    Acknowledged {
+        existed: bool,
+    },
     Failed(Reason),
 }
 
 impl Ballot {
     pub(super) fn new() -> Self {
-        Self {
-            vote: None,
-            confirmed: None,
-            view: None,
-            jumped: Duration::ZERO,
-            accepted: 0,
-            asked: 0,
-            raising: 0,
-            far: false,
-            raise_error: None,
-            lingers: false,
-            may_hold: true,
-            extended: None,
-            release: ReleaseState::NotSent,
-        }
+        Self { may_hold: true, ..Self::default() }
     }
 
-    /// The ballot of a node that is sent nothing for now.
+    /// Creates the ballot of a node that is sent nothing for now.
     pub(super) fn unasked() -> Self {
         let release = ReleaseState::Acknowledged { existed: false };
         Self { may_hold: false, release, ..Self::new() }
@@ -85,13 +74,13 @@ impl Ballot {
         self.vote.is_none()
     }
 
-    /// The vote as errors report it.
+    /// Returns the vote as errors report it.
     pub(super) fn reported(&self) -> VoteOutcome {
         self.vote.clone().unwrap_or(VoteOutcome::NotCounted(Reason::NotAwaited))
     }
 
-    /// Records the answer to the acquire of a lease that `started` then. The first answer stands,
-    /// unless the node was taken for timed out. Returns whether this one counts.
+    /// Records the answer to the acquire of a lease that `started` then. The first answer counts,
+    /// unless the node had been recorded as timed out. Returns whether this one counts.
     pub(super) fn on_acquire_answer(
         &mut self,
         result: Result<Answer, Reason>,
@@ -137,7 +126,7 @@ impl Ballot {
     ) {
         self.raising &= !bit(round);
         match result {
-            // The grant and the fence may be of different servers.
+            // The grant and the fence may come from different servers.
             Ok(Answer::Raised(_)) if self.is_granted() && self.view.as_ref() != view => {
                 self.take_back(Reason::NamesDiffer);
             }
@@ -198,8 +187,8 @@ impl Ballot {
         true
     }
 
-    /// The key's TTL was set by the request that `started` then. Returns false if a later request
-    /// is confirmed already.
+    /// Records that the request that `started` then set the key's TTL. Returns false if a later
+    /// request is confirmed already.
     fn confirm(&mut self, started: Timestamp) -> bool {
         let is_latest = self.confirmed <= Some(started);
         if is_latest {
@@ -209,8 +198,8 @@ impl Ballot {
         is_latest
     }
 
-    /// The node answered the acquire (`None`), or the extension started then, that it stores no key
-    /// of this lease. A request sent later may still store one.
+    /// Records that the node stores no key of this lease, by its answer to the acquire (`None`) or
+    /// to the extension started then. A request sent later may still store one.
     pub(super) fn rule_out(&mut self, answered: Option<Timestamp>) {
         if self.extended <= answered {
             self.may_hold = false;
@@ -221,19 +210,19 @@ impl Ballot {
         self.vote = Some(VoteOutcome::NotCounted(reason));
     }
 
-    /// The node's vote and its confirmation count no longer.
+    /// Discounts the node's vote and its confirmation.
     pub(super) fn take_back(&mut self, reason: Reason) {
         self.discount(reason);
         self.confirmed = None;
     }
 
-    /// The node gave no answer in time.
+    /// Records that the node did not answer in time.
     pub(super) fn time_out(&mut self) {
         self.vote.get_or_insert(VoteOutcome::NotCounted(Reason::TimedOut));
         self.raising = 0;
     }
 
-    /// The node's grant counts no longer, because no quorum accepted any number.
+    /// Discounts the node's grant, because no quorum accepted any number.
     pub(super) fn fail_raise(&mut self) {
         let reason = self.raise_error.take().unwrap_or(Reason::FenceAhead);
         self.discount(reason);
@@ -257,7 +246,7 @@ impl Ballot {
         is_due
     }
 
-    /// What the node answered to the release, as errors report it.
+    /// Returns the node's answer to the release, as errors report it.
     pub(super) fn acknowledgement(&self) -> VoteOutcome {
         let reason = match &self.release {
             ReleaseState::Acknowledged { existed: true } => return VoteOutcome::Granted,

@@ -1,4 +1,4 @@
-//! The ballots of all nodes: how many count together, and what they amount to.
+//! The ballots of all nodes: how many count together, and the verdicts that follow.
 
 use std::{
     ops::{Index, IndexMut},
@@ -34,10 +34,6 @@ impl Ballots {
         Self { nodes: vec![Ballot::new(); nodes].into_boxed_slice(), quorum }
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.nodes.len()
-    }
-
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut Ballot)> {
         self.nodes.iter_mut().enumerate()
     }
@@ -46,7 +42,8 @@ impl Ballots {
         self.nodes.iter().filter(|ballot| is_wanted(ballot)).count()
     }
 
-    /// R14: the size of the largest group of `wanted` ballots that were cast under one view.
+    /// R14: returns the size of the largest group of `wanted` ballots that were cast under one
+    /// view.
     pub(super) fn count_agreeing(&self, wanted: impl Fn(&Ballot) -> bool) -> usize {
         let ballots = self.nodes.iter().filter(|ballot| wanted(ballot));
         views::largest_group(ballots.map(|ballot| ballot.view.as_ref())).0
@@ -71,7 +68,8 @@ impl Ballots {
         self.nodes.iter().map(Ballot::reported).collect()
     }
 
-    /// The votes on the renewal round that `started` then; an older grant is no answer to it.
+    /// Returns the votes on the renewal round that `started` then. An older grant does not answer
+    /// it.
     pub(super) fn renewal_votes(&self, started: Option<Timestamp>) -> Vec<VoteOutcome> {
         let vote = |ballot: &Ballot| {
             let unanswered = ballot.is_granted() || ballot.is_pending();
@@ -84,7 +82,7 @@ impl Ballots {
         self.nodes.iter().map(vote).collect()
     }
 
-    /// The owner that most of the nodes name that refused.
+    /// Returns the owner that most of the refusing nodes name.
     pub(super) fn main_owner(&self) -> Option<Arc<str>> {
         let owners = || {
             self.nodes.iter().filter_map(|ballot| match &ballot.vote {
@@ -96,7 +94,7 @@ impl Ballots {
         owners().max_by_key(named).cloned().flatten()
     }
 
-    /// When a quorum of nodes would be free without renewals.
+    /// Returns the time until a quorum of nodes is free, if no key is renewed.
     pub(super) fn free_after(&self) -> Option<Duration> {
         let mut remaining: Vec<Option<Duration>> = self
             .nodes
@@ -115,7 +113,7 @@ impl Ballots {
         }
     }
 
-    /// The latest start since which a quorum that agrees has confirmed the key.
+    /// Returns the latest start since which a quorum under one view has confirmed the key.
     pub(super) fn confirmed_by_quorum(&self) -> Option<Timestamp> {
         let mut confirmed: Vec<_> = self.nodes.iter().filter_map(|b| b.confirmed).collect();
         confirmed.sort_unstable();
@@ -125,12 +123,14 @@ impl Ballots {
         })
     }
 
-    /// The verdict on a release, once it is certain or `late`.
+    /// Returns the verdict on a release, once it is certain or `late`.
     pub(super) fn release_verdict(&self, late: bool) -> Option<ReleaseVerdict> {
         let count = |state: ReleaseState| self.count(|ballot| ballot.release == state);
         if count(ReleaseState::Acknowledged { existed: true }) >= self.quorum {
             Some(ReleaseVerdict::Released)
-        } else if count(ReleaseState::Acknowledged { existed: false }) > self.len() - self.quorum {
+        } else if count(ReleaseState::Acknowledged { existed: false })
+            > self.nodes.len() - self.quorum
+        {
             Some(ReleaseVerdict::AlreadyLost)
         } else if late || count(ReleaseState::Sent) == 0 {
             let votes = self.nodes.iter().map(Ballot::acknowledgement).collect();

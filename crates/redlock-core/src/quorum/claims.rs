@@ -1,17 +1,47 @@
-//! The latest run of a job, from the claims that the nodes store.
+//! The latest run of a job, from the claims that the nodes store (R12).
 //!
-//! A process starts a tick only once a majority stores its claim. Each claim takes two rounds, under
-//! the fencing token of the job's lock: the nodes first *promise* to accept no claim with a smaller
-//! token, and return the claim they store; then they store the new claim. After a majority promised,
-//! an earlier claim that none of them stores can reach no majority any more.
+//! A job's lock keeps runs apart, but does not show whether a tick was run. So each tick is
+//! *claimed* on a majority, under the fencing token `t` of the lock:
 //!
-//! The end of a run is one more claim under the run's token. It is true wherever it is found, without
-//! a majority. A process that finds one on fewer nodes stores it again ([`LatestClaim::is_replicated`]),
-//! because the next reader may not reach these.
+//! 1. *Prepare*: each node promises to accept no claim of the job with a token below `t`, and
+//!    returns the claim that it keeps. A quorum has to answer.
+//! 2. The claim with the greatest token among the answers counts if the nodes that keep it could be
+//!    a quorum together with the nodes that did not answer. If not, no majority keeps it or ever
+//!    will, since its author cannot complete it any more. Then the previous run that the claim
+//!    names counts: its author had found it in the same way.
+//! 3. *Claim*: the tick, the attempt, the owner and the previous run, with token `t`. The run
+//!    starts only when a quorum has accepted it. A claim that a replica made and did not start does
+//!    not block that replica.
 //!
-//! Source of the two rounds: L. Lamport, *Paxos Made Simple* (2001), section 2.2, with the fencing
-//! token as the proposal's number. What differs: a claim that may have been chosen is not proposed
-//! again; the tick counts as started.
+//! This is Paxos (L. Lamport, *Paxos Made Simple*, 2001, section 2.2) with the fencing token as the
+//! proposal number, of which only the last decision is kept. The difference: a claim that may have
+//! been chosen is not proposed again; its tick counts as started. So the watermark only rises, and
+//! a split vote loses no tick. A node that forgot takes promises and claims from N−q+1 others
+//! before it votes (R6). If a majority forgot at once, ticks up to that time count as started.
+//!
+//! # The end of a run
+//!
+//! When a run has ended, the same claim is stored with its end: the others see that a tick came
+//! during the run, when a delay after the end is over, and, for jobs that claim at the end, that
+//! nothing must be repeated. A claim under which nothing was started (a shutdown, a pause) is taken
+//! back in the same way: the previous run is stored in its place. Such a second claim has the same
+//! token and a greater *number*. A node accepts and learns no smaller number of a token that it
+//! keeps; of the claims with the greatest token the one with the greatest number counts, whichever
+//! node keeps it. Every later quorum has a node that keeps it, so no end is lost, and no tick is
+//! blocked if a node missed it.
+//!
+//! An end that fewer than a quorum accepted (its replica was disconnected) is true nevertheless,
+//! and would be lost with the next quorum without these nodes: a replica that reads it takes the
+//! lock within 5 s and stores it under its own token ([`LatestClaim::is_replicated`]). So does one
+//! that finds a claim on a minority, which does not count: with other nodes out of reach the same
+//! claim may count. Until that is settled, no replica reports its tick as missed.
+//!
+//! # Documents
+//!
+//! A *document* is a claim without a run. The latest document is the one with the greatest token
+//! among the answers of a quorum; its author had prepared, and so read whatever a majority had
+//! stored before. Unlike a claim, a document that only a minority stores counts if it is found: it
+//! is whole, and its author reported an unknown outcome.
 
 use std::sync::Arc;
 
@@ -22,9 +52,9 @@ use crate::protocol::{ScheduleMark, TickClaim, TickRun, formulas};
 pub enum ClaimStatus {
     /// Fewer than a quorum of nodes answered.
     TooFew,
-    /// This one; `None` if there was none.
+    /// The latest claim; `None` if there is none.
     Known(Option<LatestClaim>),
-    /// Counts as this one, unless nodes that have not answered yet report another.
+    /// The latest claim, unless nodes that have not answered yet report another.
     Likely(LatestClaim),
 }
 
@@ -39,8 +69,8 @@ pub struct LatestClaim {
     pub before: Option<TickRun>,
     /// The job's schedule, where it is known.
     pub schedule: Option<ScheduleMark>,
-    /// A quorum of nodes stores exactly this. Otherwise other readers may see an earlier state of the
-    /// run, such as running instead of ended.
+    /// Whether a quorum of nodes stores exactly this claim. Otherwise other readers may see an
+    /// earlier state of the run, such as running instead of ended.
     pub is_replicated: bool,
 }
 
@@ -53,12 +83,12 @@ pub enum DocumentStatus<'a> {
     Known(Option<&'a TickClaim>),
 }
 
-/// Returns the claim that holds the latest document: the one with the greatest token, and of these the
-/// one with the greatest number.
+/// Returns the claim that holds the latest document: the one with the greatest token, and of these
+/// the one with the greatest number.
 ///
-/// A document that a majority stores is among the answers, or a later one. The author of a later one
-/// read it before, after a majority had promised: so nothing that a majority stored is lost. A document
-/// that only a minority stores may be found or not; its author reported that as unknown.
+/// A document that a majority stores is among the answers, or a later one. The author of a later
+/// one read it before, after a majority had promised: so nothing that a majority stored is lost. A
+/// document that only a minority stores may be found or not; its author reported that as unknown.
 pub fn latest_document<'a>(
     answers: impl IntoIterator<Item = Option<&'a TickClaim>>,
     nodes: usize,
@@ -91,8 +121,9 @@ pub fn status<'a>(
         return ClaimStatus::Known(None);
     };
     let same = || claims().filter(|claim| claim.token == token);
-    // Of the claims with one token the last counts, from any node: that the run ended or never began.
-    // Claims of earlier versions have no numbers; theirs are for one run, or the later run counts.
+    // Of the claims with one token the last counts, from any node, because it shows that the run
+    // ended or never began. Claims of earlier versions have no numbers: of these, the later run
+    // counts.
     let order =
         |claim: &TickClaim| (claim.number, claim.run.tick, claim.run.attempt, claim.run.ended);
     let Some(last) = same().max_by_key(|claim| order(claim)) else {
@@ -105,7 +136,7 @@ pub fn status<'a>(
         schedule: last.schedule.clone(),
         is_replicated: same().filter(|claim| *claim == last).count() >= quorum,
     };
-    // The claim names the run before it, and none came between.
+    // The claim names the previous run, and no run came in between.
     let before = || {
         last.before.map(|run| LatestClaim {
             run,
@@ -142,6 +173,7 @@ mod tests {
                 }
             }
         };
+
         assert_eq!(latest(&[Some(&old), Some(&old)]), "too few");
         assert_eq!(latest(&[None, None, None]), "none");
         assert_eq!(latest(&[Some(&old), Some(&old), Some(&first)]), "8 0");

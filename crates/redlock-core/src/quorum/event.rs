@@ -13,7 +13,7 @@ use crate::{
 pub struct LeaseParams {
     /// Number of configured nodes.
     pub nodes: usize,
-    /// TTL − drift.
+    /// Validity of a grant: TTL − drift.
     pub validity: Duration,
     /// The part of the TTL that is set aside for clock jumps: smaller ones cost no confirmation.
     pub slack: Duration,
@@ -52,7 +52,7 @@ pub struct NextHolder {
 /// A lease as its next holder takes it over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HandOff {
-    /// The fencing token: above those of all former holders; zero without fencing.
+    /// The fencing token, greater than the tokens of all former holders; zero without fencing.
     pub token: u64,
     /// The end of the validity.
     pub until: Timestamp,
@@ -61,13 +61,13 @@ pub struct HandOff {
 /// An input to a lease.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
-    /// A node answered, or will not answer.
+    /// A node answered, or its answer is given up.
     Answer {
         /// The node's index.
         node: usize,
         /// The operation that it answers.
         op: OpId,
-        /// The answer, or why none counts.
+        /// The answer, or the reason why there is none that counts.
         result: Result<Answer, Reason>,
         /// The server's view; `None` from a node without views.
         view: Option<Arc<View>>,
@@ -190,11 +190,12 @@ pub enum LeaseCommand {
 pub enum Refusal {
     /// Another lease holds the resource.
     Held {
-        /// When a quorum would be free without renewals.
+        /// Time until a quorum is free, if no key is renewed.
         expires_in: Option<Duration>,
         /// The holder.
         owner: Option<Arc<str>>,
-        /// Whether the holder's process may keep the lease after a release. It was asked for it.
+        /// Whether the holder's process may keep the lease after a release. The refusing node has
+        /// asked it for the lease.
         lingers: bool,
     },
     /// Too few nodes answered.

@@ -34,7 +34,8 @@ pub struct Lease {
     pub(super) held_from: Timestamp,
     /// While acquiring: when the nodes that have not answered count as timed out.
     pub(super) timeout_at: Timestamp,
-    /// The lead node, and when its patience ends, while all other requests are held back.
+    /// The lead node, and the end of the wait for its answer. Requests to other nodes are held back
+    /// until then.
     pub(super) asked_lead: Option<(usize, Timestamp)>,
     pub(super) refused_by_lead: bool,
     pub(super) grace_used: bool,
@@ -50,7 +51,8 @@ pub struct Lease {
     pub(super) extension: Option<Timestamp>,
     /// Why the lease is not renewed any more.
     pub(super) halted: Option<Halt>,
-    /// While nobody holds the lease, and the process keeps it for its next request: until when.
+    /// The end of the linger, in which the lease has no holder and its process keeps it for its
+    /// next request. `None` if it does not linger.
     pub(super) lingers_until: Option<Timestamp>,
     /// The deadline of a release that the holder waits for.
     release_timeout: Option<Timestamp>,
@@ -63,13 +65,13 @@ pub(super) enum LeasePhase {
     /// The attempt is over and the release under way; the verdict waits for late votes.
     Settling,
     Held,
-    /// Not held any more. Released when the holder drops it.
+    /// Lost. Released when the holder drops it.
     Lost,
     Released,
 }
 
 impl LeasePhase {
-    /// Whether an event may lead from this phase to `next`: a lease never goes back.
+    /// Returns whether an event may lead from this phase to `next`. A lease never goes back.
     const fn may_become(self, next: Self) -> bool {
         match self {
             Self::Acquiring => !matches!(next, Self::Lost),
@@ -112,7 +114,7 @@ impl Lease {
             params,
         };
         match params.lead_node {
-            // With fewer nodes a lead node is of no use.
+            // With fewer than three nodes, votes cannot split.
             Some(lead) if lead.node < params.nodes && params.nodes >= 3 => {
                 lease.ask_lead(lead, now, out);
             }
@@ -159,7 +161,7 @@ impl Lease {
             }
             Event::Stop if self.phase == LeasePhase::Held => self.run_out(out),
             Event::Stop => {}
-            // Nobody holds it who would ask for these.
+            // A lingering lease has no holder that could ask for these.
             Event::Extend | Event::Halt(_) if self.lingers_until.is_some() => {}
             Event::Extend => self.extend(now, out),
             Event::Halt(why) => self.halt(why, now, out),
@@ -212,7 +214,8 @@ impl Lease {
         }
     }
 
-    /// Checks the invariants, which the README of this crate lists. `actions`: those of the last event.
+    /// Checks the invariants, which the README of this crate lists. `actions` are the actions of
+    /// the last event.
     fn check(&self, actions: &[Action]) {
         if self.phase == LeasePhase::Held {
             let validity = self.params.validity;
@@ -243,7 +246,7 @@ impl Lease {
         }
     }
 
-    /// When [`Event::Wake`] is due next.
+    /// Returns when [`Event::Wake`] is due next.
     pub fn next_wake(&self) -> Option<Timestamp> {
         match self.phase {
             LeasePhase::Acquiring | LeasePhase::Settling => {
@@ -264,28 +267,28 @@ impl Lease {
         }
     }
 
-    /// The end of the validity or of the maximum hold time, whichever is first.
+    /// Returns the end of the validity or of the maximum hold time, whichever is first.
     pub fn end(&self) -> Timestamp {
         self.valid_until.min(self.hold_until())
     }
 
-    /// The number of nodes that granted according to their latest answers.
+    /// Returns the number of nodes that granted according to their latest answers.
     pub fn granted(&self) -> usize {
         self.ballots.count(Ballot::is_granted)
     }
 
-    /// The latest vote of each node.
+    /// Returns the latest vote of each node.
     pub fn votes(&self) -> Vec<VoteOutcome> {
         self.ballots.votes()
     }
 
-    /// Whether the lead node refused the attempt. It is the only one that was sent a request then, so
-    /// this is no verdict.
+    /// Returns whether the lead node refused the attempt. No other node was sent a request then, so
+    /// this refusal alone is not a verdict.
     pub fn refused_by_lead(&self) -> bool {
         self.refused_by_lead
     }
 
-    /// The number proposed in a round: the proposal in round 0, then the raises.
+    /// Returns the number proposed in a round: the proposal in round 0, then the raises.
     pub fn number(&self, round: u8) -> u64 {
         self.rounds.number(round)
     }
@@ -294,11 +297,11 @@ impl Lease {
         self.held_from + self.params.max_hold
     }
 
-    /// Whether the next holder may take over: the lease is held and renewed, a quorum confirms its
-    /// end, half of its validity is left, and so is a token of its block.
+    /// Returns whether the next holder may take over: the lease is held and renewed, a quorum
+    /// confirms its end, and half of its validity and a token of its block are left.
     ///
-    /// Every token of the block is this lease's alone: a quorum has stored the block's end, and no
-    /// other lease gets a token at or below what a quorum stored.
+    /// No other lease gets a token of the block, because a quorum has stored the block's end, and a
+    /// quorum grants no token at or below the number that it stored.
     pub fn can_be_handed_on(&self, now: Timestamp) -> bool {
         let end = if self.is_lingering() { self.valid_until } else { self.end() };
         let is_sound = self.phase == LeasePhase::Held
@@ -326,7 +329,7 @@ impl Lease {
         self.held_from = now;
         self.params.max_hold = next.max_hold;
         self.params.auto_extend = next.auto_extend;
-        // The former holder's; its result is not reported to the next one.
+        // The former holder asked for it. Its result is not reported to the next holder.
         self.extension = None;
         let is_scheduled = self.renew_at < Timestamp::MAX;
         if !is_scheduled || !self.wants_renewal() {
@@ -342,8 +345,8 @@ impl Lease {
     }
 
     /// Keeps the lease for the next holder until `until`, after the present one has released it:
-    /// without a renewal, and no longer than it [can be handed on](Self::can_be_handed_on). Then it is
-    /// released, as it is where it would be lost. Returns false, and changes nothing, unless it can be
+    /// without a renewal, and no longer than it [can be handed on](Self::can_be_handed_on). At the
+    /// end, or at a loss, it is released. Returns false, and changes nothing, unless it can be
     /// handed on.
     pub fn linger(&mut self, until: Timestamp, now: Timestamp) -> bool {
         if !self.can_be_handed_on(now) {
@@ -356,7 +359,7 @@ impl Lease {
         true
     }
 
-    /// Whether nobody holds the lease, and the process [keeps it](Self::linger).
+    /// Returns whether the lease has no holder, and its process [keeps it](Self::linger).
     pub fn is_lingering(&self) -> bool {
         self.lingers_until.is_some()
     }

@@ -1,5 +1,11 @@
-//! Releases that a node has not acknowledged: each is sent again until the node answers or the key
-//! has expired.
+//! Releases that a node has not acknowledged (R8): each is sent again until the node answers or the
+//! key has expired.
+//!
+//! Every attempt has a fresh nonce, because the release of one attempt must not delete what the
+//! next one was granted. A release is final only if the server ran it after the expiry, or the
+//! deadline, of every operation that stayed unanswered, as a lost command may have travelled over
+//! another connection. Until then it stays among the pending releases, at most until the key has
+//! expired.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -31,7 +37,7 @@ pub struct PendingReleases<T> {
 pub struct PendingRelease<T> {
     /// The lease to release.
     pub lease: T,
-    /// When its key has expired.
+    /// Time at which its key has expired.
     pub until: Timestamp,
 }
 
@@ -79,14 +85,14 @@ impl<T> PendingReleases<T> {
         self.waiting.drain(..count).collect()
     }
 
-    /// The node acknowledged a release.
+    /// Records that the node acknowledged a release.
     pub fn answered(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.answering = true;
         self.retry = FIRST_RETRY;
     }
 
-    /// A release was not acknowledged again.
+    /// Records that a repeated release was not acknowledged.
     pub fn failed(&mut self, entry: PendingRelease<T>, now: Timestamp) {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.answering = false;
@@ -95,7 +101,8 @@ impl<T> PendingReleases<T> {
         self.add(entry);
     }
 
-    /// When [`take`](Self::take) returns releases; `None` while it waits for answers or is empty.
+    /// Returns when [`take`](Self::take) returns releases; `None` while it waits for answers or is
+    /// empty.
     pub fn next_wake(&self) -> Option<Timestamp> {
         if self.waiting.is_empty() || self.in_flight > 0 {
             return None;
@@ -103,7 +110,7 @@ impl<T> PendingReleases<T> {
         Some(if self.answering { Timestamp::ZERO } else { self.retry_at })
     }
 
-    /// Number of releases that are not acknowledged.
+    /// Returns the number of releases that are not acknowledged.
     pub fn unacknowledged(&self) -> usize {
         self.waiting.len() + self.in_flight
     }
@@ -124,6 +131,7 @@ mod tests {
     #[test]
     fn silent_node_gets_one_with_backoff() {
         let mut backlog = PendingReleases::default();
+
         for lease in 0..100 {
             backlog.push(entry(lease, 60_000), at(0));
         }
@@ -138,6 +146,7 @@ mod tests {
             assert_eq!(backlog.next_wake(), None, "one at a time");
             backlog.failed(taken.remove(0), now);
         }
+
         assert_eq!(gaps, [50, 50, 100, 200, 400, 800, 1000]);
         assert_eq!(backlog.unacknowledged(), 100);
     }
@@ -145,6 +154,7 @@ mod tests {
     #[test]
     fn answer_releases_rest_in_batches() {
         let mut backlog = PendingReleases::default();
+
         for lease in 0..100 {
             backlog.push(entry(lease, 60_000), at(0));
         }
@@ -156,12 +166,14 @@ mod tests {
         (0..64).for_each(|_| backlog.answered());
         assert_eq!(backlog.take(at(52)).len(), 35);
         (0..35).for_each(|_| backlog.answered());
+
         assert_eq!(backlog.unacknowledged(), 0);
     }
 
     #[test]
     fn releases_in_flight_keep_backoff() {
         let mut backlog = PendingReleases::default();
+
         backlog.push(entry(1, 60_000), at(0));
         let taken = backlog.take(at(50));
         assert_eq!(backlog.unacknowledged(), 1, "it is in flight");
@@ -171,6 +183,7 @@ mod tests {
         backlog.failed(entry(1, 60_000), at(120));
         assert_eq!(backlog.next_wake(), Some(at(220)), "the pause has doubled");
         backlog.push(entry(3, 60_000), at(130));
+
         assert_eq!(backlog.next_wake(), Some(at(220)));
         assert_eq!(backlog.unacknowledged(), 3);
     }

@@ -1,22 +1,30 @@
-//! Whether the work of a name is done, from the records that the nodes store.
+//! Whether the work of a name is done, from the records that the nodes store (R13).
 //!
-//! Work is done once a quorum stores its record, and a node stores it only while it stores the key of
-//! the worker's lock. Every quorum of answers includes one of these nodes. One is enough: a record of
-//! work that is done is true wherever it is found. A record of work whose outcome is unknown binds
-//! only if a quorum stores it, as the work did not begin before.
+//! Work is done once a quorum stores its record, and a node stores it only while it stores the key
+//! of the worker's lock. Every quorum of answers includes one of these nodes, and one is enough: a
+//! record of work that is *done* is true wherever it is found. If fewer than a quorum keep it, it
+//! is copied to the others, unless it expires within a node timeout. A value that cannot be read
+//! does not count as an answer that there is no record. A node that lacks records abstains from
+//! such an answer (R6).
+//!
+//! A record that the work was *begun* counts if a quorum may keep it, together with the silent
+//! nodes, because the work did not begin before a quorum stored it. One that is left on a single
+//! node blocks the key while another node is silent. Of several records of unfinished work, the one
+//! with the latest expiry counts.
 
 use std::{sync::Arc, time::Duration};
 
 use crate::protocol::{Record, formulas};
 
-/// The record of a name, as far as it is known.
+/// The status of a name's record, by the answers so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordStatus {
-    /// Fewer than a quorum of nodes answered, none of them that the work is done.
+    /// Fewer than a quorum of nodes answered, and none of them that the work is done.
     TooFew,
     /// No quorum stores a record.
     Nothing,
-    /// The work was begun, and its outcome is unknown: a quorum stores this record, or may.
+    /// The work was begun, and its outcome is unknown: a quorum stores this record, or may store
+    /// it.
     Unknown {
         /// The record.
         record: Arc<Record>,
@@ -35,7 +43,7 @@ pub enum RecordStatus {
 }
 
 impl RecordStatus {
-    /// Whether more answers could only change it to [`Done`](Self::Done).
+    /// Returns whether more answers could only change the status to [`Done`](Self::Done).
     pub const fn is_settled(&self) -> bool {
         match self {
             Self::TooFew | Self::Unknown { is_certain: false, .. } => false,
@@ -44,8 +52,8 @@ impl RecordStatus {
     }
 }
 
-/// Returns what `answers` amount to: the records of the nodes that answered, out of `nodes`, each with
-/// its remaining TTL.
+/// Returns the status by `answers`: the records of the nodes that answered, out of `nodes`, each
+/// with its remaining TTL.
 pub fn status<'a>(
     answers: impl IntoIterator<Item = Option<(&'a Arc<Record>, Duration)>>,
     nodes: usize,

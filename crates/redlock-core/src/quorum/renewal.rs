@@ -1,4 +1,12 @@
 //! The renewal of a held lease, and the ways in which it ends (R4, R10).
+//!
+//! For each node the lease remembers the start of the latest request that set the TTL of the key. A
+//! quorum keeps the key until the q-th largest of these starts plus the validity, so a slow answer
+//! to an earlier round still counts, from its own start. Rounds begin at a third of the validity
+//! and repeat (every validity / 20, 2 to 250 ms) until the deadline; a failed round changes
+//! nothing. A node that lost the key gets it again. A lease past its end is never revived. Once q
+//! nodes report another holder, the lock is lost immediately. At `maxmemory` a server refuses `SET`
+//! but not `PEXPIRE`, so the key of a lease that still exists is renewed by `PEXPIRE` alone.
 
 use std::time::Duration;
 
@@ -14,10 +22,6 @@ use crate::{
 };
 
 /// Renewal while the lease is held, and the ways in which it ends.
-///
-/// Each node's ballot has the start of the latest request that set its key's TTL. The q-th largest
-/// of these starts, plus the validity, is the time until which a quorum keeps the key: a slow
-/// answer to an earlier round still counts, from that round's own start.
 impl Lease {
     /// Schedules the first round of renewal at a third of the validity.
     pub(super) fn schedule_renewal(&mut self) {
@@ -123,7 +127,8 @@ impl Lease {
         }
     }
 
-    /// Sets the end of the validity that a quorum confirmed. Nobody holds a lease that lingers.
+    /// Sets the end of the validity that a quorum confirmed, and reports it to the holder, if there
+    /// is one.
     fn move_end(&mut self, until: Timestamp, out: &mut Vec<Action>) {
         self.valid_until = until;
         if self.lingers_until.is_none() {
@@ -132,13 +137,14 @@ impl Lease {
         }
     }
 
-    /// The votes on the latest round of renewal.
+    /// Returns the votes on the latest round of renewal.
     pub(super) fn renewal_votes(&self) -> Vec<VoteOutcome> {
         self.ballots.renewal_votes(self.round_started)
     }
 
-    /// R10: what a node confirmed before its clock jumped does not count; what it has confirmed since
-    /// does, as the key was still there. Jumps since a confirmation add up; those before it don't.
+    /// R10: what a node confirmed before its clock jumped does not count; what it has confirmed
+    /// since does, as the key was still there. Jumps since a confirmation add up; those before it
+    /// don't.
     pub(super) fn on_unsound(
         &mut self,
         node: usize,

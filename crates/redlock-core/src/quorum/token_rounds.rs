@@ -1,8 +1,23 @@
-//! The fencing token: one round trip where a quorum accepts the proposal, raises where not.
+//! The fencing token (R9): one round trip if a quorum accepts the proposal, otherwise raises.
 //!
-//! A quorum that granted *and* stored the same number makes that number larger than the token of
-//! every lease that was completed before: two quorums share a node, and that node would not have
-//! accepted a number at or below its fence. Acceptances of different numbers are never added up.
+//! Tokens count microseconds since the epoch, below 2⁵³. A node keeps the highest number of each of
+//! 1,024 stripes (FNV-1a of the name), without expiry, so its memory does not grow with the names.
+//! The client proposes max(the nodes' wall clock, the largest number that it knows for the stripe +
+//! 1). A node that grants, and whose fence is below the proposal, stores the end of the proposal's
+//! block (256 numbers, for hand-offs within a process) and answers "accepted". If q nodes granted
+//! and accepted the same number, it is the token, after one round trip. Otherwise the client
+//! raises: it sends a number above every fence it saw to all nodes that granted. A node accepts it
+//! if the key still belongs to the lease and the number is above its fence. Acceptances of
+//! different numbers are never added up. After three raises the attempt is over.
+//!
+//! Why it is correct: q nodes stored the end of the block, and any later lease needs q grants. The
+//! two sets share a node, and that node refuses a number at or below its fence. Reading fences
+//! first and proposing later would leave a gap between the two; raising on refusals would let a
+//! losing client increase fences without end.
+//!
+//! A hand-off gives the next holder the next token of the block. No other lease gets a token of the
+//! block, because a quorum stored its end. When the block is used up, the lock returns to the
+//! nodes.
 
 use super::ballots::Ballots;
 use crate::token::{TOKEN_LEAD, TOKEN_LIMIT, block_end};
@@ -43,17 +58,17 @@ impl TokenRounds {
         far
     }
 
-    /// The number of a round; 0 for a round that was not started.
+    /// Returns the number of a round; 0 for a round that was not started.
     pub(super) fn number(&self, round: u8) -> u64 {
         self.numbers.get(usize::from(round)).copied().unwrap_or(0)
     }
 
-    /// The raise under way, if one is, and its number.
+    /// Returns the raise under way, if one is, and its number.
     pub(super) fn current_raise(&self) -> Option<(u8, u64)> {
         (self.round > 0).then(|| (self.round, self.number(self.round)))
     }
 
-    /// The largest number that a quorum granted and accepted.
+    /// Returns the largest number that a quorum granted and accepted.
     pub(super) fn agreed(&self, ballots: &Ballots) -> Option<u64> {
         let is_agreed = |round: &u8| {
             ballots.count_agreeing(|ballot| ballot.has_accepted(*round)) >= ballots.quorum

@@ -1,7 +1,7 @@
 //! When a job is due: ticks that are the same on every replica.
 //!
-//! A tick is identified by its scheduled time, a [`WallTime`]. Nothing here reads a clock: a schedule
-//! has the same ticks on every replica and after every restart.
+//! A tick is identified by its scheduled time, a [`WallTime`]. Nothing here reads a clock: a
+//! schedule has the same ticks on every replica and after every restart.
 //!
 //! ```
 //! use std::time::Duration;
@@ -21,8 +21,8 @@
 //!
 //! # Errors
 //!
-//! A cron expression and its zone are parsed at once. Other constructors don't return a `Result`: an
-//! invalid schedule, such as one with a period of zero, keeps its [`ScheduleError`] until it is
+//! A cron expression and its zone are parsed at once. Other constructors don't return a `Result`:
+//! an invalid schedule, such as one with a period of zero, keeps its [`ScheduleError`] until it is
 //! [checked](Schedule::check), at the latest when its job is started.
 //!
 //! | part | where |

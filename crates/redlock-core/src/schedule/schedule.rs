@@ -25,7 +25,7 @@ pub struct Schedule {
 
 #[derive(Clone)]
 pub(super) enum Rule {
-    /// Both in ms. The offset is below the period.
+    /// Period and offset, in ms. The offset is below the period.
     Every {
         period: u64,
         offset: u64,
@@ -42,8 +42,8 @@ pub(super) enum Rule {
 }
 
 impl Schedule {
-    /// Creates a schedule with a tick every `period`, counted from the Unix epoch: all replicas have the
-    /// same ticks, whenever they were started. A period of a day ticks at midnight UTC, or
+    /// Creates a schedule with a tick every `period`, counted from the Unix epoch: all replicas
+    /// have the same ticks, whenever they were started. A period of a day ticks at midnight UTC, or
     /// [later](Self::offset).
     ///
     /// The period is at least 1 ms, in whole milliseconds.
@@ -68,8 +68,8 @@ impl Schedule {
     /// assert_eq!(next[1].to_string(), "2025-11-21T09:20:00Z");
     /// ```
     ///
-    /// The offset is below the period, in whole milliseconds. Another one, or an offset of a schedule
-    /// without a period, is an error of [`check`](Self::check) and of the start.
+    /// The offset is below the period, in whole milliseconds. Another one, or an offset of a
+    /// schedule without a period, is an error of [`check`](Self::check) and of the start.
     pub fn offset(self, offset: Duration) -> Self {
         let rule = self.rule.and_then(|rule| match rule {
             Rule::Every { period, .. } => {
@@ -88,19 +88,19 @@ impl Schedule {
         Self { rule, ..self }
     }
 
-    /// Creates a schedule whose runs start `delay` after the end of the last one, on any replica; the
-    /// first starts at once.
+    /// Creates a schedule whose runs start `delay` after the end of the last one, on any replica;
+    /// the first starts at once.
     ///
-    /// Such a schedule has no ticks of its own: the next run follows from the end of the last one, and
-    /// none is missed. The delay is at least 1 ms, in whole milliseconds.
+    /// Such a schedule has no ticks of its own: the next run follows from the end of the last one,
+    /// and none is missed. The delay is at least 1 ms, in whole milliseconds.
     pub fn every_after(delay: Duration) -> Self {
         Self::new(whole_millis(delay).map(Rule::AfterEnd))
     }
 
     /// Creates a schedule with one tick, at `moment`, rounded up to whole milliseconds.
     ///
-    /// A moment that passed before any replica started the job is not run; the scheduler reports it at
-    /// the start, see [`check_at`](Self::check_at).
+    /// A moment that passed before any replica started the job is not run; the scheduler reports it
+    /// at the start, see [`check_at`](Self::check_at).
     pub fn at(moment: SystemTime) -> Self {
         let tick = WallTime::not_before(moment).ok_or(ScheduleError::MomentOutOfRange);
         Self::new(tick.map(Rule::At))
@@ -118,10 +118,10 @@ impl Schedule {
 
     /// Creates a schedule of a custom rule.
     ///
-    /// `name` describes the rule (`"first banking day of the month"`) to people and to other replicas:
-    /// two rules with one name count as the same schedule, as their code can't be compared. Change the
-    /// name when the ticks change, and include what they depend on, such as the version of a list of
-    /// holidays. An empty name is an error of [`check`](Self::check).
+    /// `name` describes the rule (`"first banking day of the month"`) to people and to other
+    /// replicas: two rules with one name count as the same schedule, as their code can't be
+    /// compared. Change the name when the ticks change, and include what they depend on, such as
+    /// the version of a list of holidays. An empty name is an error of [`check`](Self::check).
     pub fn custom(name: impl Into<Arc<str>>, rule: impl Recurrence) -> Self {
         let name = name.into();
         if name.trim().is_empty() {
@@ -136,10 +136,10 @@ impl Schedule {
 
     /// Delays the start of each run by up to `limit`, in whole milliseconds. Default: zero.
     ///
-    /// The delay is a hash of the job's name and the tick. It spreads jobs that share a tick, and is
-    /// the same on every replica: of random delays the smallest would win, and the starts of a large
-    /// fleet would be close to the tick again. The tick keeps its name, and a run starts before the
-    /// next tick.
+    /// The delay is a hash of the job's name and the tick. It spreads jobs that share a tick, and
+    /// is the same on every replica: of random delays the smallest would win, and the starts of a
+    /// large fleet would be close to the tick again. The tick keeps its name, and a run starts
+    /// before the next tick.
     pub const fn jitter(mut self, limit: Duration) -> Self {
         self.jitter = limit;
         self
@@ -273,8 +273,8 @@ fn jitter_delay(job: &str, tick: WallTime, span: u64) -> u64 {
 
 /// A custom rule for the ticks of a job; see [`Schedule::custom`].
 ///
-/// The ticks must depend on the rule only: a replica that computes other ticks runs the job at other
-/// times. Closures are rules, too:
+/// The ticks must depend on the rule only: a replica that computes other ticks runs the job at
+/// other times. Closures are rules, too:
 ///
 /// ```
 /// # use redlock_core as tower_redlock;
@@ -314,6 +314,7 @@ mod tests {
     fn delays_spread_by_job_and_tick() {
         let tick = WallTime::from_millis(1_763_694_000_000);
         let mut tenths = [[0_u32; 10]; 2];
+
         for i in 0..1_000_u32 {
             let by_job = jitter_delay(&format!("job-{i}"), tick, 10_000);
             let by_tick = jitter_delay("job", tick.plus(u64::from(i) * 60_000).unwrap(), 10_000);
@@ -321,6 +322,7 @@ mod tests {
                 tenths[usize::try_from(delay / 1_000).unwrap()] += 1;
             }
         }
+
         assert!(tenths.as_flattened().iter().all(|n| (50..=150).contains(n)), "{tenths:?}");
         assert_eq!(jitter_delay("job", tick, 0), 0);
         assert_eq!(jitter_delay("job", tick, 1), 0);

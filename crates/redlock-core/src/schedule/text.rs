@@ -12,8 +12,8 @@ impl Schedule {
     /// Returns the canonical text of the ticks: another text means that the schedule was changed.
     ///
     /// Equal on each replica and in each version of the crate, so it must not follow changes of the
-    /// displayed text. It omits the jitter, which moves starts, not ticks. A custom rule is compared by
-    /// its name only.
+    /// displayed text. It omits the jitter, which moves starts, not ticks. A custom rule is
+    /// compared by its name only.
     #[doc(hidden)]
     pub fn fingerprint_text(&self) -> String {
         match &self.rule {
@@ -157,6 +157,7 @@ mod tests {
     #[test]
     fn texts_are_read_again() {
         let read = |text: &str| Some(Schedule::from_fingerprint_text(text)?.fingerprint_text());
+
         for text in ["every 60000 ms, offset 5000 ms", "1000 ms after each end", "at 9000 ms"] {
             assert_eq!(read(text).as_deref(), Some(text));
         }
@@ -171,6 +172,7 @@ mod tests {
     #[test]
     fn fingerprints_stay_as_they_are() {
         let text = |schedule: Schedule| schedule.fingerprint_text();
+
         assert_eq!(text(Schedule::every(60 * SECOND)), "every 60000 ms, offset 0 ms");
         let moved = Schedule::every(60 * SECOND).offset(5 * SECOND);
         assert_eq!(text(moved), "every 60000 ms, offset 5000 ms");
@@ -178,6 +180,7 @@ mod tests {
         assert_eq!(text(Schedule::at(UNIX_EPOCH + 9 * SECOND)), "at 9000 ms");
         assert_eq!(text(Schedule::custom("banking days", |_| None)), "custom banking days");
         let jitter = Schedule::every(60 * SECOND).jitter(SECOND);
+
         assert_eq!(text(jitter), text(Schedule::every(60 * SECOND)), "the ticks are the same");
     }
 
@@ -190,10 +193,12 @@ mod tests {
             schedule.fingerprint_text()
         };
         let weekly = text("0 3 * * mon", "Europe/Berlin");
+
         assert_eq!(weekly, "cron 0 0 3 * * MON in Europe/Berlin");
         assert_eq!(text(" 0  0 3\t* * Mon\n", "europe/berlin"), weekly);
         assert_eq!(text("@daily", "UTC"), "cron 0 0 0 * * * in UTC");
         let again = Schedule::from_fingerprint_text(&weekly).unwrap();
+
         assert_eq!(again.fingerprint_text(), weekly);
         assert_ne!(text("0 3 * * MON", "UTC"), weekly);
     }

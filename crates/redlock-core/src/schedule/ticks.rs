@@ -43,8 +43,8 @@ impl FusedIterator for Ticks<'_> {}
 
 /// Returns the latest tick that is not after `at`, of a rule that returns the next one.
 ///
-/// The next tick after a time is not after `at` if and only if the time is before the latest tick. So
-/// bisection finds it, with at most twice 48 calls for any number of ticks.
+/// The next tick after a time is not after `at` if and only if the time is before the latest tick.
+/// So bisection finds it, with at most twice 48 calls for any number of ticks.
 pub(super) fn latest(
     next: impl Fn(WallTime) -> Option<WallTime>,
     at: WallTime,
@@ -92,7 +92,9 @@ mod tests {
                     WallTime::ZERO.plus((after.as_millis() / period + 1) * period)
                 };
                 let expected = at / period * period;
+
                 let tick = latest(next, WallTime::from_millis(at)).map(WallTime::as_millis);
+
                 assert_eq!(tick, (expected > 0).then_some(expected), "{period} {at}");
                 assert!(asked.get() <= 96, "{period} {at}: {}", asked.get());
             }

@@ -47,7 +47,8 @@ impl WallTime {
         self.0
     }
 
-    /// Returns the time rounded up; `None` if it is not after the epoch, or after [`WallTime::MAX`].
+    /// Returns the time rounded up; `None` if it is not after the epoch, or after
+    /// [`WallTime::MAX`].
     pub(super) fn not_before(time: SystemTime) -> Option<Self> {
         let elapsed = time.duration_since(UNIX_EPOCH).ok()?;
         let millis = u64::try_from(elapsed.as_nanos().div_ceil(1_000_000)).ok()?;
@@ -113,7 +114,7 @@ pub(super) struct Date {
 }
 
 impl Date {
-    /// The date `days` days after 1 January 1970.
+    /// Returns the date `days` days after 1 January 1970.
     pub(super) const fn from_days(days: i64) -> Self {
         let shifted = days + EPOCH;
         let era = shifted.div_euclid(DAYS_OF_ERA);
@@ -141,7 +142,7 @@ impl Date {
         era * DAYS_OF_ERA + of_era - EPOCH
     }
 
-    /// The first day of the month after this date's.
+    /// Returns the first day of the month after this date's.
     pub(super) const fn next_month(self) -> Self {
         match self.month {
             12 => Self { year: self.year + 1, month: 1, day: 1 },
@@ -167,12 +168,14 @@ mod tests {
     #[test]
     fn not_before_rounds_up() {
         let after = |nanos| WallTime::not_before(UNIX_EPOCH + Duration::from_nanos(nanos));
+
         assert_eq!(after(0), None);
         assert_eq!(after(1), Some(WallTime(1)));
         assert_eq!(after(1_000_000), Some(WallTime(1)));
         assert_eq!(after(1_000_001), Some(WallTime(2)));
         assert_eq!(WallTime::not_before(UNIX_EPOCH - Duration::from_secs(1)), None);
         let end = SystemTime::from(WallTime::MAX);
+
         assert_eq!(WallTime::not_before(end), Some(WallTime::MAX));
         assert_eq!(WallTime::not_before(end + Duration::from_nanos(1)), None);
     }

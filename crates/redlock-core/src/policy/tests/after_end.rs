@@ -17,7 +17,7 @@ fn the_first_run_is_at_once() {
 fn next_run_follows_end_by_delay() {
     assert_eq!(ask(&ran_until(5, 8), 8), wait(18, None));
     assert_eq!(ask(&ran_until(5, 8), 18), run(18, None));
-    // Not named after the moment of the question, so that replicas agree on it.
+    // The tick does not depend on the moment of the call, so that replicas agree on it.
     assert_eq!(ask(&ran_until(5, 8), 27), run(18, None));
 }
 
@@ -28,15 +28,21 @@ fn triggered_run_delays_the_first() {
 
 #[test]
 fn what_is_lost_puts_nothing_off() {
-    // Servers that are new, or forgot: whether there was a run is not known.
-    let fresh = JobRecord { base: at(50), burnt: Some(at(49)), ..NEW };
+    // The servers are new or forgot, so it is unknown whether there was a run.
+    let fresh = JobRecord { base: at(50), assumed_run_until: Some(at(49)), ..NEW };
+
     assert_eq!(ask(&fresh, 50), run(50, None));
-    // A tick keeps its name to itself.
-    let behind = JobRecord { base: at(5), burnt: Some(at(49)), ..NEW };
+
+    // A tick is not used again.
+    let behind = JobRecord { base: at(5), assumed_run_until: Some(at(49)), ..NEW };
     let soonest = WallTime::from_millis(49_001);
+
     assert_eq!(ask(&behind, 20), Due::Wait { tick: soonest, start: soonest, missed: None });
-    // A run that is known counts.
-    assert_eq!(ask(&JobRecord { burnt: Some(at(7)), ..ran_until(5, 8) }, 9), wait(18, None));
+    // A known run counts.
+    assert_eq!(
+        ask(&JobRecord { assumed_run_until: Some(at(7)), ..ran_until(5, 8) }, 9),
+        wait(18, None)
+    );
 }
 
 #[test]
@@ -56,8 +62,8 @@ fn tick_exceeds_watermark_despite_clocks() {
     assert_eq!(ask(&record, 20), Due::Wait { tick: soonest, start: soonest, missed: None });
 }
 
-/// Each run is broken off at once. Were they named a delay apart, from before the outage on, all
-/// that have passed would follow one another without a pause.
+/// Each run is broken off at once. If ticks were a delay apart since before the outage, all ticks
+/// that have passed would run without a pause.
 #[test]
 fn outage_is_not_caught_up() {
     let mut record = ran(10);
@@ -71,6 +77,7 @@ fn jitter_delays_but_never_cancels() {
     let schedule = Schedule::every_after(seconds(10)).jitter(seconds(30));
     let record = ran_until(5, 8);
     let start = schedule.start(JOB, at(18));
+
     assert!(start > at(18), "choose a job whose jitter is not zero");
     let ask = |now| due(&schedule, JOB, &Policy::default(), &record, now);
     let tick = at(18);
@@ -78,6 +85,7 @@ fn jitter_delays_but_never_cancels() {
     assert_eq!(ask(start), Due::Run { tick, start, again: false, missed: None });
     let late = at(start.as_millis() / 1_000 + 11);
     let run = Due::Run { tick: late, start: late, again: false, missed: None };
+
     assert_eq!(ask(late), run);
 }
 

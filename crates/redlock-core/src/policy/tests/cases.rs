@@ -87,6 +87,7 @@ fn starts_before_window_are_given_up() {
         drain(&schedule, &policy, ran(20), at(95)).0
     };
     let all = Missed::RunAll { at_most: 100 };
+
     assert_eq!(ask(all, 25), [at(70), at(80), at(90)], "its first moment is in the window");
     assert_eq!(ask(all, 24), [at(80), at(90)]);
     assert_eq!(ask(all, 4), []);
@@ -108,13 +109,16 @@ fn broken_off_run_goes_first() {
     let (schedule, policy) = every_ten();
     let broken_off = JobRecord { last_end: None, unfinished: true, ..ran(20) };
     let again = Due::Run { tick: at(20), start: at(20), again: true, missed: None };
-    // Whichever way this replica's clock is off.
+
+    // Holds for clocks that are behind and ahead.
     for now in [5, 20, 25, 1_000_000] {
         assert_eq!(due(&schedule, JOB, &policy, &broken_off, at(now)), again);
     }
     assert_eq!(due(&schedule, JOB, &policy, &ran_until(20, 29), at(30)), run(30, None));
+
     // Nothing was claimed, so there is nothing to repeat.
     let odd = JobRecord { unfinished: true, ..NEW };
+
     assert_eq!(due(&schedule, JOB, &policy, &odd, at(9)), wait(10, None));
 }
 
@@ -124,9 +128,11 @@ fn window_or_attempts_end_broken_runs() {
     let policy = Policy { catch_up: seconds(100), max_attempts: 3, ..Policy::default() };
     let broken_off = JobRecord { last_end: None, unfinished: true, attempt: 1, ..ran(20) };
     let ask = |record: &JobRecord, now| given_up(&schedule, JOB, &policy, record, at(now));
+
     assert_eq!(ask(&broken_off, 120), None);
     assert_eq!(ask(&broken_off, 121), Some(at(20)));
     let often = |attempt| JobRecord { attempt, ..broken_off.clone() };
+
     assert_eq!(
         [2, 3, 4].map(|attempt| ask(&often(attempt), 30)),
         [None, Some(at(20)), Some(at(20))]
@@ -149,7 +155,7 @@ fn ticks_before_schedule_change_are_ignored() {
 fn possibly_run_ticks_are_not_repeated() {
     let schedule = Schedule::every(seconds(10));
     let policy = policy(Missed::RunLatest, Overlap::Skip);
-    let forgotten = JobRecord { burnt: Some(at(45)), ..NEW };
+    let forgotten = JobRecord { assumed_run_until: Some(at(45)), ..NEW };
     assert_eq!(due(&schedule, JOB, &policy, &forgotten, at(49)), wait(50, None));
     assert_eq!(due(&schedule, JOB, &policy, &forgotten, at(55)), run(50, None));
 }
@@ -166,6 +172,7 @@ fn single_tick_runs_or_is_missed() {
     let ask =
         |missed, record, now| due(&schedule, JOB, &policy(missed, Overlap::Skip), &record, at(now));
     let never = |missed| Due::Never { missed };
+
     assert_eq!(ask(Missed::Skip, NEW, 5), wait(10, None));
     assert_eq!(ask(Missed::Skip, NEW, 10), run(10, None));
     assert_eq!(ask(Missed::Skip, ran(10), 10), never(None));

@@ -45,12 +45,12 @@ fn policy(missed: Missed, overlap: Overlap) -> Policy {
 /// Registered at the epoch, never run.
 const NEW: JobRecord = JobRecord::new(WallTime::ZERO);
 
-/// The tick of this second was claimed, and its run ended in the same second.
+/// Returns the record after the run of the tick of this second, which ended in the same second.
 fn ran(tick: u64) -> JobRecord {
     JobRecord { tick: Some(at(tick)), last_end: Some(at(tick)), ..NEW }
 }
 
-/// The tick of this second was claimed, and its run ended then.
+/// Returns the record after the run of the tick of this second, which ended at `end`.
 fn ran_until(tick: u64, end: u64) -> JobRecord {
     JobRecord { last_end: Some(at(end)), ..ran(tick) }
 }
@@ -68,7 +68,8 @@ fn missed(count: u64, first: u64, last: u64) -> Option<MissedTicks> {
     Some(MissedTicks { count, at_least: false, first: at(first), last: at(last) })
 }
 
-/// What is run at this moment, one tick after the other, each in no time; and what is given up.
+/// Returns the ticks that run at this moment, one after the other, each in no time, and the ticks
+/// that are given up.
 fn drain(
     schedule: &Schedule,
     policy: &Policy,

@@ -7,7 +7,7 @@ use super::{
     *,
 };
 
-/// Moments, in milliseconds: few enough that everything meets everything.
+/// Number of moments, in milliseconds: small, so that random cases coincide often.
 const MOMENTS: u64 = 120;
 
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ impl Case {
         Schedule::custom("model", next).jitter(Duration::from_millis(self.jitter))
     }
 
-    /// Ticks that are not done with, and their starts.
+    /// Returns the ticks that are not settled, and their starts.
     fn ahead(&self) -> Vec<(WallTime, WallTime)> {
         let schedule = self.schedule();
         let floor = self.record.base.max(self.record.tick.unwrap_or(WallTime::ZERO));
@@ -42,7 +42,7 @@ impl Case {
         self.ahead().into_iter().filter(|(_, start)| *start <= self.now).collect()
     }
 
-    /// The pending ticks that are run, in their order.
+    /// Returns the pending ticks that run, in their order.
     fn expected(&self) -> Vec<WallTime> {
         let pending = self.pending();
         let Some(newest) = pending.last().copied() else { return Vec::new() };
@@ -144,6 +144,7 @@ proptest! {
             .map(|tick| tick.0)
             .take_while(|tick| Some(*tick) != expected)
             .collect();
+
         prop_assert_eq!(missed, given_up.first().map(|first| MissedTicks {
             count: given_up.len() as u64,
             at_least: given_up.len() > MAX_STEPS,
@@ -178,6 +179,7 @@ proptest! {
     ) {
         let schedule = Schedule::every_after(Duration::from_millis(delay))
             .jitter(Duration::from_millis(case.jitter));
+
         match due(&schedule, JOB, &case.policy, &case.record, case.now) {
             Due::Run { tick, start, .. } => {
                 prop_assert!(start <= case.now && tick <= case.now);

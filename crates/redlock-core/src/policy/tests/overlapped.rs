@@ -9,6 +9,7 @@ fn overlapped_tick_is_missed_or_queued() {
     let ask = |missed, overlap, now| {
         due(&schedule, JOB, &policy(missed, overlap), &ran_until(10, 37), at(now))
     };
+
     assert_eq!(ask(Missed::Skip, Overlap::Skip, 37), wait(40, missed(2, 20, 30)));
     assert_eq!(ask(Missed::RunLatest, Overlap::Skip, 37), run(30, missed(1, 20, 20)));
     assert_eq!(ask(Missed::RunAll { at_most: 5 }, Overlap::Skip, 37), run(20, None));
@@ -16,12 +17,13 @@ fn overlapped_tick_is_missed_or_queued() {
         assert_eq!(ask(Missed::Skip, overlap, 37), run(30, missed(1, 20, 20)));
         assert_eq!(ask(Missed::RunLatest, overlap, 37), run(30, missed(1, 20, 20)));
         assert_eq!(ask(Missed::RunAll { at_most: 5 }, overlap, 37), run(20, None));
-        // It waited for the run, not for a replica: the time counts from the end.
+        // The tick waited for the run, so its time counts from the end of the run.
         assert_eq!(ask(Missed::Skip, overlap, 39), run(30, missed(1, 20, 20)));
     }
     let late = policy(Missed::Skip, Overlap::Queue);
     let now = WallTime::from_millis(39_001);
     let answer = due(&schedule, JOB, &late, &ran_until(10, 37), now);
+
     assert_eq!(answer, wait(40, missed(2, 20, 30)));
 }
 
@@ -60,12 +62,13 @@ fn each_overlapping_tick_is_found_once() {
             tick
         })
     };
+
     assert_eq!(ask(10, 10), Some(at(20)));
     assert_eq!(ask(10, 19), Some(at(20)));
     assert_eq!(ask(10, 20), Some(at(30)));
-    // A tick that is made up for: the ticks before `seen` don't come during its run.
+    // For a missed tick, the ticks before `seen` are not overlaps of its run.
     assert_eq!(ask(10, 95), Some(at(100)));
-    // A clock that is behind the tick.
+    // The clock is behind the tick.
     assert_eq!(ask(50, 15), Some(at(60)));
 }
 
@@ -81,12 +84,14 @@ fn schedules_without_ticks_never_overlap() {
 fn jitter_moves_the_overlapping_start() {
     let schedule = Schedule::every(seconds(10)).jitter(seconds(10));
     let start = schedule.start(JOB, at(20));
+
     assert!(start > at(20), "choose a job whose jitter is not zero");
     let just_before = WallTime::from_millis(start.as_millis() - 1);
     assert_eq!(next_overlap(&schedule, JOB, at(10), at(20)), Some((at(20), start)));
     assert_eq!(next_overlap(&schedule, JOB, at(10), just_before), Some((at(20), start)));
     let next = Some((at(30), schedule.start(JOB, at(30))));
+
     assert_eq!(next_overlap(&schedule, JOB, at(10), start), next);
-    // Its own start is no overlap.
+    // The run's own start does not count as an overlap.
     assert_eq!(next_overlap(&schedule, JOB, at(20), at(20)), next);
 }

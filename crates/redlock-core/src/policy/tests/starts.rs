@@ -7,6 +7,7 @@ use super::*;
 fn tick_is_due_at_its_start() {
     let schedule = Schedule::every(seconds(10)).jitter(seconds(10));
     let policy = policy(Missed::Skip, Overlap::Skip);
+
     for tick in (20..2_000).step_by(10) {
         let start = schedule.start(JOB, at(tick));
         let millis = start.as_millis();
@@ -18,7 +19,7 @@ fn tick_is_due_at_its_start() {
             assert_eq!(ask(millis - 1), wait);
         }
         assert_eq!(ask(millis), run);
-        // On time from the start on, even where the next tick has come but its start has not.
+        // It is on time from its start until the start of the next tick, even after the next tick.
         let next_start = schedule.start(JOB, at(tick + 10)).as_millis();
         assert_eq!(ask((millis + 2_000).min(next_start - 1)), run);
     }
@@ -28,6 +29,7 @@ fn tick_is_due_at_its_start() {
 fn start_within_window_counts() {
     let schedule = Schedule::every(seconds(10)).jitter(seconds(10));
     let start = schedule.start(JOB, at(70));
+
     assert!(start > at(70), "choose a job whose jitter is not zero");
     let now = schedule.start(JOB, at(90)).max(at(95));
     let within = now.as_millis() - start.as_millis();
@@ -38,6 +40,7 @@ fn start_within_window_counts() {
         };
         drain(&schedule, &policy, ran(20), now).0
     };
+
     assert_eq!(ask(within), [at(70), at(80), at(90)]);
     assert_eq!(ask(within - 1), [at(80), at(90)]);
 }
@@ -57,6 +60,7 @@ fn repeated_hour_is_caught_up() {
         let hour = |tick: WallTime| (tick.as_millis() / 1_000 - midnight) / 1_800;
         runs.into_iter().map(hour).collect::<Vec<_>>()
     };
+
     // In half hours since midnight. An interval runs in both hours, a fixed time in the first.
     assert_eq!(hours("30 */1 * * *"), [1, 3, 5, 7, 9]);
     assert_eq!(hours("30 2 * * *"), [5]);

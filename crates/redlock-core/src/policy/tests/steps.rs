@@ -9,7 +9,7 @@ use super::{
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const YEAR: u64 = 365 * 24 * 60 * 60;
-/// What finding one tick from behind may take.
+/// Maximum number of calls to find one tick backwards.
 const BACK: usize = 100;
 
 /// A tick every `millis`, and the number of calls of the rule.
@@ -28,6 +28,7 @@ fn counted(millis: u64) -> (Schedule, Arc<AtomicUsize>) {
 fn missed_year_takes_bounded_steps() {
     let down_since = ran(YEAR);
     let now = at(2 * YEAR + 7);
+
     for millis in [1, 2, 1_000, 60_000] {
         let (schedule, asked) = counted(millis);
         let steps = |missed| {

@@ -2,7 +2,7 @@
 
 use super::{super::next_overlap, *};
 
-/// The ticks that ran and when each run ended, in seconds.
+/// Returns the ticks that ran and when each run ended, in seconds.
 fn runs(
     missed: Missed,
     overlap: Overlap,
@@ -41,7 +41,7 @@ fn slow(_: u64) -> u64 {
     25
 }
 
-/// Takes that long once, then as good as no time.
+/// Takes that long once, then almost no time.
 fn slow_once(tick: u64) -> u64 {
     if tick == 10 { 25 } else { 1 }
 }
@@ -56,7 +56,7 @@ fn skipped_ticks_leave_a_pause() {
 fn the_latest_runs_without_a_pause() {
     let expected = [(10, 35), (30, 60), (60, 85), (80, 110)];
     assert_eq!(runs(Missed::RunLatest, Overlap::Skip, slow, 100), expected);
-    // A tick that waits is the latest too.
+    // The waiting tick is also the latest one.
     assert_eq!(runs(Missed::Skip, Overlap::Queue, slow, 100), expected);
     assert_eq!(runs(Missed::RunLatest, Overlap::Queue, slow, 100), expected);
 }
@@ -77,6 +77,7 @@ fn long_run_is_caught_up() {
     let expect = |missed, overlap, expected: &[(u64, u64)]| {
         assert_eq!(runs(missed, overlap, slow_once, 60), expected, "{missed:?} {overlap:?}");
     };
+
     expect(Missed::Skip, Overlap::Skip, &[(10, 35), (40, 41), (50, 51)]);
     expect(Missed::RunLatest, Overlap::Skip, &[(10, 35), (30, 36), (40, 41), (50, 51)]);
     expect(Missed::Skip, Overlap::Queue, &[(10, 35), (30, 36), (40, 41), (50, 51)]);

@@ -1,5 +1,5 @@
-//! One lease with its traffic. Every action is checked as it comes, against what the nodes
-//! answered and against what they really keep.
+//! One lease with its traffic. Every action is checked against the answers of the nodes, and
+//! against the keys that they keep.
 
 use std::collections::VecDeque;
 
@@ -30,14 +30,14 @@ pub(super) struct Attempt {
     pub(super) replies: Vec<ReplyInTransit>,
     /// The first holder's token: where the block starts.
     pub(super) token: Option<u64>,
-    /// The present holder's.
+    /// The present holder's token.
     pub(super) newest: Option<u64>,
-    /// Since when the present holder may hold it.
+    /// Start of the present holder's hold.
     held_from: Timestamp,
     /// The end of the lease, once it was held.
     pub(super) until: Option<Timestamp>,
     pub(super) refused: bool,
-    /// Nobody holds it, and its process keeps it.
+    /// Its process keeps it, without a holder.
     pub(super) lingers: bool,
     pub(super) lost: bool,
     pub(super) released: bool,
@@ -94,12 +94,12 @@ impl Attempt {
         !self.refused && !self.released
     }
 
-    /// Whether the holder believes that it holds the lock.
+    /// Returns whether the holder believes that it holds the lock.
     pub(super) fn is_held(&self, now: Timestamp) -> bool {
         self.until.is_some_and(|until| now < until) && !self.lost && !self.released && !self.lingers
     }
 
-    /// Hands an event to the lease; `nodes` are given where they keep their promises.
+    /// Passes an event to the lease. `nodes` is given if the nodes keep their promises.
     pub(super) fn handle(
         &mut self,
         event: Event,
@@ -162,7 +162,7 @@ impl Attempt {
         if !first_of_release {
             assert!(!orphaned, "orphaned out of turn");
         } else if failed {
-            // Requests arrive in order: nothing is under way to the node behind its release.
+            // Requests arrive in order, so none is under way to the node after its release.
             assert!(orphaned || !nodes[node].holds(self.id, now), "node {node} keeps our key");
         } else {
             assert!(!orphaned, "the release was acknowledged");
@@ -170,7 +170,7 @@ impl Attempt {
         out
     }
 
-    /// Until when the answers of a quorum let the lease last.
+    /// Returns the end of the lease by the answers of a quorum.
     fn confirmed_until(&self) -> Timestamp {
         let mut confirmed: Vec<_> = self.heard.iter().map(|h| h.confirmed).collect();
         confirmed.sort_unstable();
@@ -178,7 +178,7 @@ impl Attempt {
         from + self.params.validity
     }
 
-    /// The holder releases the lease, and its process keeps it. Returns whether it does.
+    /// Releases the lease, which its process then keeps. Returns whether it does.
     pub(super) fn linger(&mut self, until: Timestamp, now: Timestamp) -> bool {
         let could = self.lease.can_be_handed_on(now);
         assert_eq!(self.lease.linger(until, now), could);
@@ -187,7 +187,7 @@ impl Attempt {
         could
     }
 
-    /// Another holder of the process is to go on with the lease; the token if it does.
+    /// Hands the lease on to another holder of the process. Returns the token on success.
     pub(super) fn hand_on(
         &mut self,
         next: NextHolder,

@@ -1,4 +1,4 @@
-//! One start per tick, whatever becomes of messages, and of nodes that forget and learn again.
+//! One start per tick, with lost messages, and nodes that forget and learn again.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -68,7 +68,7 @@ struct ClaimWorld {
     replaced: HashMap<u64, TickRun>,
     /// Whether a replaced claim has a number; without one only its content differs.
     numbers: bool,
-    /// A replica read something else than what a majority stored last.
+    /// Whether a replica read something else than what a majority stored last.
     is_wrong: bool,
     random: u64,
 }
@@ -106,7 +106,7 @@ impl ClaimWorld {
         usize::try_from((self.random >> 33) % limit as u64).unwrap()
     }
 
-    /// A new attempt, under a lock that the replica has, or had: nobody sees to that here.
+    /// Begins an attempt under a lock that the replica has, or had: the model does not check that.
     fn begin(&mut self, from: usize) {
         let token = self.next_token;
         self.next_token += 1;
@@ -285,10 +285,10 @@ fn walk(nodes: usize, replicas: usize, seed: u64, restarts: bool, numbers: bool)
     world
 }
 
-/// How many ticks were started.
+/// Returns the number of started ticks.
 fn run(nodes: usize, replicas: usize, seed: u64, restarts: bool) -> usize {
     let world = walk(nodes, replicas, seed, restarts, true);
-    assert!(!world.is_wrong, "an end was lost, or a tick that was taken back is burnt");
+    assert!(!world.is_wrong, "an end was lost, or a tick that was taken back counts as run");
     world.starts.len()
 }
 

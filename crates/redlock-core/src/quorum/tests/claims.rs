@@ -29,7 +29,7 @@ fn on_few_nodes(claim: &TickClaim) -> LatestClaim {
     LatestClaim { is_replicated: false, ..latest(claim) }
 }
 
-/// The tick that the latest claim names as the one before it.
+/// Returns the tick that the latest claim names as the one before it.
 fn tick_before(tick: u64) -> ClaimStatus {
     let run = run_of(tick);
     let before =
@@ -55,7 +55,7 @@ fn a_split_vote_burns_no_tick() {
     assert_eq!(of(&[Some(&a), Some(&b), None], 3), tick_before(50));
     let kept = claim(1, 50, None);
     assert_eq!(of(&[Some(&a), Some(&b), Some(&c), Some(&kept), Some(&kept)], 5), tick_before(50));
-    // Also where nobody keeps the one before any more.
+    // The run before counts even if no node keeps its claim any more.
     assert_eq!(of(&[Some(&a), Some(&b), Some(&c)], 3), tick_before(50));
 }
 
@@ -78,6 +78,7 @@ fn own_unused_claim_is_ignored() {
 fn one_node_proves_end_of_run() {
     let begun = claim(5, 100, None);
     let mut ended = begun.clone();
+
     ended.run = begun.run.ended(Duration::from_millis(7));
     for (told, latest) in [
         ([Some(&begun), Some(&ended), None], on_few_nodes(&ended)),
@@ -92,6 +93,7 @@ fn later_run_under_token_counts() {
     let later = claim(5, 200, Some(100));
     let earlier = claim(5, 100, None);
     let mut ended = earlier.clone();
+
     ended.run = earlier.run.ended(Duration::from_millis(7));
     for other in [&earlier, &ended] {
         for told in [[&later, &later, other], [other, &later, &later], [&later, other, other]] {

@@ -91,7 +91,7 @@ impl Race {
         while !sent.is_empty() {
             let any = self.below(sent.len());
             let (who, node, _) = sent[any];
-            // What one says to a node arrives in order.
+            // Commands of one contender to a node arrive in order.
             let first = sent.iter().position(|(w, n, _)| (*w, *n) == (who, node)).unwrap();
             let (_, _, command) = sent.remove(first);
             asked += 1;
@@ -103,7 +103,8 @@ impl Race {
     }
 }
 
-/// How many rounds it takes until one wins, of many races: on average, and at most.
+/// Returns the number of rounds until one contender wins, over many races: the mean and the
+/// maximum.
 fn rounds(
     contenders: usize,
     nodes: usize,
@@ -167,6 +168,6 @@ fn two_contenders_need_no_lead() {
 fn refused_contender_asked_one_node() {
     let mut scene = Race { random: 1, nodes: vec![None; 5], down: None };
     let (winners, asked) = scene.round(20, Some(0));
-    // Each asked the lead node and gave back there, and the winner asked the other four.
+    // Each contender asked and released the lead node, and the winner asked the other four.
     assert_eq!((winners, asked), (1, 19 * 2 + 5));
 }

@@ -41,13 +41,13 @@ fn raised() -> impl Strategy<Value = Said> {
     prop_oneof![3 => (any::<bool>(), 0_u64..100_000).prop_map(answer), 1 => reason()]
 }
 
-/// What each node says: its vote, and its answers to three raises; or nothing.
+/// Generates the answers of each node: its vote, and its answers to three raises; or none.
 fn nodes() -> impl Strategy<Value = Vec<(Option<Said>, [Option<Said>; 3])>> {
     let raises = prop::array::uniform3(option::weighted(0.7, raised()));
     vec((option::weighted(0.8, vote()), raises), 1..=9)
 }
 
-/// A lease, and what it said and sent so far.
+/// A lease, and its decisions and commands so far.
 struct AttemptRun {
     lease: Lease,
     now: Timestamp,
@@ -77,7 +77,7 @@ impl AttemptRun {
         self.lease.handle(Event::Answer { node, op, result, view: None }, self.now, &mut self.out);
     }
 
-    /// The commands that were sent since the last call.
+    /// Returns the commands that were sent since the last call.
     fn sent(&mut self) -> Vec<(usize, LeaseCommand)> {
         let new = self.out[self.seen..].iter().filter_map(|action| match *action {
             Action::Send { node, command } => Some((node, command)),
@@ -116,12 +116,12 @@ impl AttemptRun {
 proptest! {
     #![proptest_config(config())]
 
-    /// One node timeout for the votes and one for each of three raises, whatever the nodes say
-    /// and whatever gets lost.
+    /// One node timeout for the votes and one for each of three raises, for any answers and losses.
     #[test]
     fn attempts_end_within_four_node_timeouts(nodes in nodes(), slow in any::<bool>()) {
         let mut run = AttemptRun::start(nodes.len());
         let started = run.now;
+
         for _ in 0..4 {
             if !run.decisions().is_empty() {
                 break;
@@ -160,7 +160,7 @@ proptest! {
         }
     }
 
-    /// R3: what counts is what was said, not when. Raises are all accepted here.
+    /// R3: the verdict depends on the answers, not on their order. All raises are accepted here.
     #[test]
     fn verdict_is_independent_of_order(
         (votes, order) in vec(option::weighted(0.9, vote()), 1..=9).prop_flat_map(|votes| {
@@ -169,6 +169,7 @@ proptest! {
         }),
     ) {
         let mut run = AttemptRun::start(votes.len());
+
         for &node in &order {
             if let Some(said) = &votes[node] {
                 run.answer(node, OpId::Acquire, said.clone());
@@ -183,6 +184,7 @@ proptest! {
         while run.decisions().is_empty() {
             run.wake();
         }
+
         let count = |what: fn(&Answer) -> bool| {
             votes.iter().flatten().filter(|said| said.as_ref().is_ok_and(what)).count()
         };

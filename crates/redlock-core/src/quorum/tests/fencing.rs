@@ -31,6 +31,7 @@ proptest! {
         let ttl = Duration::from_secs(2);
         let setup =
             WorldSetup { nodes, ttl, max_hold: ttl * 2, auto_extend: true, fencing: true, processes };
+
         run(&setup, &steps);
     }
 }

@@ -1,4 +1,4 @@
-//! What one node told a lease.
+//! The answers that a lease received from one node.
 
 use super::node::op_id;
 use crate::{
@@ -8,11 +8,11 @@ use crate::{
     vote::Reason,
 };
 
-/// What arrived from one node, kept apart from what the lease makes of it.
+/// The answers of one node, recorded independently of the lease.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HeardAnswers {
     pub(super) granted: bool,
-    /// At least as late as the lease may believe.
+    /// The latest start that the lease may count as confirmed.
     pub(super) confirmed: Option<Timestamp>,
     pub(super) accepted: Vec<u64>,
     pub(super) denied: bool,
@@ -22,8 +22,8 @@ pub(super) struct HeardAnswers {
 }
 
 impl HeardAnswers {
-    /// Takes an answer of a lease that began at `acquire`; whether it is the first answer to its
-    /// release.
+    /// Records an answer to a lease that began at `acquire`. Returns whether it is the first answer
+    /// to its release.
     pub(super) fn hear(
         &mut self,
         acquire: Timestamp,

@@ -1,5 +1,5 @@
-//! A model of R6's lowering of `max_ttl`: three nodes, of which one may forget at a time, a client of
-//! long TTLs and one of short ones, and runs that lower `max_ttl`, in random walks.
+//! A model of R6's lowering of `max_ttl`: three nodes, of which one may forget at a time, a client
+//! of long TTLs and one of short ones, and runs that lower `max_ttl`, in random walks.
 //!
 //! With the whole rule the two clients never hold the lock at once; without any part of it they do.
 
@@ -7,7 +7,7 @@ use std::{cmp::Reverse, ops::Range};
 
 const NODES: usize = 3;
 const QUORUM: usize = 2;
-/// In ticks of the model's time.
+/// The shorter TTL, in ticks of the model.
 const SHORT: u32 = 2;
 const LONG: u32 = 5;
 const TTLS: [u32; 2] = [SHORT, LONG];
@@ -29,7 +29,7 @@ enum LoweringRule {
 #[derive(Clone, Copy, Default)]
 struct TtlNode {
     max_ttl: u32,
-    /// What it was, and which run lowered it.
+    /// The former value, and the run that lowered it.
     longer: Option<(u32, u32)>,
     /// The holder of the key, and when it expires.
     key: Option<(usize, u32)>,
@@ -190,7 +190,7 @@ impl MaxTtlWorld {
             LoweringRule::OldValueForgotten => node.max_ttl,
             _ => node.longest(),
         };
-        // The others are all that it may learn from.
+        // It can learn from the other nodes only.
         let wait = self.nodes.iter().map(known).max().unwrap_or(SHORT);
         let max_ttl = self.nodes.iter().map(|node| node.max_ttl).max().unwrap_or(SHORT);
         let now = self.now;
@@ -222,7 +222,7 @@ impl MaxTtlWorld {
     }
 }
 
-/// The first walk in which two hold the lock at once.
+/// Returns the first walk in which two hold the lock at once.
 fn violation(rule: LoweringRule, seeds: Range<u64>) -> Option<u64> {
     seeds.into_iter().find(|seed| {
         let mut world = MaxTtlWorld::new(rule, seed.wrapping_mul(0x2545_F491_4F6C_DD1D));
@@ -246,6 +246,7 @@ fn each_part_is_needed() {
         LoweringRule::RenewalsUnchecked,
         LoweringRule::NoNonce,
     ];
+
     for rule in parts {
         assert!(violation(rule, 0..100_000).is_some(), "{rule:?} is as good as the whole rule");
     }

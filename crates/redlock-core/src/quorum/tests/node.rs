@@ -1,8 +1,8 @@
 //! One node in memory: one resource, its key and its fence.
 //!
-//! The semantics are those of the scripts and of the embedded nodes; where these two differ, the
-//! node here does what is harder on the algorithm: a delayed request still runs while its patience
-//! lasts, and an extension of a key that is still there always runs.
+//! It behaves as the scripts and the embedded nodes do. Where these differ, it takes the behaviour
+//! that is harder on the algorithm: a delayed request still runs while its patience lasts, and an
+//! extension of a key that is still there always runs.
 
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ impl ModelNode {
         if self.active { Ok(()) } else { Err(Reason::WrongTag { found: "".into() }) }
     }
 
-    /// The key, if it has not expired.
+    /// Returns the key, if it has not expired.
     pub(super) fn key(&self, now: Timestamp) -> Option<ModelKey> {
         self.key.filter(|key| key.lives(now))
     }
@@ -133,7 +133,7 @@ impl ModelNode {
         self.key = Some(ModelKey { lease: Some(lease), expires: Some(now + self.life) });
     }
 
-    /// Whether the token was accepted, and the fence before.
+    /// Returns whether the token was accepted, and the fence before.
     fn accept(&mut self, token: u64) -> (bool, u64) {
         let before = self.fence;
         let accepted = token > before;
@@ -144,7 +144,7 @@ impl ModelNode {
     }
 }
 
-/// The wall clock, in µs.
+/// Returns the wall clock, in µs.
 pub(super) fn wall(now: Timestamp) -> u64 {
     WALL + now.as_nanos() / 1_000
 }
@@ -153,7 +153,7 @@ fn check_lead(token: u64, now: Timestamp) -> Result<(), Reason> {
     if token > wall(now) + TOKEN_LEAD { Err(Reason::TokenAhead) } else { Ok(()) }
 }
 
-/// The name under which a command is answered.
+/// Returns the name under which a command is answered.
 pub(super) fn op_id(command: LeaseCommand) -> OpId {
     match command {
         LeaseCommand::Acquire { .. } => OpId::Acquire,

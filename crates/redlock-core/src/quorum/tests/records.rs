@@ -72,6 +72,7 @@ fn records_of_all_others_are_read() {
     let suffice = |nodes, complete, incomplete, is_bootstrapped| {
         Sources { nodes, complete, incomplete, is_bootstrapped }.suffice()
     };
+
     for (nodes, needed) in [(2, 1), (3, 2), (4, 2), (5, 3)] {
         assert!(suffice(nodes, needed, 1, false), "{nodes}");
         assert!(!suffice(nodes, needed - 1, 1, false), "{nodes}");
@@ -81,6 +82,7 @@ fn records_of_all_others_are_read() {
         assert!(suffice(nodes, 0, quorum, true) && suffice(nodes, quorum - 1, 1, true), "{nodes}");
         assert!(!suffice(nodes, 0, quorum - 1, true), "{nodes}");
     }
+
     assert!(suffice(1, 0, 1, true));
 }
 
@@ -115,6 +117,7 @@ proptest! {
         for heard in quorum..=nodes {
             let told: Vec<_> = readers[..heard].iter().map(|node| kept[*node].as_ref()).collect();
             let found = of(&told, nodes);
+
             if written.len() >= quorum {
                 let seen = match &found {
                     RecordStatus::Done { record, .. } => *record == ours && is_done,
@@ -142,6 +145,7 @@ proptest! {
         for heard in 0..=nodes {
             let told: Vec<_> = readers[..heard].iter().map(|node| kept[*node].as_ref()).collect();
             let found = of(&told, nodes);
+
             if let Some(settled) = &settled {
                 let is_done = matches!(found, RecordStatus::Done { .. });
                 prop_assert!(is_done || found == *settled, "{settled:?}, then {found:?}");

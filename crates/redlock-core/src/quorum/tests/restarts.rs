@@ -45,6 +45,7 @@ proptest! {
             fencing: true,
             processes: vec![process(900), process(901), process(902)],
         };
+
         run(&setup, &steps.concat());
     }
 }
@@ -84,6 +85,7 @@ fn pointed() -> impl Strategy<Value = Vec<WorldStep>> {
 fn worlds_reach_both_probation_ends() {
     let mut runner = TestRunner::deterministic();
     let (mut learnt, mut bootstrapped, mut acquired) = (0, 0, 0);
+
     for _ in 0..300 {
         let setup = setup().new_tree(&mut runner).unwrap().current();
         let steps = vec(step(), 0..300).new_tree(&mut runner).unwrap().current();
@@ -93,6 +95,7 @@ fn worlds_reach_both_probation_ends() {
         acquired += tally.acquired;
     }
     let counts = (learnt, bootstrapped, acquired);
+
     assert!(learnt > 100 && bootstrapped > 100 && acquired > 300, "{counts:?}");
 }
 

@@ -29,6 +29,7 @@ proptest! {
 fn worlds_reach_every_outcome() {
     let mut runner = TestRunner::deterministic();
     let mut sums = [0; 9];
+
     for _ in 0..300 {
         let setup = setup().new_tree(&mut runner).unwrap().current();
         let steps = steps(false).new_tree(&mut runner).unwrap().current();
@@ -48,5 +49,6 @@ fn worlds_reach_every_outcome() {
             *sum += count;
         }
     }
+
     assert!(sums.iter().all(|&sum| sum > 10), "{sums:?}");
 }

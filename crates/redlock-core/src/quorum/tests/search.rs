@@ -10,7 +10,7 @@ pub(super) const MOVES: usize = 20;
 /// The seeds of each search.
 pub(super) const SEEDS: [u64; 3] = [1, 2, 3];
 
-/// The factor by which the environment asks for more walks.
+/// Returns the factor by which the environment asks for more walks.
 pub(super) fn factor() -> u64 {
     let factor = std::env::var("NAMES_WALKS").ok();
     factor.map_or(1, |factor| factor.parse().expect("NAMES_WALKS is a whole number"))
@@ -53,13 +53,13 @@ pub(super) trait Model: Clone {
     /// Takes a step. Returns whether the step was possible.
     fn apply(&mut self, step: Self::Step) -> bool;
 
-    /// The first violation.
+    /// Returns the first violation.
     fn violation(&self) -> Option<Violation>;
 
     /// A hash that is equal for states that are alike.
     fn outline(&self) -> u64;
 
-    /// Whether a layout beyond the first could grant a lock.
+    /// Returns whether a layout beyond the first could grant a lock.
     fn has_later_layout(&self) -> bool {
         false
     }
@@ -84,7 +84,7 @@ pub(super) trait ModelWalk: Sized {
 
     fn model(&self) -> &Self::Model;
     fn habits(&self) -> Self::Habits;
-    /// The steps from the start of the search.
+    /// Returns the steps from the start of the search.
     fn trace(&self) -> &Trace<Self>;
 }
 

@@ -205,7 +205,7 @@ impl LeaseWorld {
         }
     }
 
-    /// The largest token that was ever granted.
+    /// Returns the largest token that was ever granted.
     fn newest(&self) -> u64 {
         self.attempts.iter().filter_map(|attempt| attempt.newest).max().unwrap_or(0)
     }

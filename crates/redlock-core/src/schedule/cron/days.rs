@@ -10,13 +10,13 @@ pub(super) struct Days {
     dates: Values,
     last_day: bool,
     last_workday: bool,
-    /// Days whose nearest workday is meant.
+    /// Days for which the nearest workday matches.
     nearest_workday: Values,
     weekdays: Values,
-    /// Weekdays that are meant once a month, by [`nth`].
+    /// Weekdays that match once a month, by [`nth`].
     nth_weekdays: Values,
     last_weekdays: Values,
-    /// Both the day of month and the day of week have to match.
+    /// Whether both the day of month and the day of week must match.
     both: bool,
 }
 
@@ -30,7 +30,7 @@ const SATURDAY: i64 = 6;
 const SUNDAY: i64 = 0;
 
 impl Days {
-    /// Of fields in upper case. Or which field is wrong, and what is.
+    /// Parses fields in upper case. The error has the wrong field, and what is wrong with it.
     pub(super) fn parse(day: &str, month: &str, weekday: &str) -> Result<Self, Fault> {
         let (plus, weekday) = match weekday.strip_prefix('+') {
             Some(weekday) => (true, weekday),
@@ -45,7 +45,7 @@ impl Days {
         for entry in entries(weekday) {
             entry.and_then(|entry| this.add_weekday(entry)).map_err(|reason| (&WEEKDAY, reason))?;
         }
-        // Whether such a list begins with the star would decide what it means.
+        // The meaning of such a list would depend on whether it begins with the star.
         for (field, text, instead) in [(&DAY, day, "1-31"), (&WEEKDAY, weekday, "0-6")] {
             if text.contains(',')
                 && let Some(step) = text.split(',').find_map(|entry| entry.strip_prefix("*/"))
@@ -110,16 +110,16 @@ impl Days {
         Ok(())
     }
 
-    /// Whether each date matches.
+    /// Returns whether each date matches.
     pub(super) const fn are_all(&self) -> bool {
         self.months == ALL_MONTHS && self.dates == ALL_DAYS && self.weekdays == ALL_WEEKDAYS
     }
 
-    /// The first date that matches, from this day on, in days since the Unix epoch.
+    /// Returns the first date that matches, from this day on, in days since the Unix epoch.
     pub(super) fn first_from(&self, day: i64) -> Option<i64> {
-        /// After them the calendar repeats itself.
+        /// The period of the calendar.
         const MONTHS: usize = 400 * 12;
-        /// The last one that has ticks.
+        /// The last year that has ticks.
         const YEAR: i64 = 9_999;
         let mut from = Date::from_days(day);
         for _ in 0..=MONTHS {
@@ -141,7 +141,7 @@ impl Days {
         None
     }
 
-    /// Whether a day matches in a month of this length with these weekdays, whichever month it is.
+    /// Returns whether a day matches in any month of this length with these weekdays.
     fn matches(&self, day: i64, length: i64, weekday: impl Fn(i64) -> i64) -> bool {
         // The nearest day from Monday to Friday within the month.
         let workday = |day: i64| match weekday(day) {
@@ -163,12 +163,12 @@ impl Days {
     }
 }
 
-/// The bit of a weekday that came `before` times earlier in its month.
+/// Returns the bit of a weekday that occurred `before` times earlier in its month.
 const fn nth(before: i64, weekday: i64) -> i64 {
     before * 8 + weekday
 }
 
-/// Either field would be enough, and this one always matches.
+/// Returns the message for a field that always matches beside one that need not match.
 fn useless(text: &str, other: &Field) -> String {
     format!("{text} is every day, whatever the {} is: write * to go by that alone", other.name)
 }

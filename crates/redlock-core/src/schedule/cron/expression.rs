@@ -6,7 +6,7 @@ use super::{
 };
 use crate::schedule::ScheduleError;
 
-/// Which local times match, without regard to any zone.
+/// The local times that match, in any time zone.
 ///
 /// Local times are counted as seconds, as if they were UTC.
 #[derive(Debug)]
@@ -50,24 +50,24 @@ impl Expression {
         Ok(Self { canonical, ..this })
     }
 
-    /// The expression with six fields in upper case, one space between two.
+    /// Returns the expression with six fields in upper case, separated by one space.
     pub(super) fn canonical(&self) -> &str {
         &self.canonical
     }
 
-    /// Whether it names times of day, not intervals.
+    /// Returns whether it names times of day, not intervals.
     pub(super) const fn is_fixed(&self) -> bool {
         self.fixed
     }
 
-    /// The time of day, in seconds, of an expression that matches once each day.
+    /// Returns the time of day, in seconds, of an expression that matches once each day.
     pub(super) fn daily(&self) -> Option<i64> {
         let times = [self.seconds, self.minutes, self.hours];
         let once = times.iter().all(|values| values.is_power_of_two()) && self.days.are_all();
         if once { self.time_from(0) } else { None }
     }
 
-    /// The first local time strictly after `local` that matches.
+    /// Returns the first local time strictly after `local` that matches.
     pub(super) fn next(&self, local: i64) -> Option<i64> {
         let from = local + 1;
         let (today, time) = (from.div_euclid(DAY), from.rem_euclid(DAY));
@@ -79,7 +79,7 @@ impl Expression {
         }
     }
 
-    /// The first time of day that matches, not before this one; in seconds.
+    /// Returns the first time of day that matches, not before `time`; in seconds.
     fn time_from(&self, time: i64) -> Option<i64> {
         let (hour, minute, second) = (time / 3_600, time / 60 % 60, time % 60);
         let at = |hour, minute, second| {
@@ -98,7 +98,8 @@ impl Expression {
     }
 }
 
-/// Six fields in upper case, one space between two; nicknames written out, and the second added.
+/// Returns six fields in upper case, separated by one space. Replaces nicknames, and adds the
+/// second.
 fn written_out(text: &str) -> Result<String, String> {
     let fields: Vec<_> = text.split_whitespace().map(str::to_ascii_uppercase).collect();
     let nickname = match &*fields {

@@ -2,13 +2,13 @@
 
 use std::fmt::Display;
 
-/// One field of an expression: what it is called, and which values it has.
+/// One field of an expression: its name and its values.
 #[derive(Debug)]
 pub(super) struct Field {
     pub(super) name: &'static str,
     low: u32,
     high: u32,
-    /// The first is that of `low`.
+    /// Names of the values, from `low` on.
     names: &'static [&'static str],
 }
 
@@ -30,24 +30,24 @@ pub(super) static WEEKDAY: Field = Field {
     names: &["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"],
 };
 
-/// A field that can't be read, and why.
+/// A field that can't be parsed, and the reason.
 pub(super) type Fault = (&'static Field, String);
 
 /// The values of a field, one bit each.
 pub(super) type Values = u64;
 
-/// Whether this value is one of them.
+/// Returns whether `values` contains `value`.
 pub(super) const fn has(values: Values, value: i64) -> bool {
     values & 1 << value != 0
 }
 
-/// The least of the values that is not below `from`.
+/// Returns the least of the values that is not below `from`.
 pub(super) fn first_bit(values: Values, from: i64) -> Option<i64> {
     let rest = values & (Values::MAX << from);
     (rest != 0).then(|| i64::from(rest.trailing_zeros()))
 }
 
-/// The entries of a list: none of them empty, and no star among others.
+/// Splits a list into its entries. An empty entry, or a star among others, is an error.
 pub(super) fn entries(field: &str) -> impl Iterator<Item = Result<&str, String>> {
     field.split(',').map(move |entry| match entry {
         "" if field.is_empty() => Err("nothing comes after the +: write the days there".into()),
@@ -60,7 +60,7 @@ pub(super) fn entries(field: &str) -> impl Iterator<Item = Result<&str, String>>
 }
 
 impl Field {
-    /// The values of a list.
+    /// Returns the values of a list.
     pub(super) fn list(&'static self, field: &str) -> Result<Values, Fault> {
         entries(field)
             .map(|entry| entry.and_then(|entry| self.values(entry)))
@@ -68,8 +68,8 @@ impl Field {
             .map_err(|reason| (self, reason))
     }
 
-    /// The values of one entry of the field's list, in upper case: `*`, a number, a name or a range,
-    /// the first and the last perhaps with a step. Or what is wrong with it.
+    /// Returns the values of one entry of the field's list, in upper case: `*`, a number, a name or
+    /// a range. `*` and a range may have a step. The error says what is wrong with the entry.
     pub(super) fn values(&self, entry: &str) -> Result<Values, String> {
         let (range, step) = match entry.split_once('/') {
             Some((range, step)) => (range, Some(step)),
@@ -98,7 +98,7 @@ impl Field {
         Ok(self.normal(values))
     }
 
-    /// A number or a name.
+    /// Parses a number or a name.
     pub(super) fn value(&self, text: &str) -> Result<u32, String> {
         if let Some(value) = self.named(text) {
             return Ok(value);
@@ -121,7 +121,7 @@ impl Field {
             }
             return Ok((first, last));
         }
-        // As a name, Sunday is the first day of a range or the last one, as it is needed.
+        // The name of Sunday may be the first or the last day of a range.
         let last = if by_name && last == 0 { 7 } else { last };
         if by_name && first % 7 == 0 && last == 7 {
             return Err(format!("{range} may be one day or a week: write SUN or *"));

@@ -24,9 +24,9 @@ use crate::schedule::{Schedule, ScheduleError, schedule::Rule};
 ///
 /// # Expressions
 ///
-/// Five fields (minute, hour, day of month, month, day of week), or six with the second first, in the
-/// syntax of Vixie cron, crontab(5), with the additions below. Ambiguous expressions that Vixie cron
-/// accepts are refused.
+/// Five fields (minute, hour, day of month, month, day of week), or six with the second first, in
+/// the syntax of Vixie cron, crontab(5), with the additions below. Ambiguous expressions that Vixie
+/// cron accepts are refused.
 ///
 /// | in a field | what | refused |
 /// |---|---|---|
@@ -45,12 +45,12 @@ use crate::schedule::{Schedule, ScheduleError, schedule::Rule};
 ///
 /// # Day of month and day of week
 ///
-/// If both are restricted, **either one suffices**: `0 0 1 * MON` is the first of the month and every
-/// Monday. A field that begins with `*` is not restricted, even with a step, and then **both have to
-/// match**: `0 0 */2 * MON` is each Monday with an odd date. With a `+` before the day of week, both
-/// have to match as well: `0 0 1-7 * +MON`. A field that always matches beside a restricted one
-/// (`0 0 1-31 * MON`) is refused, and so is a list of days that contains `*/2`, as its meaning would
-/// depend on the order.
+/// If both are restricted, **either one suffices**: `0 0 1 * MON` is the first of the month and
+/// every Monday. A field that begins with `*` is not restricted, even with a step, and then **both
+/// have to match**: `0 0 */2 * MON` is each Monday with an odd date. With a `+` before the day of
+/// week, both have to match as well: `0 0 1-7 * +MON`. A field that always matches beside a
+/// restricted one (`0 0 1-31 * MON`) is refused, and so is a list of days that contains `*/2`, as
+/// its meaning would depend on the order.
 ///
 /// # When the clocks change
 ///
@@ -74,7 +74,8 @@ impl CronSchedule {
         Ok(Self { expression, ticks })
     }
 
-    /// Sets the time zone, by its name in the IANA database. Default: UTC, not that of the machine.
+    /// Sets the time zone, by its name in the IANA database. Default: UTC, whatever the machine's
+    /// time zone is.
     ///
     /// # Errors
     ///

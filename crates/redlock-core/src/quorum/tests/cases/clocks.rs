@@ -1,4 +1,4 @@
-//! R10: nodes whose clocks jumped, and another clock that says that it is over.
+//! R10: nodes whose clocks jumped.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ impl Bench {
         self.handle(Event::Unsound { node, seen: at(ms), by_micros: BY, at_most: AT_MOST })
     }
 
-    /// The same of a jump of `size` ms.
+    /// Reports a jump of `size` ms.
     fn jump(&mut self, node: usize, ms: u64, size: u64) -> Vec<Action> {
         let at_most = Duration::from_millis(size);
         self.handle(Event::Unsound { node, seen: at(ms), by_micros: BY, at_most })
@@ -84,6 +84,7 @@ fn lock_with_sound_quorum_stays() {
 #[test]
 fn validity_is_that_of_sound_quorum() {
     let mut bench = Bench::held();
+
     bench.at(10).vote(2, granted());
     bench.at(3_000).wake();
     bench.extension(0, 3_000, extended());
@@ -92,6 +93,7 @@ fn validity_is_that_of_sound_quorum() {
     assert_eq!(bench.at(4_000).unsound(0, 4_000), [renewed(9_000)]);
     assert_eq!(bench.at(8_999).wake()[0], Action::Renewing);
     let lost = bench.at(9_000).wake();
+
     assert!(matches!(lost[..], [Action::Lost(Loss::Expired { .. })]), "{lost:?}");
 }
 
@@ -110,12 +112,14 @@ fn lock_past_sound_validity_is_lost() {
 #[test]
 fn earlier_end_makes_renewal_due() {
     let mut bench = Bench::held();
+
     bench.at(10).vote(2, granted());
     bench.at(3_000).wake();
     bench.extension(0, 3_000, extended());
     bench.extension(1, 3_000, extended());
     assert_eq!(bench.lease.next_wake(), Some(at(6_000)));
     bench.at(4_000).unsound(0, 4_000);
+
     assert_eq!(bench.lease.next_wake(), Some(at(3_000)), "a third of 9 s after 0 s: by now");
     assert_eq!(bench.wake(), round(3, 4_000, 9_000));
 }
@@ -130,7 +134,7 @@ fn confirmation_after_jump_stands() {
     assert_eq!(bench.lease.end(), at(12_000));
 }
 
-/// The key was still there after the jump, so it is the node's word again.
+/// The key still existed after the jump, so the node's confirmation counts again.
 #[test]
 fn extension_after_jump_counts_again() {
     let mut bench = Bench::held();
@@ -157,7 +161,7 @@ fn jumps_before_confirmation_are_dropped() {
     let mut bench = Bench::held();
     bench.at(3_000).wake();
     assert_eq!(bench.at(3_001).jump(0, 3_001, 90), []);
-    // Asked for before the jump was seen, answered after it.
+    // Sent before the jump was detected, answered after it.
     bench.at(3_002).extension(0, 3_000, extended());
     bench.extension(1, 3_000, extended());
     assert_eq!(bench.at(3_003).jump(0, 3_003, 90), []);

@@ -38,7 +38,7 @@ fn acceptances_of_different_numbers_dont_add() {
     assert_eq!(bench.raised(0, 1, true), [acquired(2_001)]);
 }
 
-/// Our own block is above the fence that was seen: the raise goes above both.
+/// The lease's own block is above the reported fence: the raise goes above both.
 #[test]
 fn raise_goes_above_own_block() {
     let mut bench = Bench::start(2);
@@ -79,6 +79,7 @@ fn late_acceptance_completes_proposal() {
 #[test]
 fn key_gone_during_raise() {
     let mut bench = Bench::start(3);
+
     bench.vote(0, granted_below(2_000));
     bench.vote(1, granted_below(2_000));
     bench.raised(0, 1, true);
@@ -87,12 +88,13 @@ fn key_gone_during_raise() {
     let again = bench.vote(1, granted_below(2_000));
     assert_eq!(again, [], "the first answer to the request stands");
     let actions = bench.vote(2, held("b", Some(100)));
+
     assert_eq!(actions[..3], releases(3));
     // One granted, one held: the lock is held by another.
     assert!(matches!(actions[3..], [Action::Refused(Refusal::Held { .. })]), "{actions:?}");
 }
 
-/// R9 wants nodes that granted *and* accepted.
+/// R9 requires nodes that granted *and* accepted.
 #[test]
 fn acceptance_without_key_does_not_count() {
     let mut bench = Bench::start(5);
@@ -119,6 +121,7 @@ fn refused_raise_does_not_count() {
 #[test]
 fn overtaken_raise_is_raised_again() {
     let mut bench = Bench::start(2);
+
     bench.vote(0, granted_below(2_000));
     bench.vote(1, granted_below(2_000));
     let overtaken = Ok(Answer::Raised(RaisedAnswer { accepted: false, fence: 8_000 }));
@@ -126,12 +129,14 @@ fn overtaken_raise_is_raised_again() {
     assert_eq!(asked, [raise(0, 2, 8_001), raise(1, 2, 8_001)]);
     assert_eq!(bench.raised(1, 1, true), [], "that number is out of the race");
     bench.raised(1, 2, true);
+
     assert_eq!(bench.raised(0, 2, true), [acquired(8_001)]);
 }
 
 #[test]
 fn three_failed_raises_end_attempt() {
     let mut bench = Bench::start(3);
+
     bench.vote(0, granted_below(2_000));
     bench.vote(1, granted_below(2_000));
     for round in 1..=2 {
@@ -142,6 +147,7 @@ fn three_failed_raises_end_attempt() {
     let votes: Vec<VoteOutcome> = vec![ahead(), ahead(), unheard(Reason::NotAwaited)];
     let mut expected = releases(3);
     expected.push(Action::Refused(Refusal::NoQuorum { votes }));
+
     assert_eq!(bench.raised(1, 3, false), expected);
 }
 
@@ -208,9 +214,11 @@ fn raise_above_far_fence_comes_last() {
         assert_eq!(bench.vote(1, granted_below(5_000)), [], "the third may grant");
         bench
     };
+
     assert_eq!(far_and_near().vote(2, held("b", Some(100))), above);
     assert_eq!(far_and_near().vote(2, Err(Reason::Loading)), above);
     let mut bench = far_and_near();
+
     assert_eq!(bench.at(49).wake(), []);
     assert_eq!(bench.at(50).wake(), above, "the third says nothing");
     assert_eq!(bench.raised(0, 1, true), []);

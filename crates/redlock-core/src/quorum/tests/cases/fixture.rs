@@ -21,12 +21,12 @@ pub(super) struct Bench {
     out: Vec<Action>,
 }
 
-/// The moment `ms` after the start.
+/// Returns the moment `ms` after the start.
 pub(super) fn at(ms: u64) -> Timestamp {
     Timestamp::from_nanos(1_000_000_000_000) + Duration::from_millis(ms)
 }
 
-/// The usual params: 9 s valid, 50 ms for each node, 5 min at most.
+/// Returns the usual params: 9 s valid, 50 ms for each node, 5 min at most.
 pub(super) fn params(nodes: usize) -> LeaseParams {
     LeaseParams {
         nodes,

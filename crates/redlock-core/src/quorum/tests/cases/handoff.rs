@@ -53,6 +53,7 @@ fn half_of_validity_must_be_left() {
 #[test]
 fn lease_must_be_held_and_renewed() {
     let mut bench = Bench::start(3);
+
     assert_eq!(bench.hand_on(next()), None);
     let mut bench = Bench::held();
     bench.handle(Event::Halt(Halt::Stalled));
@@ -61,6 +62,7 @@ fn lease_must_be_held_and_renewed() {
     bench.handle(Event::Release { awaited: false });
     assert_eq!(bench.hand_on(next()), None);
     let mut bench = Bench::held_with(LeaseParams { max_hold: Duration::from_secs(1), ..params(3) });
+
     assert_eq!(
         bench.at(1_000).hand_on(next()),
         None,
@@ -68,15 +70,17 @@ fn lease_must_be_held_and_renewed() {
     );
 }
 
-/// Until a quorum confirms the key again.
+/// It can be handed on again once a quorum confirms the key.
 #[test]
 fn disputed_lease_is_not_handed_on() {
     let mut bench = Bench::held();
+
     bench.at(3_000).wake();
     assert_eq!(bench.extension(1, 3_000, held("b", Some(1_000))), []);
     assert_eq!(bench.lease.end(), at(9_000), "the holder's validity stays");
     assert_eq!(bench.hand_on(next()), None);
     bench.extension(0, 3_000, extended());
+
     assert_eq!(bench.hand_on(next()), None, "one of three");
     assert_eq!(bench.extension(2, 3_000, extended()), [renewed(12_000)]);
     assert!(bench.hand_on(next()).is_some());

@@ -33,14 +33,16 @@ fn released(actions: &[Action]) -> Vec<usize> {
 #[test]
 fn lead_alone_is_asked_first() {
     let mut out = Vec::new();
+
     drop(Lease::start(asked_lead(1), at(0), &mut out));
     assert_eq!(asked(&out), [1]);
     let mut bench = Bench::with(asked_lead(1));
     assert_eq!(asked(&bench.vote(1, granted())), [0, 2, 3, 4]);
     assert!(bench.vote(0, granted()).is_empty());
     let decided = bench.vote(4, granted());
-    // The validity counts from the question to the lead node.
+    // The validity counts from the request to the lead node.
     let until = at(0) + VALIDITY;
+
     assert!(
         decided.iter().any(|a| matches!(a, Action::Acquired { until: end, .. } if *end == until))
     );
@@ -50,10 +52,12 @@ fn lead_alone_is_asked_first() {
 fn refused_by_lead_releases_there_only() {
     let mut bench = Bench::with(asked_lead(0));
     let actions = bench.vote(0, held("other", Some(5_000)));
+
     assert_eq!((asked(&actions), released(&actions)), (vec![], vec![0]));
     let Some(Action::Refused(Refusal::Held { expires_in, owner, .. })) = actions.last() else {
         panic!("{actions:?}")
     };
+
     assert_eq!((owner.as_deref(), *expires_in), (Some("other"), Some(Duration::from_secs(5))));
     assert!(bench.lease.refused_by_lead());
     assert!(bench.acknowledge(0, false).is_empty());
@@ -67,7 +71,7 @@ fn silent_or_failing_lead_is_skipped() {
     assert_eq!(bench.lease.next_wake(), Some(at(0) + PATIENCE));
     assert!(bench.at(9).wake().is_empty());
     assert_eq!(asked(&bench.at(10).wake()), [1, 2, 3, 4]);
-    // The others have the whole node timeout.
+    // The other nodes have the whole node timeout.
     assert_eq!(bench.lease.next_wake(), Some(at(60)));
     for node in [1, 2] {
         assert!(bench.vote(node, granted()).is_empty());

@@ -62,6 +62,7 @@ fn former_holders_limit_is_over() {
 #[test]
 fn unsound_lease_is_not_kept() {
     let mut bench = Bench::start(3);
+
     assert!(!bench.linger(1_000), "not held");
     let mut bench = Bench::held();
     bench.handle(Event::Halt(Halt::Stalled));
@@ -69,6 +70,7 @@ fn unsound_lease_is_not_kept() {
     let mut bench = Bench::held_with(LeaseParams { block: 1, ..params(3) });
     assert!(!bench.linger(1_000), "no token is left");
     let mut bench = Bench::held();
+
     assert!(!bench.at(4_501).linger(5_000), "half of the validity is over");
 }
 

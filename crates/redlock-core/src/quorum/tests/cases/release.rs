@@ -1,4 +1,4 @@
-//! R3: giving back.
+//! R3: the release of a lease.
 
 use super::fixture::{Bench, at, granted, held, releases, unheard};
 use crate::{
@@ -85,12 +85,14 @@ fn nobody_waits_and_nothing_is_said() {
 #[test]
 fn unacknowledged_release_reports_orphan() {
     let mut bench = Bench::start(5);
+
     bench.vote(0, granted());
     bench.vote(1, held("b", Some(5)));
     bench.vote(2, Err(Reason::NotConnected("refused".into())));
     bench.vote(3, Err(Reason::TimedOut));
     bench.release(false);
     let mut fail = |node| bench.answer(node, OpId::Release, Err(Reason::Unknown));
+
     assert_eq!(fail(0), [Action::Orphaned { node: 0 }], "it granted");
     assert_eq!(fail(1), [], "it keeps another's key");
     assert_eq!(fail(2), [], "nothing was sent");

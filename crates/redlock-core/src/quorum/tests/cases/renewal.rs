@@ -43,23 +43,28 @@ fn failed_renewal_is_retried_until_deadline() {
         bench.extension(0, ms(bench.now), Err(Reason::OutOfMemory));
         rounds += 1;
     };
+
     // From 3 s to 9 s, every 250 ms.
     assert_eq!(rounds, 24);
     assert_eq!(bench.now, at(9_000));
-    // The grant of node 1 is no answer to a renewal.
+
+    // The grant of node 1 does not answer a renewal.
     let silent = unheard(Reason::TimedOut);
     let votes = vec![unheard(Reason::OutOfMemory), silent.clone(), silent];
+
     assert_eq!(lost, Loss::Expired { votes });
 }
 
 #[test]
 fn next_wake_follows_a_wake() {
     let mut bench = Bench::held();
+
     for ms in (3_000..=6_000).step_by(250) {
         bench.at(ms).wake();
     }
     // A third of the validity after its start, and at the start of another round.
     bench.extension(0, 3_000, extended());
+
     assert_eq!(bench.extension(2, 3_000, extended()), [renewed(12_000)]);
     assert_eq!(bench.wake(), []);
     assert_eq!(bench.lease.next_wake(), Some(at(6_250)));
@@ -122,12 +127,14 @@ fn refusal_of_older_round_is_ignored() {
 #[test]
 fn expired_lease_is_not_revived() {
     let mut bench = Bench::held();
+
     bench.at(3_000).wake();
     bench.extension(0, 3_000, extended());
-    // The confirming answer comes at the end: too late, whatever it says.
+    // The confirming answer arrives at the end, which is too late for any answer.
     let lost = bench.at(9_000).extension(1, 3_000, extended());
     let granted = VoteOutcome::Granted;
     let votes = vec![granted.clone(), granted, unheard(Reason::TimedOut)];
+
     assert_eq!(lost, [Action::Lost(Loss::Expired { votes })]);
     assert_eq!(bench.extension(2, 3_000, extended()), []);
     assert_eq!(bench.wake(), []);
@@ -173,12 +180,14 @@ fn max_hold_below_validity_ends_first() {
 #[test]
 fn without_auto_extend_nothing_is_renewed() {
     let mut bench = Bench::held_with(LeaseParams { auto_extend: false, ..params(3) });
+
     assert_eq!(bench.lease.next_wake(), Some(at(9_000)));
     assert_eq!(bench.at(8_000).wake(), []);
     // An explicit extension does not start renewal.
     assert_eq!(bench.extend(), round(3, 8_000, 9_000));
     bench.extension(0, 8_000, extended());
     let actions = bench.extension(1, 8_000, extended());
+
     assert_eq!(actions, [renewed(17_000), Action::Extended(Ok(()))]);
     assert_eq!(bench.lease.next_wake(), Some(at(17_000)));
 }
@@ -186,6 +195,7 @@ fn without_auto_extend_nothing_is_renewed() {
 #[test]
 fn failed_extension_leaves_lock_unchanged() {
     let mut bench = Bench::held();
+
     assert_eq!(bench.at(1_000).extend(), round(3, 1_000, 9_000));
     bench.extension(0, 1_000, extended());
     bench.extension(1, 1_000, Err(Reason::OutOfMemory));
@@ -194,6 +204,7 @@ fn failed_extension_leaves_lock_unchanged() {
     assert_eq!(bench.at(1_050).wake(), [Action::Extended(Err(votes))]);
     assert_eq!(bench.lease.end(), at(9_000));
     let late = bench.at(1_060).extension(2, 1_000, extended());
+
     assert_eq!(late, [renewed(10_000)], "late for the caller, not for the lock");
 }
 
@@ -208,10 +219,11 @@ fn loss_answers_extension() {
     );
 }
 
-/// A node that lost the key is given it again, and what it then keeps is not forgotten.
+/// A node that lost the key gets it again, and counts again from then on.
 #[test]
 fn regranted_node_counts_again() {
     let mut bench = Bench::start(3);
+
     bench.vote(2, held("b", Some(1)));
     bench.vote(0, granted());
     bench.vote(1, granted());
@@ -220,6 +232,7 @@ fn regranted_node_counts_again() {
     assert_eq!(bench.extension(0, 3_000, extended()), [renewed(12_000)]);
     bench.release(false);
     let failed = bench.answer(2, OpId::Release, Err(Reason::TimedOut));
+
     assert_eq!(failed, [Action::Orphaned { node: 2 }]);
 }
 
@@ -236,6 +249,7 @@ fn regrant_is_bounded_by_validity() {
 #[test]
 fn halted_lease_expires_without_renewal() {
     let mut bench = Bench::held();
+
     assert_eq!(bench.at(3_000).wake(), round(3, 3_000, 9_000));
     bench.extension(0, 3_000, extended());
     assert_eq!(bench.handle(Event::Halt(Halt::Stalled)), []);
@@ -243,6 +257,7 @@ fn halted_lease_expires_without_renewal() {
     assert_eq!(bench.lease.next_wake(), Some(at(9_000)), "what is valid is not cut");
     assert_eq!(bench.at(8_000).wake(), []);
     let refused = bench.extend();
+
     assert!(matches!(refused[..], [Action::Extended(Err(_))]), "{refused:?}");
     assert_eq!(bench.handle(Event::Halt(Halt::NoHeartbeat)), [], "the first reason stands");
     assert_eq!(bench.at(9_000).wake(), [Action::Lost(Loss::Halted(Halt::Stalled))]);

@@ -1,4 +1,4 @@
-//! R4, where several rounds of renewal are under way.
+//! R4: several rounds of renewal under way.
 
 use super::fixture::{Bench, extended, held, params, renewed, round};
 use crate::{quorum::Action, vote::Reason};
@@ -52,7 +52,7 @@ fn extension_is_decided_by_own_round() {
     assert_eq!(done, [renewed(12_010), Action::Extended(Ok(()))]);
 }
 
-/// A round is named by its start.
+/// A round is identified by its start.
 #[test]
 fn simultaneous_extension_joins_round() {
     let mut bench = Bench::held();

@@ -12,12 +12,12 @@ use crate::{
     vote::{Reason, VoteOutcome},
 };
 
-/// The server that has been enrolled `epoch` times under the name of `node`.
+/// Returns the server that has been enrolled `epoch` times under the name of `node`.
 fn server(node: usize, epoch: u32) -> Incarnation {
     Incarnation { epoch, id: node as u128, nonce: 0 }
 }
 
-/// The view of a node that takes the servers with these epochs for the owners.
+/// Returns the view in which the servers with these epochs are the owners.
 fn view(epochs: [u32; 3]) -> Option<Arc<View>> {
     Some((0..3).map(|node| Some(server(node, epochs[node]))).collect())
 }
@@ -48,6 +48,7 @@ fn grants_of_agreeing_servers_count() {
 #[test]
 fn former_servers_grant_does_not_count() {
     let mut bench = Bench::start(3);
+
     bench.hear((0, MOVED), OpId::Acquire, granted());
     assert_eq!(bench.hear((1, FIRST), OpId::Acquire, granted()), []);
     let refused = bench.vote(2, Err(Reason::TimedOut));
@@ -56,10 +57,11 @@ fn former_servers_grant_does_not_count() {
     };
     // Neither of the two counts with the other.
     let differ = VoteOutcome::NotCounted(Reason::NamesDiffer);
+
     assert_eq!(votes[..2], [differ.clone(), differ]);
 }
 
-/// The server that took the token is not the one that granted: its fence is another one.
+/// The server that accepted the token is not the one that granted, and has another fence.
 #[test]
 fn raise_by_another_server_voids_grant() {
     let raise = |view_of_raise: [u32; 3]| {
@@ -72,6 +74,7 @@ fn raise_by_another_server_voids_grant() {
         assert_eq!(bench.hear((0, FIRST), OpId::Raise(1), raised()), []);
         bench.hear((1, view_of_raise), OpId::Raise(1), raised())
     };
+
     assert_eq!(raise(FIRST), [Action::Acquired { token: 5_001, until: at(9_000) }]);
     assert_eq!(raise(MOVED), [], "the third node may still grant");
 }
@@ -87,6 +90,7 @@ fn former_servers_extension_does_not_count() {
         bench.hear((0, MOVED), OpId::Extend(at(3_000)), extended());
         bench.hear((1, view_of_second), OpId::Extend(at(3_000)), extended())
     };
+
     assert_eq!(extend(MOVED), [renewed(12_000)]);
     assert_eq!(extend(FIRST), []);
 }

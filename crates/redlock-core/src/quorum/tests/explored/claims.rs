@@ -1,4 +1,4 @@
-//! Ticks of a job over three nodes (R12): who starts one, and what becomes of the ends of runs.
+//! Ticks of a job over three nodes (R12): which replica starts a tick, and the ends of runs.
 //!
 //! A node's answer reaches the replica at once: the replica decides at any later moment, and on any
 //! quorum of the answers, which covers answers that are late or lost.
@@ -37,7 +37,7 @@ struct ClaimWorld {
 struct ClaimState {
     voters: Vec<Voter>,
     replicas: Vec<Replica>,
-    /// In a fixed order: which was sent first is no part of the state.
+    /// In a fixed order, because the order of sending does not belong to the state.
     messages: Vec<Message>,
     crashes: u8,
     next_token: u64,
@@ -45,7 +45,7 @@ struct ClaimState {
     started: Vec<(u64, u64)>,
     /// What a quorum stored in place of a claim, by its token.
     replaced: Vec<(u64, TickRun)>,
-    /// A replica read something else than what a quorum stored last.
+    /// Whether a replica read something else than what a quorum stored last.
     is_wrong: bool,
 }
 

@@ -1,7 +1,7 @@
 //! Servers that may have forgotten (R6): the state of a world, and what must hold in it.
 //!
-//! Each client counts probations by the product's `Enrolment`; the servers are in memory. A lock needs
-//! any two of three servers that vote under one view, and is granted by both at once: partial
+//! Each client counts probations by the product's `Enrolment`; the servers are in memory. A lock
+//! needs any two of three servers that vote under one view, and is granted by both at once: partial
 //! votes are the subject of `lock`.
 
 use std::{sync::Arc, time::Duration};
@@ -39,7 +39,7 @@ pub(super) struct EnrolWorld {
     pub(super) left_out: Option<EnrolRule>,
 }
 
-/// How often an event may happen in a world.
+/// Maximum number of events of each kind in a world.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub(super) struct EnrolBudget {
     /// Servers that restart without their data.
@@ -76,7 +76,7 @@ pub(super) struct EnrolState {
     pub(super) tick: u8,
     pub(super) servers: Vec<Server>,
     pub(super) clients: Vec<Client>,
-    /// The token of the latest lock, and when its holder stops believing in it.
+    /// The token of the latest lock, and the end of its holder's validity.
     pub(super) hold: (u8, u8),
     pub(super) budget: EnrolBudget,
     pub(super) fault: Option<EnrolFault>,
@@ -85,7 +85,7 @@ pub(super) struct EnrolState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum EnrolFault {
     TwoHolders,
-    /// A token is not above that of an earlier lock.
+    /// A token is not above the token of an earlier lock.
     TokenOrder,
 }
 
@@ -170,7 +170,7 @@ impl EnrolState {
         at(self.tick)
     }
 
-    /// The pairs of servers whose votes count together.
+    /// Returns the pairs of servers whose votes count together.
     pub(super) fn quorums(&self) -> impl Iterator<Item = [usize; 2]> {
         let votes =
             |node: usize| self.servers[node].view.as_ref().filter(|_| self.servers[node].votes);
@@ -187,7 +187,7 @@ impl EnrolWorld {
         self.left_out != Some(rule)
     }
 
-    /// The TTL of locks, in ticks.
+    /// Returns the TTL of locks, in ticks.
     pub(super) fn ttl(&self) -> u8 {
         self.max_ttls.iter().copied().max().unwrap_or(0)
     }

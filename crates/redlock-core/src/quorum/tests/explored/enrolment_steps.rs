@@ -90,7 +90,7 @@ impl EnrolWorld {
         }
     }
 
-    /// The clock by which clients count probations.
+    /// Returns the clock by which clients count probations.
     fn clock(&self, state: &EnrolState) -> Timestamp {
         let skipped = if self.has(EnrolRule::Wait) { 0 } else { self.ttl() };
         state.now() + TICK * u32::from(skipped)
@@ -100,7 +100,7 @@ impl EnrolWorld {
         match *step {
             EnrolStep::Tick => {
                 state.tick += 1;
-                // An expired key is no key: states that differ in it alone are one.
+                // Expired keys are removed, so that states which differ only in them are equal.
                 for server in &mut state.servers {
                     server.key = server.key.filter(|(_, end)| state.tick < *end);
                 }
@@ -257,7 +257,7 @@ fn inform(state: &mut EnrolState, client: usize, node: usize) {
     }
 }
 
-/// The token of the lock whose key a server stores.
+/// Returns the token of the lock whose key a server stores.
 fn live_key(server: &Server, tick: u8) -> Option<u8> {
     server.key.filter(|(_, end)| tick < *end).map(|(token, _)| token)
 }

@@ -24,7 +24,7 @@ pub(super) struct LockWorld {
     pub(super) ticks: u8,
     /// The TTL in ticks.
     pub(super) ttl: u32,
-    /// What may still happen, at most so often.
+    /// The events that may still happen.
     pub(super) budget: Budget,
     /// Whether leases have fencing tokens.
     pub(super) fencing: bool,
@@ -35,7 +35,7 @@ pub(super) struct LockWorld {
     pub(super) left_out: Option<LockRule>,
 }
 
-/// How often an event may happen in a world.
+/// Maximum number of events of each kind in a world.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub(super) struct Budget {
     /// Attempts of each client.
@@ -88,7 +88,7 @@ pub(super) struct LockState {
     /// The greatest token of all completed grants.
     pub(super) newest: u64,
     pub(super) reached: Vec<Outcome>,
-    /// What went wrong.
+    /// The violation, if there is one.
     pub(super) fault: Option<LockFault>,
 }
 
@@ -108,7 +108,7 @@ pub(super) enum Outcome {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum LockFault {
-    /// A token is not above those of the leases completed before it was requested.
+    /// A token is not above the tokens of the leases completed before it was requested.
     TokenOrder,
     /// A lease counts a node's key that ends before the lease does.
     Unbacked,
@@ -128,7 +128,7 @@ pub(super) struct ClientState {
 pub(super) struct OpenLease {
     pub(super) id: usize,
     pub(super) lease: Lease,
-    /// The end of the hold that the client believes in.
+    /// The end of the hold, by the client's state.
     pub(super) held_until: Option<Timestamp>,
     /// The greatest token that was completed before the lease was requested.
     pub(super) before: u64,

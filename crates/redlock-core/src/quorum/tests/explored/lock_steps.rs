@@ -115,7 +115,7 @@ impl LockWorld {
         (waited >= self.ttl() || !self.has(LockRule::Wait)) && others >= 2
     }
 
-    /// The node of a client's connection.
+    /// Returns the node of a client's connection.
     fn node_of(&self, client: usize, link: usize) -> usize {
         if self.has(LockRule::SameLayout) { link } else { (link + client) % self.nodes }
     }
@@ -125,7 +125,7 @@ impl LockWorld {
             LockStep::Tick => {
                 state.tick += 1;
                 let now = state.now();
-                // An expired key is no key: states that differ in it alone are one.
+                // Expired keys are removed, so that states which differ only in them are equal.
                 for node in &mut state.nodes {
                     node.key = node.key(now);
                 }
@@ -228,7 +228,8 @@ impl LockWorld {
         of_client.attempts += 1;
         let mut out = Vec::new();
         let now = state.now();
-        // All propose the same, as clients whose clocks are behind do; so every later one has to raise.
+        // All propose the same, as clients whose clocks are behind do; so every later one has to
+        // raise.
         let lease = Lease::start(self.params(wall(Timestamp::ZERO)), now, &mut out);
         let before = state.newest;
         state.clients[client].lease = Some(OpenLease { id, lease, held_until: None, before });
@@ -361,7 +362,7 @@ impl LockWorld {
     }
 }
 
-/// The order of answers in flight is no part of the state.
+/// Sorts answers in flight, because their order does not belong to the state.
 fn sort_replies(replies: &mut [(LeaseCommand, Result<Answer, Reason>)]) {
     replies.sort_by_cached_key(sort_key);
 }

@@ -1,8 +1,8 @@
 //! Small worlds of which every reachable state is visited, by a model checker.
 //!
-//! The leases, votes, claims and probations are the product's; the nodes are in memory. A world has few
-//! nodes, clients, moments and faults, and in exchange no order of their steps is left out. Messages
-//! that are never delivered are lost; nothing has to say so.
+//! The leases, votes, claims and probations are the product's; the nodes are in memory. A world has
+//! few nodes, clients, moments and faults, and in exchange no order of their steps is left out.
+//! Messages that are never delivered are lost, so the model needs no step for that.
 //!
 //! | what | where |
 //! |---|---|
@@ -38,8 +38,8 @@ where
     checker.assert_properties();
 }
 
-/// Visits states until the `always` property called `property` is violated, and prints the length of
-/// the trace. Panics if no state violates it.
+/// Visits states until the `always` property called `property` is violated, and prints the length
+/// of the trace. Panics if no state violates it.
 fn violates<M>(name: &str, model: M, property: &'static str)
 where
     M: Model + Send + Sync + 'static,
@@ -54,7 +54,7 @@ where
     println!("{name}: found after {states} states, in {} steps", trace.into_actions().len());
 }
 
-/// A key by which things are sorted whose order is no part of a state.
+/// Returns a key by which to sort things whose order does not belong to a state.
 fn sort_key(of: &impl Hash) -> u64 {
     BuildHasherDefault::<DefaultHasher>::default().hash_one(of)
 }

@@ -4,7 +4,7 @@ use super::{
     holds::WALKS,
     plans::{by_tokens, quiet, relocates, replaces, same, without},
     state::{LayoutPlan, Layouts},
-    step::LayoutStep::{GoOn, In, LeaseCommand, Move, TakeNew, TakeOld, Tick},
+    step::LayoutStep::{In, LeaseCommand, Move, Proceed, TakeNew, TakeOld, Tick},
     walk::{run, search},
 };
 use crate::quorum::tests::names::{
@@ -63,7 +63,7 @@ fn blank_server_does_not_count() {
         TakeOld { operator: 0, node: 1 },
     ];
     let begins = [
-        GoOn { operator: 0 },
+        Proceed { operator: 0 },
         TakeNew { operator: 0, node: 0 },
         TakeNew { operator: 0, node: 1 },
         of_new(Look { client: 0, node: 0 }),
@@ -81,9 +81,12 @@ fn blank_server_does_not_count() {
         of_new(Activate { client: 0 }),
     ];
     let found = run(without(RulePart::Leaving, plan), &[&start[..], &begins].concat());
+
     assert_eq!(found, Some(Violation::DisjointGroups));
+
     // With the rule, the same steps are possible until the command would continue, which it can't.
     let mut layouts = Layouts::new(plan);
+
     assert!(start.iter().all(|&step| layouts.apply(step)));
     assert!(!layouts.apply(begins[0]), "the old layout was not stopped");
 }

@@ -54,7 +54,7 @@ fn operators_have_different_lists() {
 }
 
 #[test]
-fn tokens_go_on() {
+fn tokens_continue() {
     holds(by_tokens(still(same())));
     holds(by_tokens(grows()));
     holds(by_tokens(relocates()));

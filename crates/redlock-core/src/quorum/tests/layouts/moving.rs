@@ -20,11 +20,11 @@ use crate::{
 pub(super) struct Operator {
     pub(super) from: usize,
     pub(super) to: usize,
-    /// Which servers of the old layout it moved.
+    /// The servers of the old layout that it moved.
     pub(super) taken: PerName<bool>,
-    /// How these left it.
+    /// The views under which these servers left.
     left: PerName<Option<Arc<View>>>,
-    /// The greatest fence that they told.
+    /// The greatest fence that they reported.
     fence: u16,
     /// Enough left: the servers of the new layout begin their probation.
     pub(super) enough: bool,
@@ -32,7 +32,7 @@ pub(super) struct Operator {
 }
 
 impl Operator {
-    /// How many of those that it moved voted under one view.
+    /// Returns the number of moved servers that voted under one view.
     fn group_that_left(&self) -> usize {
         largest_group(self.left.iter().filter(|left| left.is_some()).map(Option::as_ref)).0
     }
@@ -79,7 +79,7 @@ impl Layouts {
     }
 
     /// Enough servers left the old layout; the others did not answer.
-    pub(super) fn go_on(&mut self, operator: usize) -> bool {
+    pub(super) fn proceed(&mut self, operator: usize) -> bool {
         let command = &self.operators[operator];
         if command.from == command.to || command.enough || !self.is_steady(command.to) {
             return false;
@@ -94,7 +94,7 @@ impl Layouts {
         enough
     }
 
-    /// How many have to leave a layout.
+    /// Returns the number of servers that have to leave a layout.
     fn enough(&self, layout: usize) -> usize {
         let names = self.plan.layouts[layout].len();
         blocking(names) - usize::from(!self.has(RulePart::EnoughLeave))
@@ -116,8 +116,8 @@ impl Layouts {
         self.take(at, Some(from), to, MovedState::Probation, fence)
     }
 
-    /// A client moves a server of a layout that nobody uses into its own. That it has waited only
-    /// keeps a set in use from being stopped; so it need not have.
+    /// A client moves a server of an unused layout into its own. In the model it does not wait
+    /// before, because the wait only protects a set in use from being stopped.
     pub(super) fn take_over(&mut self, layout: usize, client: usize, node: usize) -> bool {
         let driver = &self.worlds[layout].drivers[client];
         let Some(machine) = driver.conn[node].filter(|_| driver.elsewhere[node]) else {
@@ -142,8 +142,8 @@ impl Layouts {
         if !self.plan.takeover || !self.is_steady(layout) || stored.as_ref() != Some(&own.view) {
             return false;
         }
-        // By their number: nobody knows the names of another list. Those that an operator moved wait
-        // for it.
+        // The servers are counted, because no client knows the names of another list. Those that an
+        // operator moved wait for the operator.
         let enough = reads.filter_map(|read| read.left.as_ref());
         let enough = enough.filter(|left| left.layout == from && left.taken_over).count();
         let at = self.server_at(layout, node, own.machine);
@@ -152,7 +152,8 @@ impl Layouts {
         may_start && self.take(at, None, layout, MovedState::Probation, 0)
     }
 
-    /// Moves a server into a layout, as `record::moving` does it; false where it belongs to a third one.
+    /// Moves a server into a layout, as `record::moving` does it; false where it belongs to a third
+    /// one.
     fn take(
         &mut self,
         at: usize,

@@ -25,8 +25,8 @@ pub(super) fn replaces() -> LayoutPlan {
     still(plan(&[&[0, 1, 2], &[1, 2, 3]]))
 }
 
-/// A set of three that moves to three other servers; clients of the new layout start after the command,
-/// as blank servers are a majority of it.
+/// A set of three that moves to three other servers; clients of the new layout start after the
+/// command, as blank servers are a majority of it.
 pub(super) fn relocates() -> LayoutPlan {
     LayoutPlan { starts_late: true, ..still(plan(&[&[0, 1, 2], &[3, 4, 5]])) }
 }
@@ -52,28 +52,29 @@ fn plan(layouts: &'static [&'static [usize]]) -> LayoutPlan {
     }
 }
 
-/// The same, whose names lead to the same servers all the time.
+/// Returns the same plan, whose names lead to the same servers all the time.
 pub(super) fn still(plan: LayoutPlan) -> LayoutPlan {
     let faults = FaultBudget { moves: 0, ..plan.setup.faults };
     LayoutPlan { setup: NamesSetup { faults, ..plan.setup }, ..plan }
 }
 
-/// The same, where clients of each layout take over what nobody uses, and no operator moves it.
+/// Returns the plan in which clients of each layout take over unused servers, and no operator moves
+/// any.
 pub(super) fn taken_over(plan: LayoutPlan) -> LayoutPlan {
     LayoutPlan { takeover: true, commands: 0, ..plan }
 }
 
-/// The same, where operators move servers as well.
+/// Returns the same plan, where operators move servers as well.
 pub(super) fn taken_over_or_moved(plan: LayoutPlan) -> LayoutPlan {
     LayoutPlan { commands: 2, ..taken_over(plan) }
 }
 
-/// The same, watched by locks.
+/// Returns the same plan, watched by locks.
 pub(super) fn by_locks(plan: LayoutPlan) -> LayoutPlan {
     LayoutPlan { setup: NamesSetup { locks: true, ..plan.setup }, ..plan }
 }
 
-/// The same, watched by the tokens, where servers' clocks go back and nothing forgets.
+/// Returns the same plan, watched by the tokens, where servers' clocks go back and nothing forgets.
 pub(super) fn by_tokens(plan: LayoutPlan) -> LayoutPlan {
     let faults = FaultBudget { blank_restarts: 0, ..plan.setup.faults };
     by_locks(LayoutPlan {
@@ -86,7 +87,7 @@ pub(super) fn without(part: RulePart, plan: LayoutPlan) -> LayoutPlan {
     LayoutPlan { setup: NamesSetup { without: Some(part), ..plan.setup }, ..plan }
 }
 
-/// The same, with so many moves, two cuts and no other fault.
+/// Returns the same plan, with so many moves, two cuts and no other fault.
 pub(super) fn quiet(moves: u8, plan: LayoutPlan) -> LayoutPlan {
     let faults = FaultBudget { moves, cuts: 2, ..FaultBudget::default() };
     LayoutPlan { setup: NamesSetup { faults, ..plan.setup }, ..plan }

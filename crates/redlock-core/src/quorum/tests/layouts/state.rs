@@ -15,9 +15,9 @@ pub(super) struct LayoutPlan {
     pub(super) layouts: &'static [&'static [usize]],
     /// From which layout to which operators move servers.
     pub(super) moves: &'static [(usize, usize)],
-    /// Whether clients take over servers of layouts that nobody uses.
+    /// Whether clients take over servers of unused layouts.
     pub(super) takeover: bool,
-    /// How often an operator may begin.
+    /// Number of times that an operator may begin.
     pub(super) commands: u8,
     /// Whether clients of later layouts start only once a command began these.
     pub(super) starts_late: bool,
@@ -38,7 +38,7 @@ pub(super) struct LayoutTag {
 pub(super) struct Layouts {
     pub(super) plan: LayoutPlan,
     pub(super) worlds: Vec<NamesWorld>,
-    /// By name and machine.
+    /// The layout of each server, by name and machine.
     pub(super) tags: Vec<Option<LayoutTag>>,
     pub(super) operators: [Operator; CLIENTS],
     pub(super) commands: u8,
@@ -85,7 +85,7 @@ impl Layouts {
         self.plan.layouts[layout][node] * self.plan.setup.machines + machine
     }
 
-    /// The index of a name in a layout.
+    /// Returns the index of a name in a layout.
     pub(super) fn node_in(&self, layout: usize, name: usize) -> Option<usize> {
         self.plan.layouts[layout].iter().position(|&other| other == name)
     }
@@ -133,7 +133,7 @@ impl Layouts {
         }
     }
 
-    /// Takes note of two holders, of tokens out of order, and of groups that share no server.
+    /// Records two holders, tokens out of order, and groups that share no server.
     pub(super) fn watch(&mut self) {
         self.violation = self.violation.or(self.worlds.iter().find_map(|world| world.violation));
         if self.worlds.iter().map(NamesWorld::holders).sum::<usize>() > 1 {

@@ -1,4 +1,4 @@
-//! What happens, one thing at a time.
+//! The steps of the layouts.
 
 use super::{moving::Operator, state::Layouts};
 use crate::quorum::tests::names::{
@@ -37,7 +37,7 @@ pub(super) enum LayoutStep {
         node: usize,
     },
     /// It continues, as enough were moved.
-    GoOn {
+    Proceed {
         operator: usize,
     },
     /// It begins the probation of a server that it reaches by the new layout.
@@ -81,7 +81,7 @@ impl Layouts {
             }
             LayoutStep::LeaseCommand { operator, plan } => self.command(operator, plan),
             LayoutStep::TakeOld { operator, node } => self.take_old(operator, node),
-            LayoutStep::GoOn { operator } => self.go_on(operator),
+            LayoutStep::Proceed { operator } => self.proceed(operator),
             LayoutStep::TakeNew { operator, node } => self.take_new(operator, node),
             LayoutStep::TakeOver { layout, client, node } => self.take_over(layout, client, node),
             LayoutStep::StartMoved { layout, client, node } => {
@@ -94,7 +94,8 @@ impl Layouts {
         done
     }
 
-    /// Whether each name of a layout leads all its clients to the one server that they are connected to.
+    /// Returns whether each name of a layout leads all its clients to the one server that they are
+    /// connected to.
     pub(super) fn is_steady(&self, layout: usize) -> bool {
         let world = &self.worlds[layout];
         world.names().all(|node| {
@@ -118,7 +119,7 @@ impl Layouts {
         }
     }
 
-    /// Whether a name may move or restart.
+    /// Returns whether a name may move or restart.
     fn may_disturb(&mut self, name: usize, moves: bool) -> bool {
         self.end_beginnings();
         if moves && self.beginning != 0 {

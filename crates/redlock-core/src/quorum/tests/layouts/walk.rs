@@ -18,8 +18,8 @@ use crate::quorum::tests::{
     search::{self, KeptState, Model, ModelWalk, Random},
 };
 
-/// Kinds of moves: ticks, faults, operators' steps, their usual series, takeovers, turns of a client,
-/// and single steps of the clients of each layout.
+/// Kinds of moves: ticks, faults, operators' steps, their usual series, takeovers, turns of a
+/// client, and single steps of the clients of each layout.
 const KINDS: usize = 7;
 const WEIGHTS: [usize; 5] = [1, 2, 4, 8, 16];
 
@@ -29,7 +29,7 @@ struct LayoutsWalk {
     trace: Vec<LayoutStep>,
     random: Random,
     weights: [usize; KINDS],
-    /// Of the clients of each layout; their worlds are swapped in for a move.
+    /// The walks of the clients of each layout. Their worlds are swapped in for a move.
     walks: Vec<NamesWalk>,
 }
 
@@ -87,7 +87,7 @@ impl LayoutsWalk {
         let [old, new] = self.sizes(operator);
         let step = match self.random.below(4) {
             0 => LayoutStep::TakeOld { operator, node: self.random.below(old) },
-            1 => LayoutStep::GoOn { operator },
+            1 => LayoutStep::Proceed { operator },
             2 => LayoutStep::TakeNew { operator, node: self.random.below(new) },
             _ => {
                 let plan = self.random.below(self.layouts.plan.moves.len());
@@ -115,7 +115,7 @@ impl LayoutsWalk {
                 self.apply(LayoutStep::TakeOld { operator, node });
             }
         }
-        self.apply(LayoutStep::GoOn { operator });
+        self.apply(LayoutStep::Proceed { operator });
         for node in 0..new {
             if self.random.below(4) > 0 {
                 self.apply(LayoutStep::TakeNew { operator, node });

@@ -19,15 +19,15 @@ pub(crate) struct Activation {
     /// The witnesses as they were read; for a bootstrap, all that are there.
     pub(crate) witnesses: PerName<Option<ServerRead>>,
     pub(crate) bootstrap: bool,
-    /// Whose fences were read.
+    /// The servers whose fences were read.
     pub(crate) learnt: PerName<bool>,
     pub(crate) fence: u16,
-    /// What they keep of the clients' work.
+    /// The clients' work that these servers keep.
     pub(crate) kept: StoredWork,
 }
 
 impl NamesWorld {
-    /// Whether a server is to be bootstrapped (otherwise it learns), and from when on.
+    /// Returns whether a server must be bootstrapped (otherwise it learns), and from which time on.
     fn due(&self, client: usize, node: usize) -> Option<(bool, Tick)> {
         let driver = &self.drivers[client];
         let timer = driver.timers[node]?;
@@ -56,7 +56,7 @@ impl NamesWorld {
         self.witnesses(client, node, |other| self.drivers[client].in_sight(other).is_some())
     }
 
-    /// When a quorum of those in probation may bootstrap: they do so together.
+    /// Returns when a quorum of those in probation may bootstrap: they do so together.
     fn quorum_end(&self, client: usize) -> Tick {
         let driver = &self.drivers[client];
         let starting = |&node: &usize| driver.in_sight(node).is_some_and(ServerRead::starts);
@@ -66,13 +66,14 @@ impl NamesWorld {
         since.get(self.quorum() - 1).map_or(0, |since| since + self.setup.wait())
     }
 
-    /// When all locks have expired of a set that may have granted when it was last seen.
+    /// Returns when all locks have expired of a set that may have granted when it was last seen.
     fn old_set_end(&self, client: usize) -> Tick {
         let seen = self.drivers[client].old_set_seen.filter(|_| self.has(RulePart::OldSet));
         seen.map_or(0, |seen| seen + self.setup.wait())
     }
 
-    /// When the servers that are missing from a small group have been out of sight for a TTL.
+    /// Returns when the servers that are missing from a small group have been out of sight for a
+    /// TTL.
     fn absence_end(&self, client: usize, node: usize) -> Tick {
         let driver = &self.drivers[client];
         let is_out = |&other: &usize| driver.in_sight(other).is_none();
@@ -172,7 +173,7 @@ impl NamesWorld {
                 if takes_claims {
                     server.kept.learn(&task.kept);
                 }
-                server.kept.burnt |= task.bootstrap && burns;
+                server.kept.assumed_run |= task.bootstrap && burns;
                 let why = if task.bootstrap { Lacks::Bootstrapped } else { Lacks::Learnt };
                 server.kept.lacks = Some(why);
             }

@@ -1,4 +1,4 @@
-//! What a client reads of the servers, concludes from it, and stores on them.
+//! A client's reads of the servers, its conclusions, and what it stores on them.
 
 use std::sync::Arc;
 
@@ -21,12 +21,12 @@ pub(crate) struct ServerRead {
 }
 
 impl ServerRead {
-    /// What the server of this name was enrolled as.
+    /// Returns the incarnation of the server of this name.
     pub(crate) fn own(&self, node: usize) -> Incarnation {
         self.view[node].expect("it is enrolled")
     }
 
-    /// Whether the server is in a probation from which it may start by itself.
+    /// Returns whether the server is in a probation from which it may start by itself.
     pub(crate) fn starts(&self) -> bool {
         !self.active && !self.moved
     }
@@ -104,17 +104,17 @@ impl ClientView {
         }
     }
 
-    /// Whether a server was seen of another layout that may still grant.
+    /// Returns whether a server was seen of another layout that may still grant.
     pub(crate) fn has_old_set(&self) -> bool {
         self.elsewhere.contains(&true) || self.reads.iter().flatten().any(|read| read.moved)
     }
 
-    /// The latest read of a node that is in sight.
+    /// Returns the latest read of a node that is in sight.
     pub(crate) fn in_sight(&self, node: usize) -> Option<&ServerRead> {
         self.reads[node].as_ref().filter(|_| self.in_sight[node])
     }
 
-    /// Whether a greater incarnation than the one that was read is known for the name.
+    /// Returns whether a greater incarnation than the one that was read is known for the name.
     pub(crate) fn is_displaced(&self, node: usize) -> bool {
         let read = self.reads[node].as_ref();
         read.and_then(|read| read.view[node])
@@ -243,12 +243,13 @@ impl NamesWorld {
         }
     }
 
-    /// How many servers witness for one in probation.
+    /// Returns the number of witnesses that a server in probation needs.
     pub(crate) fn needed(&self) -> usize {
         self.blocking() - usize::from(!self.has(RulePart::EnoughWitnesses))
     }
 
-    /// The other servers, of those that are `wanted`, that have the view of the server of `node`.
+    /// Returns the other servers, of those that are `wanted`, that have the view of the server of
+    /// `node`.
     pub(crate) fn group_around(
         &self,
         client: usize,
@@ -265,7 +266,7 @@ impl NamesWorld {
         self.names().filter(is_near).collect()
     }
 
-    /// The servers that witness for one in probation, of those that are `wanted`.
+    /// Returns the servers that witness for one in probation, of those that are `wanted`.
     pub(crate) fn witnesses(
         &self,
         client: usize,
@@ -276,7 +277,7 @@ impl NamesWorld {
         self.group_around(client, node, |other, read| (read.active || any) && wanted(other))
     }
 
-    /// The servers that forgot along with one: they are in probation, or were so since its
+    /// Returns the servers that forgot along with one: they are in probation, or were so since its
     /// probation began, and are active by now.
     pub(crate) fn starters(&self, client: usize, node: usize) -> Vec<usize> {
         let driver = &self.drivers[client];
@@ -289,7 +290,8 @@ impl NamesWorld {
         })
     }
 
-    /// Whether every name's server is active and all know each other, and all clients have read it.
+    /// Returns whether every name's server is active and all know each other, and all clients have
+    /// read it.
     pub(crate) fn is_whole(&self) -> bool {
         self.names().all(|node| {
             self.is_sound(node)

@@ -1,8 +1,8 @@
 //! Clocks that run at different rates.
 //!
-//! The world's ticks are those of the slowest clock. Any other clock gains a tick on them from time
-//! to time, at most once in a TTL: so two clocks that measure a TTL differ by at most one tick,
-//! which is the allowance of [`NamesSetup::drift`].
+//! The slowest clock counts the world's ticks. Any other clock gains a tick on it from time to
+//! time, at most once in a TTL: so two clocks that measure a TTL differ by at most one tick, which
+//! is the allowance of [`NamesSetup::drift`].
 
 use super::{
     rule::RulePart,
@@ -50,12 +50,12 @@ impl NamesWorld {
         &mut self.clocks[at]
     }
 
-    /// The time by a client's clock.
+    /// Returns the time by a client's clock.
     pub(crate) fn client_now(&self, client: usize) -> Tick {
         self.now + self.clocks[client].ahead
     }
 
-    /// The time by a server's clock.
+    /// Returns the time by a server's clock.
     pub(crate) fn server_now(&self, node: usize, machine: usize) -> Tick {
         self.now + self.clocks[CLIENTS + node * self.setup.machines + machine].ahead
     }

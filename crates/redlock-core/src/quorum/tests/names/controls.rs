@@ -141,8 +141,8 @@ mod work {
         assert_eq!(violation, Violation::WorkDoneTwice);
     }
 
-    /// Name 0 moves for client 0 alone. Client 1 takes the lock on servers 1 and 2, and claims the tick on
-    /// the former server of name 0 and on server 1; client 0 asks the others.
+    /// Name 0 moves for client 0 alone. Client 1 takes the lock on servers 1 and 2, and claims the
+    /// tick on the former server of name 0 and on server 1; client 0 asks the others.
     #[test]
     fn claims_compare_views() {
         let faults = FaultBudget { moves: 1, ..FaultBudget::default() };
@@ -187,12 +187,15 @@ mod work {
         let claimed = moved.into_iter().chain(first).chain(asks(1, [0, 1]));
         let steps: Vec<_> = claimed.chain(second).chain(asks(0, [0, 2])).collect();
         let found = run(without(RulePart::ViewsOnWork, rule), &steps);
+
         assert_eq!(found, Some(Violation::TickClaimedTwice));
+
         // With the rule, the first claim has no quorum.
         let mut world = NamesWorld::new(rule);
         for step in steps {
             world.apply(step);
         }
+
         assert_eq!(world.violation, None);
     }
 
@@ -232,9 +235,9 @@ mod work {
         assert_eq!(found.expect("a violation").0, Violation::WorkDoneTwice);
     }
 
-    /// Servers 0 and 1 keep the record. 0 and then 2 restart, and learn. While each is copied to, the
-    /// other one lacks records too, and the connection to 1 fails: 0 and 2 are a quorum, and no new
-    /// set.
+    /// Servers 0 and 1 keep the record. 0 and then 2 restart, and learn. While each is copied to,
+    /// the other one lacks records too, and the connection to 1 fails: 0 and 2 are a quorum, and no
+    /// new set.
     #[test]
     fn copying_quorum_is_no_new_set() {
         let record = [
@@ -291,20 +294,23 @@ mod work {
         let start = [&record[..], &forget(0), &forget(2), &copy].concat();
         let steps = [&start[..], &end, &again].concat();
         let found = run(without(RulePart::OwnBootstrap, rule), &steps);
+
         assert_eq!(found, Some(Violation::WorkDoneTwice));
+
         // With the rule, the copies do not end before server 1 was read.
         let mut world = NamesWorld::new(rule);
         assert!(start.iter().all(|&step| world.apply(step)));
         assert!(!end.iter().any(|&step| world.apply(step)), "a copy ends");
         let read =
             [Look { client: 0, node: 1 }, CopyFrom { client: 0, node: 1 }, EndCopy { client: 0 }];
+
         assert!(read.iter().all(|&step| world.apply(step)));
     }
 }
 
-/// A simpler rule: a server replaces an owner by compare-and-set, and stores a list of those that it
-/// replaced. A server that forgot has no list, so a client that knows only the former owner of a name
-/// sets it back.
+/// A simpler rule: a server replaces an owner by compare-and-set, and stores a list of those that
+/// it replaced. A server that forgot has no list, so a client that knows only the former owner of a
+/// name sets it back.
 mod compare_and_set {
     use super::*;
     use NamesStep::{
@@ -333,7 +339,8 @@ mod compare_and_set {
     fn moves_then_forgets() -> Vec<NamesStep> {
         let moved = [Move { client: None, node: 0, machine: 1 }];
         let forgot = [Restart { node: 2, machine: 0, keeps_data: false }];
-        // Client 1 is still connected to the former server of name 0, and does not look at server 1.
+        // Client 1 is still connected to the former server of name 0, and does not look at server
+        // 1.
         let set_back = [
             Open { client: 1, node: 2 },
             Look { client: 1, node: 2 },
@@ -367,6 +374,7 @@ mod compare_and_set {
         ];
         let mut world = NamesWorld::new(setup(Some(RulePart::GreaterOwner)));
         let steps = [&moves_then_forgets()[..], &locks].concat();
+
         assert!(steps.into_iter().all(|step| world.apply(step)));
         assert_eq!(world.holders(), 2);
     }

@@ -46,7 +46,8 @@ impl NamesWorld {
         true
     }
 
-    /// The client copies the records of one server, also again if it was not complete before.
+    /// The client copies the records of one server, also again if it was not complete
+    /// before.
     pub(crate) fn copy_from(&mut self, client: usize, from: usize) -> bool {
         let Some(mut copy) = self.copies[client] else { return false };
         let Some(machine) = self.drivers[client].conn[from] else { return false };

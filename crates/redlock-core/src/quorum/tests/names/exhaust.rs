@@ -1,8 +1,8 @@
 //! Every state of a small set up to a number of ticks, instead of random walks.
 //!
 //! A client tells a server of all others at once here, as the product does, and reads all fences at
-//! once; what it read may be old in either case. States that differ only in the order of names or of
-//! clients count as one.
+//! once; what it read may be old in either case. States that differ only in the order of names or
+//! of clients count as one.
 
 use std::collections::HashSet;
 
@@ -101,7 +101,7 @@ fn one_move(ttl: Tick) -> NamesSetup {
     NamesSetup { ttl, faults, ..by_groups(moves(3)) }
 }
 
-/// The same, where the name moves for both clients at once.
+/// Returns the same set, where the name moves for both clients at once.
 fn small() -> NamesSetup {
     NamesSetup { split_lookups: false, ..one_move(1) }
 }

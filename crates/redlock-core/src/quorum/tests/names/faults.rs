@@ -23,8 +23,8 @@ pub(crate) struct FaultBudget {
 }
 
 impl NamesWorld {
-    /// Whether a change of a name is over: its server is sound, none of the name was enrolled
-    /// after it or is about to be, and no client is connected to one that does not vote.
+    /// Returns whether a change of a name is over: its server is sound, none of the name was
+    /// enrolled after it or is about to be, and no client is connected to one that does not vote.
     pub(crate) fn is_settled(&self, node: usize) -> bool {
         let machine = self.leads[0][node];
         let incarnation = |machine| self.own(node, machine);
@@ -38,8 +38,8 @@ impl NamesWorld {
             && machines.all(|other| incarnation(other) <= incarnation(machine))
     }
 
-    /// Whether each name leads all clients to the one server that was ever enrolled under it and
-    /// did not forget.
+    /// Returns whether each name leads all clients to the one server that was ever enrolled under
+    /// it and did not forget.
     fn former_servers_are_gone(&self) -> bool {
         let is_led_to = |node: usize, machine: usize| self.leads[0][node] == machine;
         let kept = self.servers.iter().enumerate().filter(|(_, server)| server.view.is_some());
@@ -93,9 +93,9 @@ impl NamesWorld {
         true
     }
 
-    /// A replica of the server that a client's look-ups lead to takes its place, as Sentinels or a Cluster
-    /// decide it: it has the former server's data, perhaps without the latest writes, and is another run.
-    /// The former server goes on. `None`: all clients learn of it.
+    /// A replica of the server that a client's look-ups lead to takes its place, as Sentinels or a
+    /// Cluster decide it: it has the former server's data, perhaps without the latest writes, and
+    /// is another run. The former server continues. `None`: all clients learn of it.
     pub(crate) fn promote(
         &mut self,
         client: Option<usize>,

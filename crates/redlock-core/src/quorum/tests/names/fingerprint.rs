@@ -9,8 +9,8 @@ use super::{
 };
 use crate::protocol::views::{Incarnation, View};
 
-/// The least hash of a world under any order of its names and clients. For worlds without locks, whose
-/// clocks agree.
+/// Returns the least hash of a world under any order of its names and clients. For worlds without
+/// locks, whose clocks agree.
 pub(crate) fn fingerprint(world: &NamesWorld) -> u64 {
     const CLIENT_ORDERS: [[usize; CLIENTS]; 2] = [[0, 1], [1, 0]];
     let orders = orders(world.setup.names);
@@ -147,8 +147,8 @@ impl StateKey<'_> {
         self.add(incarnation.epoch as usize);
     }
 
-    /// One round of the finalizer of `MurmurHash3` for each word (A. Appleby, 2011): the standard hasher
-    /// takes five times as long.
+    /// One round of the finalizer of `MurmurHash3` for each word (A. Appleby, 2011): the standard
+    /// hasher takes five times as long.
     fn add(&mut self, word: usize) {
         self.hash = (self.hash ^ word as u64).wrapping_mul(0xff51_afd7_ed55_8ccd);
         self.hash ^= self.hash >> 32;
@@ -186,7 +186,7 @@ impl NamesWorld {
             if self.setup.work.is_some() {
                 let kept = &server.kept;
                 hash.write_u8(u8::from(kept.record.is_some()) + 2 * u8::from(kept.lacks.is_some()));
-                hash.write_u8(u8::from(kept.claim.is_some()) + 2 * u8::from(kept.burnt));
+                hash.write_u8(u8::from(kept.claim.is_some()) + 2 * u8::from(kept.assumed_run));
             }
             if self.setup.drift > 0 {
                 let now = self.server_now(node, at % self.setup.machines);

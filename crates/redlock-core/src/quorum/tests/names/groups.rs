@@ -36,7 +36,7 @@ impl NamesWorld {
         }
     }
 
-    /// The groups that could grant a lock now.
+    /// Returns the groups that could grant a lock now.
     pub(crate) fn present_groups(&self) -> Vec<u32> {
         let mut found = Vec::new();
         self.collect(0, &mut Vec::new(), &mut found);
@@ -66,7 +66,7 @@ impl NamesWorld {
         }
     }
 
-    /// A server that forgets its keys holds nobody back.
+    /// Removes a server that forgets its keys from all groups, as it refuses no lock any more.
     pub(crate) fn forget_in_groups(&mut self, at: usize) {
         for group in &mut self.groups {
             group.servers &= !(1 << at);

@@ -54,9 +54,9 @@ fn one_moves_one_restarts() {
     finds_disjoint_groups(FaultBudget { moves: 1, restarts: 1, cuts: 2, ..NO_FAULTS });
 }
 
-/// The shortest trace without [`RulePart::Starters`]: client 0 is led to another server under name 0
-/// and does not reach name 2. It activates that server with name 1; the former server of name 0 and
-/// that of name 2 are a quorum as well.
+/// The shortest trace without [`RulePart::Starters`]: client 0 is led to another server under name
+/// 0 and does not reach name 2. It activates that server with name 1; the former server of name 0
+/// and that of name 2 are a quorum as well.
 #[test]
 fn lone_newcomer_would_split_set() {
     let faults = FaultBudget { moves: 1, cuts: 1, ..NO_FAULTS };
@@ -77,9 +77,12 @@ fn lone_newcomer_would_split_set() {
     let bootstrap = [Begin { client: 0, node: 0 }, Activate { client: 0 }];
     let steps = [&start[..], &bootstrap].concat();
     let without = NamesSetup { without: Some(RulePart::Starters), ..rule };
+
     assert_eq!(run(without, &steps), Some(Violation::DisjointGroups));
+
     // With the rule, the same steps are possible until the bootstrap, which can't begin.
     let mut world = NamesWorld::new(rule);
+
     assert!(start.iter().all(|&step| world.apply(step)));
     assert!(!world.apply(bootstrap[0]), "a minority bootstraps");
 }
@@ -129,5 +132,6 @@ fn stale_probation_counts() {
         Begin { client: 0, node: 0 },
         Activate { client: 0 },
     ];
+
     assert_eq!(run(setup, &steps), Some(Violation::DisjointGroups));
 }

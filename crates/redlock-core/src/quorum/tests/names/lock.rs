@@ -76,7 +76,8 @@ impl NamesWorld {
         true
     }
 
-    /// The machine that is to answer a request of the client's lease that it has not answered yet.
+    /// Returns the machine that must answer a request of the client's lease that it has not
+    /// answered yet.
     fn asked(&mut self, client: usize, node: usize) -> Option<usize> {
         let lease = self.leases[client].as_mut()?;
         let machine = lease.targets[node]?;
@@ -107,7 +108,7 @@ impl NamesWorld {
         true
     }
 
-    /// The size of the largest group among the grants that `counts` chooses.
+    /// Returns the size of the largest group among the grants that `counts` chooses.
     fn group(&self, client: usize, counts: impl Fn(&ModelGrant) -> bool) -> usize {
         let Some(lease) = &self.leases[client] else { return 0 };
         let views = match lease.until {

@@ -1,8 +1,8 @@
 //! R14, one name, one server: a model of clients, servers and names that move.
 //!
-//! Random walks take the steps of clients, servers and look-ups one by one, and look for two holders,
-//! tokens out of order, and disjoint groups that could each grant a lock. `verify/model.md` describes
-//! the model, the runs and the findings.
+//! Random walks take the steps of clients, servers and look-ups one by one, and look for two
+//! holders, tokens out of order, and disjoint groups that could each grant a lock.
+//! `verify/model.md` describes the model, the runs and the findings.
 //!
 //! | what | where |
 //! |---|---|

@@ -3,8 +3,8 @@
 /// A part of the rule that a control leaves out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RulePart {
-    /// The enrolment of a server ends with its run; without it, a promoted replica goes on with that of its
-    /// former master.
+    /// The enrolment of a server ends with its run; without it, a promoted replica keeps the
+    /// enrolment of its former master.
     OwnRun,
     /// Answers count together, and servers witness, only with equal views.
     Views,
@@ -26,8 +26,9 @@ pub(crate) enum RulePart {
     ActivationTag,
     /// A displaced server is enrolled with a greater epoch.
     Epochs,
-    /// Of two owners of a name the greater stands. Without it a server replaces an owner if it is the
-    /// one that the client read, and keeps a list of those that it replaced: none of them comes back.
+    /// Of two owners of a name the greater stands. Without it a server replaces an owner if it is
+    /// the one that the client read, and keeps a list of those that it replaced: none of them comes
+    /// back.
     GreaterOwner,
     /// A bootstrap takes q servers that forgot; without it, one that forgot bootstraps with q−1
     /// others of any kind.
@@ -42,8 +43,8 @@ pub(crate) enum RulePart {
     Copies,
     /// Records are copied from N−q+1 servers that lack none, or from all; without it from any.
     EnoughCopies,
-    /// Only for a server that was bootstrapped fewer are enough; without it also where a quorum lacks
-    /// records.
+    /// Only for a server that was bootstrapped fewer are enough; without it also where a quorum
+    /// lacks records.
     OwnBootstrap,
     /// A server that lacks records counts as read only while it votes.
     VotingSources,
@@ -70,8 +71,8 @@ pub(crate) enum RulePart {
     MovedEpoch,
     /// A moved server forgets the owners that it knew.
     MovedOwners,
-    /// No set starts by itself while a server of it belongs to another layout, or was moved from one
-    /// that may still grant, nor before a probation has passed since.
+    /// No set starts by itself while a server of it belongs to another layout, or was moved from
+    /// one that may still grant, nor before a probation has passed since.
     OldSet,
     /// A blank server that was last seen in another layout is not enrolled.
     Elsewhere,

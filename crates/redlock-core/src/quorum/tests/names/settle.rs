@@ -59,7 +59,8 @@ fn settles(mut world: NamesWorld, ticks: usize) -> bool {
     world.is_whole()
 }
 
-/// The states that a search kept, and the trace to one that does not become whole within `ticks`.
+/// Returns the states that a search kept, and the trace to one that does not become whole within
+/// `ticks`.
 fn stuck(search: &Search<NamesWalk>, ticks: usize) -> (usize, Vec<&[NamesStep]>) {
     let stuck = search.kept.iter().filter(|kept| !settles(kept.model.clone(), ticks));
     (search.kept.len(), stuck.map(|kept| &kept.trace[..]).collect())

@@ -38,8 +38,8 @@ pub(crate) fn moves(names: usize) -> NamesSetup {
     }
 }
 
-/// A set whose names are resolved by Sentinels or a Cluster: replicas take the place of their masters,
-/// which go on.
+/// A set whose names are resolved by Sentinels or a Cluster: replicas take the place of their
+/// masters, which go on.
 pub(crate) fn fails_over(names: usize) -> NamesSetup {
     let faults = FaultBudget { moves: 2, promotions: 2, ..moves(names).faults };
     NamesSetup { faults, ..moves(names) }
@@ -58,25 +58,25 @@ pub(crate) fn first_start(names: usize) -> NamesSetup {
     NamesSetup { blank: true, faults, ..moves(names) }
 }
 
-/// The same set, with clocks that run at different rates. The validity stays three ticks.
+/// Returns the same set, with clocks that run at different rates. The validity stays three ticks.
 pub(crate) fn drifting(setup: NamesSetup) -> NamesSetup {
     let faults = FaultBudget { gains: 4, ..setup.faults };
     NamesSetup { ttl: setup.ttl + 1, drift: 1, faults, ..setup }
 }
 
-/// The same set, whose clients claim a tick under their locks.
+/// Returns the same set, whose clients claim a tick under their locks.
 pub(crate) fn claiming(setup: NamesSetup) -> NamesSetup {
     NamesSetup { work: Some(WorkKind::Tick), ..setup }
 }
 
-/// The same set, whose clients do work with a record under their locks. Nothing is bootstrapped, as
-/// a set that was may have lost records.
+/// Returns the same set, whose clients do work with a record under their locks. Nothing is
+/// bootstrapped, as a set that was may have lost records.
 pub(crate) fn recording(setup: NamesSetup) -> NamesSetup {
     let faults = FaultBudget { restarts: 0, ..setup.faults };
     NamesSetup { work: Some(WorkKind::Once), faults, ..setup }
 }
 
-/// The same, where names change while servers copy records.
+/// Returns the same set, where names change while servers copy records.
 pub(crate) fn recording_in_turns(setup: NamesSetup) -> NamesSetup {
     let faults = FaultBudget { blank_restarts: 2, ..setup.faults };
     recording(NamesSetup { changes_while_copying: true, faults, ..setup })
@@ -88,7 +88,7 @@ pub(crate) fn clocks_only(names: usize) -> NamesSetup {
     drifting(NamesSetup { faults: FaultBudget::default(), ..setup })
 }
 
-/// The same set, watched by the groups that could grant a lock instead of by locks.
+/// Returns the same set, watched by the groups that could grant a lock instead of by locks.
 pub(crate) fn by_groups(setup: NamesSetup) -> NamesSetup {
     NamesSetup { locks: false, ..setup }
 }

@@ -16,7 +16,8 @@ pub(crate) enum NamesStep {
         node: usize,
         machine: usize,
     },
-    /// A replica of the server where the look-ups lead takes its place, with or without the latest writes.
+    /// A replica of the server where the look-ups lead takes its place, with or without the latest
+    /// writes.
     Promote {
         client: Option<usize>,
         node: usize,

@@ -133,7 +133,7 @@ impl NamesWalk {
         order(self.world.setup.names, &mut self.random)
     }
 
-    /// The nodes on which a client takes its locks, in any order.
+    /// Returns the nodes on which a client takes its locks, in any order.
     fn reached(&mut self, client: usize) -> Vec<usize> {
         let mut order = self.order();
         if self.random.below(8) > 0 {

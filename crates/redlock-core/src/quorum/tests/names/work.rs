@@ -48,7 +48,7 @@ pub(crate) struct StoredWork {
     /// The token of the claim of the tick.
     pub(crate) claim: Option<u16>,
     /// It was bootstrapped: the tick counts as started.
-    pub(crate) burnt: bool,
+    pub(crate) assumed_run: bool,
 }
 
 impl StoredWork {
@@ -56,7 +56,7 @@ impl StoredWork {
     pub(crate) fn learn(&mut self, other: &Self) {
         self.promise = self.promise.max(other.promise).max(other.claim.unwrap_or(0));
         self.claim = self.claim.max(other.claim);
-        self.burnt |= other.burnt;
+        self.assumed_run |= other.assumed_run;
     }
 }
 
@@ -217,8 +217,8 @@ impl NamesWorld {
         job.enter(WorkPhase::Keeping, targets);
     }
 
-    /// Where names change while servers copy, all that kept a record may be gone: it is lost once no
-    /// voting server that a name leads to keeps it.
+    /// Where names change while servers copy, all that kept a record may be gone: it is lost once
+    /// no voting server that a name leads to keeps it.
     pub(crate) fn note_lost_record(&mut self) {
         if !self.setup.changes_while_copying || self.done.is_none() {
             return;
@@ -237,7 +237,7 @@ impl NamesWorld {
         }
     }
 
-    /// Whether the work is done, if that is known.
+    /// Returns whether the work is done, if that is known.
     fn is_recorded(&self, told: &[StoredWork]) -> Option<bool> {
         let left = Duration::from_secs(60);
         let record = |lease: u16| {
@@ -255,12 +255,12 @@ impl NamesWorld {
         }
     }
 
-    /// Whether the tick counts as started, if that is known.
+    /// Returns whether the tick counts as started, if that is known.
     fn is_claimed(&self, told: &[StoredWork]) -> Option<bool> {
         let run = TickRun::new(Duration::from_secs(1), 1, Duration::from_secs(1));
         let claim = |token: u16| TickClaim::new(token.into(), run, "client".into(), None);
         let claims: Vec<_> = told.iter().map(|kept| kept.claim.map(claim)).collect();
-        if told.iter().any(|kept| kept.burnt) {
+        if told.iter().any(|kept| kept.assumed_run) {
             return Some(true);
         }
         match claims::status(claims.iter().map(Option::as_ref), self.setup.names, &[]) {

@@ -83,7 +83,7 @@ impl ModelServer {
         }
     }
 
-    /// The lease whose key is stored here.
+    /// Returns the lease whose key is stored here.
     pub(crate) fn lease(&self, now: Tick) -> Option<u16> {
         self.key.filter(|key| now < key.expires).map(|key| key.lease)
     }
@@ -102,8 +102,8 @@ pub(crate) struct NamesSetup {
     /// The part of the rule that is left out.
     pub(crate) without: Option<RulePart>,
     pub(crate) faults: FaultBudget,
-    /// Maximum number of names that change during the change of one, itself included, while the former
-    /// server of a name may be alive.
+    /// Maximum number of names that change during the change of one, itself included, while the
+    /// former server of a name may be alive.
     pub(crate) at_once: usize,
     /// Whether the set has never been started.
     pub(crate) blank: bool,
@@ -127,7 +127,7 @@ pub(crate) struct NamesWorld {
     pub(crate) setup: NamesSetup,
     /// The time by the slowest clock.
     pub(crate) now: Tick,
-    /// Of the clients, then of the servers.
+    /// The clocks of the clients, then of the servers.
     pub(crate) clocks: Vec<ModelClock>,
     pub(crate) servers: Vec<ModelServer>,
     /// Where each client's look-ups lead.
@@ -234,12 +234,12 @@ impl NamesWorld {
         Incarnation { epoch, id: self.run_id(node, machine), nonce: self.enrolments }
     }
 
-    /// The incarnation under which a server was enrolled.
+    /// Returns the incarnation under which a server was enrolled.
     pub(crate) fn own(&self, node: usize, machine: usize) -> Option<Incarnation> {
         self.server(node, machine).view.as_ref()?[node]
     }
 
-    /// Whether the server was enrolled in its present run.
+    /// Returns whether the server was enrolled in its present run.
     pub(crate) fn is_enrolled(&self, node: usize, machine: usize) -> bool {
         let own = self.own(node, machine);
         own.is_some_and(|own| own.id == self.run_id(node, machine) || !self.has(RulePart::OwnRun))
@@ -257,8 +257,8 @@ impl NamesWorld {
         server.active = false;
     }
 
-    /// Whether all look-ups of a name lead to one active server, and it and the other names'
-    /// active servers know each other.
+    /// Returns whether all look-ups of a name lead to one active server, and it and the other
+    /// names' active servers know each other.
     pub(crate) fn is_sound(&self, node: usize) -> bool {
         let active = |node: usize| {
             let machine = self.leads[0][node];
