@@ -56,8 +56,8 @@ enum AcquireState {
     Working(Acquisition),
 }
 
-/// Maximum duration of an attempt, in node timeouts: a permit, votes, and three raises of the
-/// token.
+/// Maximum duration of an attempt, in node timeouts: a permit, votes, three raises of the token, and
+/// the grace of a late wake-up.
 const LONGEST_ATTEMPT: u32 = 6;
 
 struct Acquisition {

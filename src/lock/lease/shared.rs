@@ -34,7 +34,7 @@ use crate::{
 
 /// Maximum time for which hand-offs keep a lease. Then it returns to the nodes, which know whether
 /// other processes wait.
-const LONGEST_STREAK: Duration = Duration::from_millis(100);
+const HAND_OFF_PERIOD: Duration = Duration::from_millis(100);
 
 /// A lease as the nodes know it, shared by consecutive grants.
 ///
@@ -383,7 +383,7 @@ impl SharedLease {
         let is_short = nth <= limit
             && state
                 .granted
-                .is_some_and(|since| now.saturating_duration_since(since) < LONGEST_STREAK);
+                .is_some_and(|since| now.saturating_duration_since(since) < HAND_OFF_PERIOD);
         let lingers = || limit > 0 && !state.grant.plan.linger.is_zero() && self.is_unwanted();
         let is_allowed = (is_short || lingers()) && self.may_stay(state, now);
         let ticket = state.ticket.as_ref().filter(|_| is_allowed)?;

@@ -35,8 +35,9 @@
 //! waiting, the next one tries 2 ms later.
 //!
 //! *Streaks.* A streak is the time in which one process acquires a name repeatedly while other
-//! processes wait for it. It begins with a lease whose release finds the key marked, or with a
-//! grant while others listen, unless the answer to the release says that no process waits. After 5
+//! processes wait for it. It begins when a release finds
+//! the mark of a waiter, or at a grant while others listen; the latter is cancelled if the answer to
+//! the release says that no process waits. After 5
 //! ms the next local waiter pauses before it asks the nodes. From then on a lease is handed on
 //! until every task that was in the queue at its grant has held it once, or twice within 20 ms.
 //! Shorter turns would spend the time between processes; longer ones would exceed the share of that
@@ -46,10 +47,10 @@
 //! because the waiters may be farther away than the pause is long. A failed attempt ends the
 //! streak: another process holds the name.
 //!
-//! So one process keeps a contended name for one lease of which it does not know better (100 ms and
-//! a hold at most), then for a turn: 5 ms and a hold, or one pass of its queue (100 ms and a hold
-//! at most). Where turns are not shorter than a pass of the queue, a wait is at most four times the
-//! mean of one fair queue over all tasks, in virtual time; a process that gets no processor may
+//! So one process keeps a contended name for one lease during which it has not learnt yet that others
+//! wait (100 ms and a hold at most), then for a turn: 5 ms and a hold, or one pass of its queue (100 ms
+//! and a hold at most). If a turn serves the whole local queue, simulated waits are at most four times
+//! the mean wait in one fair queue over all tasks; a process that gets no processor may
 //! miss a turn. If no other process waits, none pauses. A single attempt is never delayed, and may
 //! win repeatedly if it is repeated without a pause.
 

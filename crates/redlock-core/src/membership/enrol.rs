@@ -389,8 +389,8 @@ impl Enrolment {
     }
 
     /// Returns when all unreachable nodes have been unreachable for a whole probation, so that none
-    /// is about to return with its state. Zero if the node starts with so many others that any two
-    /// such groups share a name.
+    /// is about to return with its state. Zero if the node starts with N−q+1 others: no second group of
+    /// that size can start without one of their names.
     fn absence_end(&self, node: usize) -> Timestamp {
         let with =
             self.group_around(node, |_, entry| entry.status.is_active() || entry.status.starts());

@@ -235,7 +235,7 @@ pub(super) struct Probation {
 impl Probation {
     /// Checks that locks which the node may have granted before have expired.
     pub(super) fn assert_over(&self, now: Timestamp) {
-        assert!(now >= self.since + self.max_ttl, "activated within a TTL, at {now:?}: {self:?}");
+        assert!(now >= self.since + self.max_ttl, "activated within max_ttl, at {now:?}: {self:?}");
     }
 }
 

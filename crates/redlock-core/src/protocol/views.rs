@@ -27,8 +27,8 @@
 //! Until all nodes know of an enrolment, about a round trip, votes are split. A node that cannot
 //! store the owners has no vote (`NamesDiffer`).
 //!
-//! Limits: with an odd N up to q−1 names may change at once, each from its move, or a restart of
-//! its server, until its new server votes and no client is connected to the former one. If more
+//! Limits: with an odd N at most q−1 names may be changing at the same time. A name changes from its
+//! move, or the restart of its server, until the new server votes and no client uses the former one. If more
 //! move, the set stops rather than splits; only a quorum in probation begins anew, which is safe if
 //! its former servers are gone. With an even N it is one name at a time; with N = 2 a move stops
 //! the set until the probation is over. With N = 1 no other node can know of it: such a set is not
