@@ -46,7 +46,7 @@ use super::{clock::ManualClock, probation::Probations, replica::Replica, sim_ser
 /// clock.advance(Duration::from_millis(50));
 /// let Some(Err(LockError::NoQuorum { votes })) = request.take() else { panic!() };
 /// assert_eq!(votes[2].outcome, VoteOutcome::NotCounted(Reason::TimedOut));
-/// The request reaches the nodes in the end, followed by its release.
+/// // The request reaches the nodes in the end, followed by its release.
 /// nodes.thaw([0, 2]);
 /// assert_eq!(nodes.key_counts(), [0, 0, 0]);
 /// ```
