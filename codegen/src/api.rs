@@ -281,7 +281,7 @@ fn fields(fields: &Fields, path: &str, needs_pub: bool, push: &mut impl FnMut(St
 fn signature(sig: &Signature, generics: &syn::Generics) -> String {
     let mut sig = sig.clone();
     for arg in &mut sig.inputs {
-        // What a parameter is called inside, and whether it is mutable, is nobody's business.
+        // A parameter's mutability is not part of the interface.
         match arg {
             FnArg::Receiver(receiver) if receiver.reference.is_none() => receiver.mutability = None,
             FnArg::Typed(typed) => {
