@@ -119,5 +119,5 @@ fn history(
         ClaimStatus::Known(latest) => latest,
         ClaimStatus::Likely(latest) => Some(latest),
     };
-    Ok(JobHistory { latest, assumed_run_until: TickClaim::burnt_before(floor) })
+    Ok(JobHistory { latest, assumed_run_until: TickClaim::assumed_run_before(floor) })
 }

@@ -39,10 +39,10 @@ fn jump(clock: &ManualClock, forward: bool) {
 }
 
 /// Sets the clock at the first operation of this kind.
-fn jump_at(site: &Site, forward: bool, is_it: impl Fn(&Op) -> bool + Send + 'static) {
+fn jump_at(site: &Site, forward: bool, is_wanted: impl Fn(&Op) -> bool + Send + 'static) {
     let (clock, mut is_done) = (site.clock.clone(), false);
     site.wire.judge(move |_, op| {
-        if !is_done && is_it(op) {
+        if !is_done && is_wanted(op) {
             is_done = true;
             jump(&clock, forward);
         }

@@ -56,9 +56,10 @@ struct QuotaState {
     servers: ServerMemory,
     /// Time of the last reading of `servers`.
     read_at: Option<Timestamp>,
-    /// Bytes of answers since the last reading of `servers`, and between the two last ones: the
-    /// reading may not include them.
-    answers: [u64; 2],
+    /// Bytes of answers that the last reading of `servers` may not include: since that reading.
+    answers_since: u64,
+    /// The same between the last two readings.
+    answers_before: u64,
     answer_warnings: WarnThrottle,
     record_warnings: WarnThrottle,
 }
@@ -79,7 +80,8 @@ impl Quota {
             reserved: Usage::default(),
             servers: ServerMemory::UNKNOWN,
             read_at: None,
-            answers: [0; 2],
+            answers_since: 0,
+            answers_before: 0,
             answer_warnings: WarnThrottle::default(),
             record_warnings: WarnThrottle::default(),
         };
@@ -126,14 +128,14 @@ impl Quota {
         state.kept.expire(now);
         let limit = self.bounds.response_bytes(state.servers);
         let used = state.kept.total().plus(state.reserved).answers;
-        let recent = state.answers[0].saturating_add(state.answers[1]).saturating_add(bytes);
+        let recent = state.answers_since.saturating_add(state.answers_before).saturating_add(bytes);
         let full = if used.saturating_add(bytes) > limit {
             "max_stored_response_bytes"
         } else if bytes > SMALL_ANSWER && recent > state.servers.room / SHARES {
             "memory"
         } else {
             state.reserved.answers = state.reserved.answers.saturating_add(bytes);
-            state.answers[0] = state.answers[0].saturating_add(bytes);
+            state.answers_since = state.answers_since.saturating_add(bytes);
             return true;
         };
         let warns = state.answer_warnings.count(now);
@@ -209,7 +211,7 @@ impl Quota {
             let mut state = sync::lock(&self.state);
             if is_due(state.read_at) {
                 (state.servers, state.read_at) = (servers, Some(now));
-                state.answers = [0, state.answers[0]];
+                state.answers_before = std::mem::take(&mut state.answers_since);
             }
         }
         now

@@ -173,10 +173,10 @@ impl JobRuns {
     /// Adds a run, unless it is known already. An end replaces what was known of the run.
     pub(in super::super) fn add(&mut self, run: JobRun) {
         // Attempts may follow each other within a millisecond.
-        let is_it = |known: &&mut JobRun| {
+        let is_same_run = |known: &&mut JobRun| {
             known.is_same(&run) && (known.attempt == run.attempt || !known.is_ended())
         };
-        match self.0.iter_mut().find(is_it) {
+        match self.0.iter_mut().find(is_same_run) {
             Some(known) if run.is_ended() || known.result == JobRunResult::Open => *known = run,
             Some(_) => {}
             None => {

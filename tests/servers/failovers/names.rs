@@ -106,7 +106,7 @@ async fn name_is_looked_up_again() {
     let (sentinels, stuck) = (Sentinels::start(), stuck());
     let names = Names::of(&[stuck.addr()]);
     let redlock = names.manager();
-    eventually_async("nobody says where it is", async || down_for(&redlock).is_some()).await;
+    eventually_async("the node is down", async || down_for(&redlock).is_some()).await;
     let reason = down_for(&redlock).unwrap().to_string();
     let both = format!("{NAME}:26379 ({})", stuck.addr());
     assert!(reason.contains(&both), "{reason}");

@@ -95,9 +95,9 @@ impl Fleet {
     }
 
     /// Waits for a run that starts after this call.
-    pub(super) fn next_run(&mut self, what: &str, is_it: impl Fn(&Line) -> bool) -> Line {
+    pub(super) fn next_run(&mut self, what: &str, is_wanted: impl Fn(&Line) -> bool) -> Line {
         let seen = self.journal.lines().len();
-        self.run_since(seen, what, is_it)
+        self.run_since(seen, what, is_wanted)
     }
 
     /// The same, after a number of lines.
@@ -105,12 +105,12 @@ impl Fleet {
         &mut self,
         seen: usize,
         what: &str,
-        is_it: impl Fn(&Line) -> bool,
+        is_wanted: impl Fn(&Line) -> bool,
     ) -> Line {
         let mut found = None;
         eventually(what, || {
             let lines = self.journal.lines();
-            let start = |line: &&Line| line.what == LineKind::Start && is_it(line);
+            let start = |line: &&Line| line.what == LineKind::Start && is_wanted(line);
             found = lines[seen..].iter().find(start).copied();
             found.is_some()
         });

@@ -114,7 +114,7 @@ impl ReleasedAnswer {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PromisedAnswer {
     /// Time at which the node lost its data, plus 60 s, in µs since the Unix epoch; zero if it
-    /// never did. See [`TickClaim::burnt_before`].
+    /// never did. See [`TickClaim::assumed_run_before`].
     pub floor: u64,
     /// The stored claim.
     pub claim: Option<Box<TickClaim>>,

@@ -133,7 +133,7 @@ impl TickClaim {
     ///
     /// Nothing was claimed in the `max_ttl` before, the node's probation. So the result is right
     /// while clients' wall clocks are ahead of the nodes' by less than that.
-    pub const fn burnt_before(floor: u64) -> Duration {
+    pub const fn assumed_run_before(floor: u64) -> Duration {
         Duration::from_millis(floor.saturating_sub(TOKEN_LEAD) / 1_000)
     }
 }
@@ -220,8 +220,8 @@ mod tests {
     fn lost_claims_end_before_floor() {
         let at = Duration::from_secs(1_000);
         let micros = u64::try_from(at.as_micros()).unwrap();
-        assert_eq!(TickClaim::burnt_before(micros + TOKEN_LEAD), at);
-        assert_eq!(TickClaim::burnt_before(0), Duration::ZERO);
+        assert_eq!(TickClaim::assumed_run_before(micros + TOKEN_LEAD), at);
+        assert_eq!(TickClaim::assumed_run_before(0), Duration::ZERO);
     }
 
     #[test]

@@ -37,8 +37,8 @@ impl AcceptEncoding {
         let weight_of = |name: &[u8]| {
             list(self.sent.iter()).find_map(|entry| {
                 let mut parts = entry.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
-                let is_it = canonical(parts.next()?).eq_ignore_ascii_case(name);
-                is_it.then(|| parts.all(|weight| !forbids(weight)))
+                let is_named = canonical(parts.next()?).eq_ignore_ascii_case(name);
+                is_named.then(|| parts.all(|weight| !forbids(weight)))
             })
         };
         weight_of(coding).or_else(|| weight_of(b"*")).unwrap_or(false)

@@ -317,7 +317,7 @@ fn ticks_are_started() {
 }
 
 #[test]
-fn without_numbers_returned_ticks_are_burnt() {
+fn without_numbers_returned_ticks_count_as_run() {
     let found = (0..200).filter(|seed| walk(3, 3, *seed, false, false).is_wrong).count();
     assert!(found > 0);
 }
