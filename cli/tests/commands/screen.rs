@@ -124,15 +124,20 @@ fn stopped_program_returns_the_screen() {
 fn colours_only_without_no_color() {
     let servers = RedisServer::start_n(1);
     ready(&servers);
-    let mut colored = Terminal::start(&servers, &[], &["status"]);
-    assert_eq!(colored.end(), Some(0));
-    colored.says("\x1b[32mHEALTHY\x1b[0m");
-    for env in [("NO_COLOR", "1"), ("TERM", "dumb")] {
+
+    for env in [&[][..], &[("TERM", "dumb"), ("CI", "true")]] {
+        let mut colored = Terminal::start(&servers, env, &["status"]);
+        assert_eq!(colored.end(), Some(0));
+        colored.says("\x1b[32mHEALTHY\x1b[0m");
+    }
+
+    for env in [("NO_COLOR", "1"), ("TERM", "dumb"), ("CLICOLOR", "0")] {
         let mut plain = Terminal::start(&servers, &[env], &["status"]);
         assert_eq!(plain.end(), Some(0));
         plain.says("HEALTHY: ");
         assert!(!plain.text().contains('\x1b'), "{:?}", plain.text());
     }
+
     let plain = redlock(&servers, &["status"]);
     assert!(!plain.is(0, &["HEALTHY: "]).stdout.contains('\x1b'));
     let view = Terminal::start(&servers, &[("NO_COLOR", "1")], &WATCH);

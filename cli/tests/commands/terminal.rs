@@ -50,11 +50,14 @@ impl Terminal {
         let stream = || OwnedFd::from(slave.try_clone().expect("a copy"));
         let master = File::from(master);
         resize(&master, 24, 80);
-        let child = Command::new(env!("CARGO_BIN_EXE_redlock"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_redlock"));
+        for decides_on_colours in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "CI"] {
+            command.env_remove(decides_on_colours);
+        }
+        let child = command
             .args(args)
             .env("REDLOCK_NODES", nodes(servers))
             .env("TERM", "xterm")
-            .env_remove("NO_COLOR")
             .envs(env.iter().copied())
             .stdin(stream())
             .stdout(stream())
