@@ -36,6 +36,8 @@ pub(crate) struct Orders {
     pub(crate) ttl: Duration,
     /// Time for which the locks are held after the first renewal of each.
     pub(crate) time: Duration,
+    /// Time for which idle managers are measured first.
+    pub(crate) idle: Duration,
 }
 
 /// A fact that the process reports, with a number.
@@ -45,6 +47,10 @@ pub(crate) enum Fact {
     Connected,
     /// Bytes of memory that the managers take.
     ConnectedMemory,
+    /// The measurement of idle managers begins.
+    IdleBegins,
+    /// It ends; the number is the processor time of this process in seconds.
+    IdleEnds,
     /// Seconds until all locks were held.
     Acquired,
     /// Bytes of memory that the locks take.
@@ -62,9 +68,11 @@ pub(crate) enum Fact {
 }
 
 impl Fact {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 11] = [
         Self::Connected,
         Self::ConnectedMemory,
+        Self::IdleBegins,
+        Self::IdleEnds,
         Self::Acquired,
         Self::Memory,
         Self::Begins,
@@ -88,9 +96,9 @@ pub(crate) struct Keeper {
 
 impl Keeper {
     pub(crate) fn start(orders: Orders, urls: &[String]) -> Self {
-        let Orders { managers, locks, ttl, time } = orders;
-        let (ttl, time) = (ttl.as_millis(), time.as_millis());
-        let orders = format!("{managers} {locks} {ttl} {time} {}", urls.join(" "));
+        let Orders { managers, locks, ttl, time, idle } = orders;
+        let [ttl, time, idle] = [ttl, time, idle].map(|time| time.as_millis());
+        let orders = format!("{managers} {locks} {ttl} {time} {idle} {}", urls.join(" "));
         let mut process = role::start(ROLE, &orders);
         let stdout = process.stdout.take().expect("it is piped");
         Self { process, lines: BufReader::new(stdout).lines() }
@@ -115,14 +123,15 @@ pub(crate) fn obey(orders: &str) {
     let mut words = orders.split(' ');
     let mut number = || words.next().and_then(|word| word.parse::<u32>().ok()).expect("a number");
     let [managers, locks] = [number(), number()].map(|number| number as usize);
-    let [ttl, time] = [number(), number()].map(|millis| Duration::from_millis(millis.into()));
+    let mut duration = || Duration::from_millis(number().into());
+    let [ttl, time, idle] = [duration(), duration(), duration()];
     let urls: Vec<_> = words.map(ToOwned::to_owned).collect();
-    let orders = Orders { managers, locks, ttl, time };
+    let orders = Orders { managers, locks, ttl, time, idle };
     Runtime::new().expect("the system gives threads").block_on(keep(orders, &urls));
 }
 
 async fn keep(orders: Orders, urls: &[String]) {
-    let Orders { managers, locks, ttl, time } = orders;
+    let Orders { managers, locks, ttl, time, idle } = orders;
     let (begun, before) = (Instant::now(), status("VmRSS") * 1024.0);
     let managers: Vec<_> = (0..managers).map(|_| manager(urls, ttl)).collect();
     join_all(managers.iter().map(|manager| votes(manager, urls.len()))).await;
@@ -133,6 +142,14 @@ async fn keep(orders: Orders, urls: &[String]) {
     }
     let connected = status("VmRSS") * 1024.0;
     Fact::ConnectedMemory.tell(connected - before);
+    if !idle.is_zero() {
+        // A manager is idle after one TTL without an operation.
+        sleep(ttl + Duration::from_secs(2)).await;
+        let used = processor::own();
+        Fact::IdleBegins.tell(0.0);
+        sleep(idle).await;
+        Fact::IdleEnds.tell(processor::own().saturating_sub(used).as_secs_f64());
+    }
     let mut events: Vec<_> = managers.iter().map(Redlock::events).collect();
 
     let begun = Instant::now();

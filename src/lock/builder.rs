@@ -348,8 +348,8 @@ impl RedlockBuilder {
     /// `response-not-kept`, behind [`OnceLayer::idempotency`](crate::OnceLayer::idempotency). A
     /// WARN, at most one a minute, has their number. Independently, an answer above 1 KiB is stored
     /// only while a quarter of the `maxmemory` of a quorum of servers is free, so that answers
-    /// leave room for locks. This is checked once a second; between two checks, answers take at
-    /// most an eighth of the room above that.
+    /// leave room for locks. This is checked once a second while the manager is in use; between
+    /// two checks, answers take at most an eighth of the room above that.
     pub fn max_stored_response_bytes(mut self, bytes: usize) -> Self {
         self.records.response_bytes = Some(bytes as u64);
         self

@@ -235,7 +235,7 @@ pub struct Memory {
     pub limit: u64,
     /// `maxmemory-policy`.
     pub policy: Arc<str>,
-    /// Memory in use, in bytes (`used_memory`), read once a second.
+    /// Memory in use, in bytes (`used_memory`), read at each health check.
     pub used: u64,
     /// Memory in use that does not count towards the limit, in bytes.
     pub(crate) uncounted: u64,

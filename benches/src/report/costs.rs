@@ -83,7 +83,14 @@ pub(crate) fn held(samples: &Samples) -> Table {
 }
 
 pub(crate) fn managers(samples: &Samples) -> Table {
-    let mut table = Table::new(["", "memory of a manager", "threads", "until all may acquire"]);
+    let mut table = Table::new([
+        "",
+        "memory of a manager",
+        "threads",
+        "until all may acquire",
+        "idle: client's processor time a second",
+        "idle: servers', together",
+    ]);
     for case in Crowd::ALL.map(Crowd::case) {
         let of = |what| samples.spread(&key(&case, Kind::Ours.name(), what));
         table.add([
@@ -91,6 +98,8 @@ pub(crate) fn managers(samples: &Samples) -> Table {
             with_spread(of(many::MEMORY_OF_MANAGER), bytes),
             median(of(many::THREADS), significant),
             with_spread(of(many::CONNECTED), time),
+            with_spread(of(many::IDLE_CLIENT), time),
+            with_spread(of(many::IDLE_SERVERS), time),
         ]);
     }
     table

@@ -19,6 +19,8 @@ const TTL: Duration = Duration::from_secs(30);
 /// TTL in a run that only shows that everything works.
 const QUICK_TTL: Duration = Duration::from_secs(3);
 const QUICK: Duration = Duration::from_secs(1);
+/// Time for which idle managers are measured.
+const IDLE: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Crowd {
@@ -76,6 +78,10 @@ pub(crate) const CLIENT: &str = "client's processor time for a lock";
 pub(crate) const SERVERS: &str = "servers' processor time for a lock";
 pub(crate) const THREADS: &str = "threads";
 pub(crate) const LOST: &str = "locks lost";
+/// In processor seconds per second and manager without locks.
+pub(crate) const IDLE_CLIENT: &str = "client's processor time for an idle manager";
+/// Like [`IDLE_CLIENT`], of all servers together.
+pub(crate) const IDLE_SERVERS: &str = "servers' processor time for an idle manager";
 /// Least remaining validity as a fraction of the TTL.
 pub(crate) const LEAST_REMAINING: &str = "least remaining validity";
 pub(crate) const RELEASED: &str = "time until all are released";
@@ -136,6 +142,7 @@ fn measure_crowd(servers: &Servers, crowd: Crowd, ttl: Duration) {
         locks: crowd.locks() as usize,
         ttl,
         time: window,
+        idle: if crowd.managers() > 1 { IDLE } else { Duration::ZERO },
     };
     let mut keeper = Keeper::start(orders, &servers.urls());
     let (mut begun, mut memory) = (None, 0.0);
@@ -145,6 +152,15 @@ fn measure_crowd(servers: &Servers, crowd: Crowd, ttl: Duration) {
             Fact::ConnectedMemory => {
                 memory = servers.memory();
                 tell(MEMORY_OF_MANAGER, value / managers);
+            }
+            Fact::IdleBegins => begun = Some((Stopwatch::start(servers), Instant::now())),
+            Fact::IdleEnds => {
+                let (stopwatch, begun) = begun.take().expect("it began");
+                let manager_seconds = begun.elapsed().as_secs_f64() * managers;
+                tell(IDLE_CLIENT, value / manager_seconds);
+                let all = stopwatch.stop(servers).servers.unwrap_or(f64::NAN) / manager_seconds;
+                tell(IDLE_SERVERS, all);
+                eprintln!("  {case}, idle: servers {} a manager", time(all));
             }
             Fact::Acquired => tell(ACQUIRED, value),
             Fact::Memory => tell(MEMORY, value / locks),

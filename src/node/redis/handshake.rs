@@ -133,7 +133,7 @@ async fn greet_as(
     let version = version(probe.server())?;
     member.set.set_traits(member.index, probe.traits(version, settings.guards.restart)?);
     // The clock is read before any vote.
-    let server_clock = ServerClock::new(sent, read_time(next())?);
+    let server_clock = ServerClock::new(sent, read_time(next())?, settings.drift_factor);
     let location = location.clone();
     Ok(ReadyConnection { wire, location, digests, server_clock, login })
 }

@@ -156,7 +156,7 @@ mod tests {
             waits: false,
         });
 
-        memory.unanswered(&op, sent, ServerClock::new(sent, 5_000_000), Duration::ZERO);
+        memory.unanswered(&op, sent, ServerClock::new(sent, 5_000_000, 0.0), Duration::ZERO);
 
         assert!(!memory.settles(nonce, 6_000_000));
         assert!(memory.settles(Nonce::from_bytes([8; 16]), 5_000_000), "another's release");

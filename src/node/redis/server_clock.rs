@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::time::Timestamp;
+use crate::{protocol::formulas, time::Timestamp};
 
 /// A reading of a server's clock: it showed `server_micros` after `sent`.
 ///
@@ -12,18 +12,21 @@ use crate::time::Timestamp;
 pub(super) struct ServerClock {
     sent: Timestamp,
     server_micros: u64,
+    /// Drift allowance as a fraction of the time since `sent`.
+    drift_factor: f64,
 }
 
 impl ServerClock {
     /// Creates a reading from the server's TIME in the answer to a command that was sent at `sent`.
-    pub(super) fn new(sent: Timestamp, server_micros: u64) -> Self {
-        Self { sent, server_micros }
+    pub(super) fn new(sent: Timestamp, server_micros: u64, drift_factor: f64) -> Self {
+        Self { sent, server_micros, drift_factor }
     }
 
-    /// Returns the latest time that the server's clock can show at `now`, in µs since the Unix
-    /// epoch.
+    /// Returns the latest time that the server's clock can show at `now` without a jump that the
+    /// next reading would show, in µs since the Unix epoch.
     fn latest(self, now: Timestamp) -> u64 {
-        let passed = now.saturating_duration_since(self.sent).as_micros();
+        let passed = now.saturating_duration_since(self.sent);
+        let passed = (passed + formulas::drift(passed, self.drift_factor)).as_micros();
         self.server_micros.saturating_add(u64::try_from(passed).unwrap_or(u64::MAX))
     }
 
@@ -52,13 +55,45 @@ impl ServerClock {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::membership::offsets::{Interval, Offsets, Reading};
 
     #[test]
     fn deadline_counts_from_latest_server_time() {
         let at = |ms| Timestamp::ZERO + Duration::from_millis(ms);
-        let clock = ServerClock::new(at(1_000), 5_000_000);
-        assert_eq!(clock.deadline(at(1_250), Duration::from_millis(100)), 5_350_000);
-        assert_eq!(clock.expiry(at(1_250), Duration::from_micros(100_001)), 5_351);
+        let clock = ServerClock::new(at(1_000), 5_000_000, 0.01);
+        assert_eq!(clock.deadline(at(1_250), Duration::from_millis(100)), 5_354_500);
+        assert_eq!(clock.expiry(at(1_250), Duration::from_micros(100_501)), 5_356);
         assert_eq!(clock.earliest(), 5_000_000);
+    }
+
+    #[test]
+    fn undetected_jump_shortens_no_key() {
+        let (ttl, timeout) = (Duration::from_millis(200), Duration::from_millis(20));
+        let mut detected = 0;
+        for (seconds, jump_ms) in [1, 5].into_iter().flat_map(|s| (0..100).map(move |j| (s, j))) {
+            let at = |passed: Duration| Timestamp::ZERO + Duration::from_secs(10) + passed;
+            let shows = |passed: Duration| 5_000_000 + u64::try_from(passed.as_micros()).unwrap();
+            let mut offsets = Offsets::new(Duration::from_secs(10), 0.01);
+            let first =
+                Interval::new(at(Duration::ZERO), at(Duration::ZERO), shows(Duration::ZERO));
+            offsets.observe(first, at(Duration::ZERO), at(Duration::ZERO));
+            let clock = ServerClock::new(at(Duration::ZERO), shows(Duration::ZERO), 0.01);
+
+            // The clock jumps, and the command runs at the end of its timeout.
+            let sent = Duration::from_secs(seconds);
+            let expiry = clock.expiry(at(sent), ttl + timeout);
+            let ran = sent + timeout;
+            let runs_at = shows(ran + Duration::from_millis(jump_ms));
+            let reading = Interval::new(at(ran), at(ran), runs_at);
+
+            if offsets.observe(reading, at(ran), at(ran)) == Reading::Steady {
+                let life = Duration::from_micros(expiry * 1_000 - runs_at);
+                // The lock itself sets aside the drift since it was sent.
+                assert!(life + timeout.mul_f64(0.01) >= ttl, "{life:?} after {jump_ms} ms");
+            } else {
+                detected += 1;
+            }
+        }
+        assert!(detected > 100, "the longest jumps are detected");
     }
 }

@@ -130,6 +130,13 @@ impl Status {
         detail.bars.iter().flatten().find_map(|(bar, _)| bar.reason(now))
     }
 
+    /// Returns whether the server is connected and does not vote.
+    pub(super) fn lacks_vote(&self) -> bool {
+        let is_down = self.down.load(Ordering::Acquire);
+        let is_out = [&self.barred, &self.refusing].map(|flag| flag.load(Ordering::Acquire));
+        !is_down && is_out.contains(&true)
+    }
+
     /// Returns the reason not to send an operation. A node that must not grant may still renew and
     /// release; a node whose name another server may own must not renew.
     pub(super) fn bars(&self, op: &Op) -> Option<Reason> {

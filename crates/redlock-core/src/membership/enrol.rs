@@ -3,32 +3,28 @@
 //!
 //! * *Enrol.* A node without a tag or fences, or with the client's layout and an earlier run,
 //!   begins a probation under a new nonce, unless it was last seen in another set. A node that lost
-//!   its data, or went back to older data, has no tag or the tag of another incarnation. The other
-//!   nodes are informed of the new incarnation.
+//!   data, or went back to older data, has no tag or that of another incarnation. The other nodes
+//!   are informed of the new incarnation.
 //! * *Wait.* Each client waits `max_ttl` and the drift, by its own clock, from when it first saw
 //!   this enrolment, and from when it saw that enough others name the node and each other, and the
-//!   node names the owners that they name (R14). Each client counts for itself; the first one
-//!   activates the node for all.
-//! * *Learn.* Only then the fences are read from N−q+1 active others whose tags are unchanged, and
-//!   merged by maximum: every quorum that completed a lease shares a node with them, and an earlier
-//!   reading would miss later leases. Claims are merged in parts. If a node reports a longer
-//!   `max_ttl`, the client waits for that as well.
+//!   node names the same owners (R14). The first client that has waited activates the node for all.
+//! * *Learn.* Only then the fences of N−q+1 active others are merged by maximum: every quorum that
+//!   completed a lease shares a node with them, and an earlier reading would miss later leases.
+//!   Claims are merged in parts. The longest `max_ttl` that a node reports is waited for.
 //! * *Bootstrap.* If a quorum is in probation, its nodes activate together, with what all reachable
 //!   nodes know, and fences at least 60 s ahead of their clocks: no token was further ahead (R9).
-//!   If fewer than N−q+1 others start with a node, the missing ones have one probation's time to
-//!   return. A minority that forgot waits for the missing nodes, as others may still reach its
-//!   former servers.
-//! * *`max_ttl`* only grows by itself, once a quorum votes: no key has a longer TTL, and every
-//!   quorum that keeps a lock has a node that reports it to a probation. *Lowering* keeps the
-//!   former value beside the new one (`longer`); probations wait for it until all earlier keys have
-//!   expired by the clock of the client that lowers. Renewals refuse a longer TTL.
+//!   Fewer than N−q+1 other starters give the missing nodes one probation's time to return, as
+//!   others may still reach their former servers.
+//! * *`max_ttl`* only grows by itself, once a quorum votes: every quorum that keeps a lock has a
+//!   node that reports it to a probation. *Lowering* keeps the former value beside the new one
+//!   (`longer`) until all earlier keys have expired by the clock of the client that lowers.
 //! * *Records* of work that is done are copied after the activation; until then the node does not
 //!   answer that there is none.
 //!
 //! Limits: a blank node belongs to the first client that sees it, and a node set back to a snapshot
-//! from before an adoption belongs to the old set. A clock that is ahead at a bootstrap puts the
-//! fences ahead, and no token is granted until real time is within 60 s of them. A quorum that
-//! forgets within one `max_ttl` is a new set: what was recorded only there is lost.
+//! from before an adoption to the old set. A clock that is ahead at a bootstrap puts the fences
+//! ahead, and no token is granted until real time is within 60 s of them. A quorum that forgets
+//! within one `max_ttl` is a new set: what was recorded only there is lost.
 
 use std::{sync::Arc, time::Duration};
 

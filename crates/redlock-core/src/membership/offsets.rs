@@ -125,6 +125,11 @@ impl Offsets {
         }
     }
 
+    /// Returns the time for which readings are kept.
+    pub fn window(&self) -> Duration {
+        self.window
+    }
+
     /// Sets the time for which readings are kept.
     pub fn set_window(&mut self, window: Duration) {
         self.window = window;

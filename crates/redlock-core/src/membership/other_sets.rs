@@ -5,22 +5,20 @@
 //! another layout gets no vote and no renewal, and its error shows the right one.
 //!
 //! Nodes *move* to another layout (state `m`: they only learn). When N−q+1 have moved, the old set
-//! has no quorum left, and they begin a probation. The fences and the larger `max_ttl` are kept;
+//! has no quorum left, and they begin a probation. They keep their fences and the larger `max_ttl`;
 //! the owners of names begin anew. No set bootstraps while one of its nodes may vote for another,
 //! nor within one `max_ttl` after that.
 //!
 //! * *Adopt* is a command; all nodes of the new set begin a probation. A name may lead to another
-//!   server than the one that a client of the old layout is connected to, so one departure under
-//!   each of N−q+1 names is not enough. Only nodes count that voted under one view when they left:
-//!   any quorum that could still be counted contains one of them, or changed more names than R14
-//!   allows. Departures under each of the N names count as well. Records of the former form have no
-//!   view: all nodes have to move.
+//!   server than the one that a client of the old layout uses, so only nodes count that voted under
+//!   one view when they left: any quorum that could still be counted contains one of them, or
+//!   changed more names than R14 allows. Departures under each of the N names count as well. Records
+//!   of the former form have no view: all nodes have to move.
 //! * *Takeover* is for servers that a first start with a wrong list of nodes has bound to that
-//!   list. Clients of a set leave a mark (`seen`) on its nodes at health checks. A node whose mark
-//!   has not changed for 1.25 `max_ttl`, the drift and 10 s is unused: that is longer than any lock
-//!   lasts. If a set has no quorum without its unused nodes, they move, if their marks are
-//!   unchanged. They are treated as moved nodes, and start only once enough of them were taken: if
-//!   a client returns before, its set keeps its quorum, and the new set does not start beside it.
+//!   list. Clients leave a mark (`seen`) on the nodes of their set at health checks. A node whose
+//!   mark is unchanged for 1.25 `max_ttl`, the drift and 10 s, longer than any lock lasts, is unused.
+//!   If a set has no quorum without its unused nodes, they move, and start once enough of them were
+//!   taken with an unchanged mark: if a client returns before, its set keeps its quorum.
 
 use std::{sync::Arc, time::Duration};
 
@@ -43,8 +41,8 @@ pub struct ForeignSet {
 /// The layout of a set, and its number of nodes.
 pub type SetAndSize = (Arc<str>, usize);
 
-/// Maximum time between two marks of a client that is alive: it reads the record once a second, and
-/// leaves its mark where a quarter of `max_ttl` is over since the last one; its process or the
+/// Maximum time between two marks of a client that is alive: it reads the record at least every 5 s,
+/// and leaves its mark where a quarter of `max_ttl` is over since the last one; its process or the
 /// server may be suspended for some seconds.
 fn mark_interval(max_ttl: Duration) -> Duration {
     max_ttl / 4 + Duration::from_secs(10)

@@ -1,24 +1,24 @@
 //! R14: one name, one server.
 //!
 //! The address of a node may move to a blank server (a container was replaced, a proxy failed over)
-//! while the old one still serves connected clients. Each of the two passes its probation with some
-//! clients, and two quorums of the same *names* need not share a *server*. So each server stores,
-//! for every other name of its set, the [`Incarnation`] that owns the name, and answers count
-//! together only if their servers have the same [`View`]: the same owner of every name.
+//! while the old one still serves connected clients. Both pass a probation with some clients, and
+//! two quorums of the same *names* need not share a *server*. So each server stores, for every
+//! other name of its set, the [`Incarnation`] that owns the name, and answers count together only if
+//! their servers have the same [`View`]: the same owner of every name.
 //!
 //! 1. An *incarnation* is (epoch, run, nonce of the enrolment), compared in this order. An
-//!    enrolment takes an epoch above every one known for its name, and at least the time in
+//!    enrolment takes an epoch above all that are known for its name, and at least the time in
 //!    seconds. The *owner* of a name is the greatest incarnation that a node was sent for it.
-//! 2. A client sends every node the greatest incarnation that it knows of each other name. Storing
-//!    is by maximum, so any client may send them, in any order.
+//! 2. A client sends every node the greatest incarnation that it knows of each other name. Nodes
+//!    keep the maximum, so any client may send them, in any order.
 //! 3. Acquires, raises, renewals, claims and records count only over q nodes with the same owner of
 //!    every name, themselves included. A renewal counts from the latest moment since which such a
 //!    quorum confirmed the key. A raise whose node changed since it granted is not accepted.
 //! 4. A node leaves its probation one `max_ttl` after a client read that N−q+1 others vote and know
-//!    the same owners. If a later read contradicts that, the time begins anew.
+//!    the same owners. A later read that contradicts it begins the time anew.
 //! 5. A node whose name has a greater owner is *displaced*: clients that know that owner do not
 //!    count its vote, and resolve its name again. If the name still leads to it one `max_ttl`
-//!    later, it is enrolled anew. If this does not last, the next wait is twice as long, up to 64
+//!    later, it is enrolled anew; if that does not last, the next wait is twice as long, up to 64
 //!    times: a name that flaps slows only itself down.
 //!
 //! Why it holds: `docs/decisions/007-owners-by-epoch.md`; a model that searches for steps that
@@ -27,12 +27,11 @@
 //! Until all nodes know of an enrolment, about a round trip, votes are split. A node that cannot
 //! store the owners has no vote (`NamesDiffer`).
 //!
-//! Limits: with an odd N at most q−1 names may be changing at the same time. A name changes from its
-//! move, or the restart of its server, until the new server votes and no client uses the former one. If more
-//! move, the set stops rather than splits; only a quorum in probation begins anew, which is safe if
-//! its former servers are gone. With an even N it is one name at a time; with N = 2 a move stops
-//! the set until the probation is over. With N = 1 no other node can know of it: such a set is not
-//! protected.
+//! Limits: with an odd N at most q−1 names may change at a time: from a move, or a server's
+//! restart, until the new server votes and no client uses the former one. If more move, the set
+//! stops rather than splits; only a quorum in probation begins anew, which is safe if its former
+//! servers are gone. With an even N it is one name at a time; with N = 2 that stops the set until
+//! the probation is over. With N = 1 no other node can know of it: such a set is not protected.
 
 use std::{fmt, sync::Arc};
 

@@ -385,6 +385,11 @@ impl NodeSet {
             .then(|| VoteBar::Reason(Reason::Evicts { policy: Arc::clone(&memory.policy) }))
     }
 
+    /// Returns whether all connected nodes vote.
+    pub(crate) fn all_vote(&self) -> bool {
+        self.members().iter().all(|member| !member.status.lacks_vote())
+    }
+
     pub(super) fn members(&self) -> &[NodeHandle] {
         self.members.get().map_or(&[], |members| members)
     }

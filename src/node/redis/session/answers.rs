@@ -65,7 +65,7 @@ impl Session<'_> {
             }
         };
         let mut is_sound = end.is_none_or(|micros| {
-            self.link.server_clock = ServerClock::new(sent, micros);
+            self.read_clock(sent, micros);
             self.observe(sent, received, micros)
         });
         let mut unusable = None;
@@ -80,7 +80,7 @@ impl Session<'_> {
                 Err(NoScript(reason)) => Decoded::timeless(Err(reason)),
             };
             if let Some(micros) = decoded.server_micros {
-                self.link.server_clock = ServerClock::new(sent, micros);
+                self.read_clock(sent, micros);
                 is_sound = self.observe(sent, received, micros);
             }
             // Without the time, the remaining life of the key is unknown.

@@ -1,11 +1,11 @@
 //! Health checks: the server's enrolment and its clock.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use ::redis::{Pipeline, Value};
 use tokio::time::Instant;
 
-use super::{Session, sent_batch::BatchContent, session::CHECK_INTERVAL};
+use super::{Session, sent_batch::BatchContent};
 use crate::{
     error::Reason,
     membership::{
@@ -27,6 +27,10 @@ use crate::{
     time::Timestamp,
 };
 
+/// Interval of health checks, and of looks at whether one is due.
+pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Interval of health checks of a server that is not used.
+const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// Maximum number of reads and changes of a record within one health check.
 const MAX_CHANGES: u8 = 6;
 
@@ -46,10 +50,16 @@ pub(super) struct CheckProgress {
     /// Number of health checks in the current second.
     begun: u32,
     counted_since: Instant,
+    /// When the latest health check began.
+    latest: Timestamp,
+    /// When operations were last written.
+    used: Timestamp,
+    /// The current interval of health checks.
+    interval: Duration,
 }
 
-impl Default for CheckProgress {
-    fn default() -> Self {
+impl CheckProgress {
+    pub(super) fn new(now: Timestamp) -> Self {
         Self {
             has_begun: false,
             is_under_way: false,
@@ -57,15 +67,40 @@ impl Default for CheckProgress {
             changes: 0,
             begun: 0,
             counted_since: Instant::now(),
+            latest: now,
+            used: now,
+            interval: CHECK_INTERVAL,
         }
     }
-}
 
-impl CheckProgress {
     /// Returns whether a health check must begin now. A check beyond the maximum rate is due in the
     /// next second.
     pub(super) fn may_begin(&self) -> bool {
         self.is_due && !self.is_under_way && self.begun < MAX_CHECKS
+    }
+
+    /// Records that operations are written. The first one of an unused server is followed by a
+    /// health check.
+    pub(super) fn note_use(&mut self, now: Timestamp) {
+        self.used = now;
+        self.is_due |= self.interval > CHECK_INTERVAL;
+        self.interval = CHECK_INTERVAL;
+    }
+
+    /// Looks whether the interval since the latest health check is over. `longest` is the longest
+    /// TTL of a lock.
+    ///
+    /// After that time without an operation, no lock of this client depends on the server, and the
+    /// next vote is judged by its own TIME, and by its own view. Two readings of the clock within
+    /// `longest` show each jump that may have expired keys of others.
+    fn look(&mut self, now: Timestamp, longest: Duration, all_vote: bool) {
+        let is_idle = all_vote && now.saturating_duration_since(self.used) > longest;
+        self.interval = if is_idle {
+            (longest / 2).clamp(CHECK_INTERVAL, IDLE_CHECK_INTERVAL)
+        } else {
+            CHECK_INTERVAL
+        };
+        self.is_due |= now.saturating_duration_since(self.latest) >= self.interval;
     }
 
     /// Resets the count if a second is over.
@@ -77,11 +112,19 @@ impl CheckProgress {
 }
 
 impl Session<'_> {
+    /// Begins a health check later if its interval is over.
+    pub(super) fn look_at_checks(&mut self, now: Timestamp) {
+        self.checks.count_anew();
+        let longest = self.reconnect.offsets.window();
+        self.checks.look(now, longest, self.member.set.all_vote());
+    }
+
     /// Sends a health check.
     pub(super) fn check_health(&mut self, now: Timestamp) {
         assert!(self.checks.may_begin(), "health checks do not overlap");
         self.checks.changes = 0;
         self.checks.begun += 1;
+        self.checks.latest = now;
         self.link.digests.review();
         self.read_record(self.member.set.latest_tag(self.member.index), now);
     }
@@ -117,7 +160,7 @@ impl Session<'_> {
             None => self.reconnect.serve(&report.run_id, restart),
         }
         self.run_id = Some(Arc::clone(&report.run_id));
-        self.link.server_clock = ServerClock::new(sent, report.server_micros);
+        self.read_clock(sent, report.server_micros);
         self.observe(sent, received, report.server_micros);
         if self.checks.changes < MAX_CHANGES {
             self.checks.changes += 1;
@@ -262,6 +305,12 @@ impl Session<'_> {
         self.leaving = (admission.reconnect && !is_first).then_some(Reason::Displaced);
     }
 
+    /// Records the latest reading of the server's clock, for the deadlines of later commands.
+    pub(super) fn read_clock(&mut self, sent: Timestamp, server_micros: u64) {
+        let drift_factor = self.settings.drift_factor;
+        self.link.server_clock = ServerClock::new(sent, server_micros, drift_factor);
+    }
+
     /// Records a reading of the server's clock; returns false if the server must not grant.
     pub(super) fn observe(
         &mut self,
@@ -297,5 +346,55 @@ impl Session<'_> {
             }
         }
         !self.reconnect.offsets.is_barred(received)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unused_server_is_checked_less_often() {
+        let at = |seconds: f64| Timestamp::ZERO + Duration::from_secs_f64(seconds);
+        let longest = Duration::from_secs(8);
+        let mut checks = CheckProgress::new(at(0.0));
+        // Looks each second, and returns the seconds in which checks began.
+        let mut begun = |seconds: std::ops::Range<u32>, all_vote, used_at: u32| {
+            seconds
+                .filter(|second| {
+                    let now = at(f64::from(*second));
+                    if *second == used_at {
+                        checks.note_use(now);
+                    }
+                    checks.look(now, longest, all_vote);
+                    let is_due = std::mem::take(&mut checks.is_due);
+                    if is_due {
+                        checks.latest = now;
+                    }
+                    is_due
+                })
+                .collect::<Vec<_>>()
+        };
+
+        assert_eq!(begun(0..9, true, 0), [0, 1, 2, 3, 4, 5, 6, 7, 8], "it may have locks");
+        assert_eq!(begun(9..22, true, 0), [12, 16, 20], "half of the longest TTL");
+        assert_eq!(begun(22..25, true, 22), [22, 23, 24], "at once when it is used");
+        assert_eq!(begun(25..35, true, 0), [25, 26, 27, 28, 29, 30, 34]);
+        assert_eq!(begun(35..37, false, 0), [35, 36], "a node begins its probation");
+    }
+
+    #[test]
+    fn short_ttls_keep_the_interval() {
+        let at = |seconds| Timestamp::ZERO + Duration::from_secs(seconds);
+        let is_due = |longest: u64, seconds: u64| {
+            let mut checks = CheckProgress::new(at(0));
+            checks.is_due = false;
+            checks.latest = at(100);
+            checks.look(at(100 + seconds), Duration::from_secs(longest), true);
+            checks.is_due
+        };
+
+        assert!(is_due(1, 1) && is_due(2, 1));
+        assert!(!is_due(60, 4) && is_due(60, 5));
     }
 }

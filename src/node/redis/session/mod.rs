@@ -25,8 +25,10 @@
 //!   though the server answers that it did. Therefore TIME follows the acquires of each batch, and a
 //!   grant without it does not count. A grant that counts was answered within a node timeout, and its
 //!   TIME fits the readings before (R10): so the command ran before the server's clock was a node
-//!   timeout ahead of what was expected, and its key lives for the TTL from then on. The price: the
-//!   key of a holder that dies lives a node timeout longer (50 ms by default).
+//!   timeout ahead of what was expected, and its key lives for the TTL from then on. *The latest
+//!   time* includes the drift since the last reading, within which a jump is not detected. The
+//!   price: the key of a holder that dies lives a node timeout (50 ms by default) and that drift
+//!   longer.
 //!
 //! # Misplaced answers
 //!
@@ -40,6 +42,11 @@
 //! One a second, and at once where the record or the clock is needed: a changed tag, a step of the
 //! enrolment, a clock of another node that jumped. At most ten a second: clocks of two nodes that
 //! jump with each reading would otherwise have each other read without a pause.
+//!
+//! After the longest TTL without an operation, no lock of this client depends on the server. Then,
+//! while all connected nodes vote, the interval is half of that TTL, at most 5 s: two readings of a
+//! clock within one TTL still show each jump that may have expired the locks of others. The first
+//! operation afterwards is followed by a check at once.
 
 mod answers;
 mod health_check;

@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use super::{
-    health_check::CheckProgress,
+    health_check::{CHECK_INTERVAL, CheckProgress},
     send_queue::SendQueue,
     sent_batch::{BatchContent, SentBatch},
 };
@@ -47,8 +47,6 @@ const MAX_BATCH: usize = 128;
 const MAX_UNANSWERED: usize = 1024;
 /// Maximum lead of a token over a server's clock.
 const MAX_LEAD: Duration = Duration::from_micros(TOKEN_LEAD);
-/// Interval between health checks.
-pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Number of node timeouts without an answer after which a connection is replaced.
 const HANG_TIMEOUTS: u32 = 10;
 const MIN_HANG: Duration = Duration::from_millis(200);
@@ -129,7 +127,7 @@ impl<'a> Session<'a> {
             view: None,
             mistagged: Vec::new(),
             run_id: None,
-            checks: CheckProgress::default(),
+            checks: CheckProgress::new(member.set.settings.clock.now()),
             leaving: None,
             batches: VecDeque::new(),
             unanswered: 0,
@@ -147,7 +145,6 @@ impl<'a> Session<'a> {
         let hang = (self.settings.node_timeout * HANG_TIMEOUTS).max(MIN_HANG);
         let mut look = tokio::time::interval(hang.min(CHECK_INTERVAL));
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut last_check = self.settings.clock.now();
         let mut incoming = Vec::with_capacity(MAX_BATCH);
         let mut open = true;
         let location = self.link.location.clone();
@@ -166,8 +163,7 @@ impl<'a> Session<'a> {
             // to end.
             let is_open = self.checks.has_begun && self.leaving.is_none();
             if self.checks.may_begin() && self.leaving.is_none() {
-                last_check = self.settings.clock.now();
-                self.check_health(last_check);
+                self.check_health(self.settings.clock.now());
             }
             tokio::select! {
                 biased;
@@ -206,10 +202,7 @@ impl<'a> Session<'a> {
                         return self.break_off(reason);
                     }
                     self.report_waits(now);
-                    self.checks.count_anew();
-                    if now.saturating_duration_since(last_check) >= CHECK_INTERVAL {
-                        self.checks.is_due = true;
-                    }
+                    self.look_at_checks(now);
                 }
             }
         }
@@ -406,6 +399,7 @@ impl<'a> Session<'a> {
             commands += 1;
         }
         self.unanswered += requests.len();
+        self.checks.note_use(now);
         let scripts = requests.iter().filter_map(|request| script_of(&request.op));
         let unknown: Vec<_> = scripts.filter(|script| digests.asks(*script)).collect();
         self.push(now, commands, BatchContent::Operations { requests, by });
