@@ -96,6 +96,17 @@ impl Servers {
         self.running.iter().map(|server| processor::of(server.pid())).sum()
     }
 
+    /// Returns how often the servers, together, have run a command.
+    pub(crate) fn calls(&self, command: &str) -> f64 {
+        let calls = |server: &RedisServer| {
+            let line = server.info("commandstats", &format!("cmdstat_{command}"));
+            let calls =
+                line.as_deref().and_then(|line| line.strip_prefix("calls=")?.split(',').next());
+            calls.map_or(0.0, |calls| calls.parse().expect("a number"))
+        };
+        self.running.iter().map(calls).sum()
+    }
+
     /// Returns the memory in use by all running servers, in bytes.
     pub(crate) fn memory(&self) -> f64 {
         let used = |server: &RedisServer| {

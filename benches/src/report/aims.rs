@@ -119,6 +119,11 @@ fn of_one_name(samples: &Samples, add: &mut impl FnMut(String, Limit, Option<Spr
         to_rslock(samples, &case, waits::RATE),
     );
     add(
+        format!("{case}: {}", processes::ACQUIRES),
+        Limit::AtMost(1.25),
+        samples.spread(&ours(&case, processes::ACQUIRES)),
+    );
+    add(
         format!("{case}: p99 of the wait, in ms"),
         Limit::AtMost(10.0),
         samples.spread(&ours(&case, waits::P99)).map(|spread| spread.map(|time| time * 1e3)),
@@ -254,6 +259,13 @@ fn of_many(samples: &Samples, add: &mut impl FnMut(String, Limit, Option<Spread>
             format!("{case}: {}, of the TTL", many::LEAST_REMAINING),
             Limit::AtLeast(0.5),
             remaining,
+        );
+    }
+    for case in [20, 200].map(|managers| Crowd::Managers(managers).case()) {
+        add(
+            format!("{case}: {}, in µs a second", many::IDLE_SERVERS),
+            Limit::AtMost(200.0),
+            samples.spread(&ours(&case, many::IDLE_SERVERS)).map(|one| one.map(|time| time * 1e6)),
         );
     }
     for case in Wanted::ALL.map(Wanted::case) {

@@ -5,7 +5,9 @@ use std::time::Duration;
 use super::contended::KINDS;
 use crate::{
     child::{Part, Turn, run_all},
+    contestants::Kind,
     options::Options,
+    report::format::significant,
     samples::tell,
     servers::Servers,
     waits::{Wait, Waits},
@@ -19,6 +21,9 @@ const PROCESSES: usize = 4;
 const HOLD: Duration = Duration::from_millis(2);
 /// The longest wait, as a multiple of the mean wait in a queue that serves all tasks in turn.
 pub(crate) const LONGEST_TO_FAIR: &str = "longest wait to the mean of a fair line";
+
+/// Number of acquires that the servers ran for each grant and server: 1 if none is refused.
+pub(crate) const ACQUIRES: &str = "acquires for a grant";
 
 pub(crate) fn case(tasks: usize) -> String {
     format!("{PROCESSES} processes × {tasks}, one name")
@@ -38,7 +43,10 @@ pub(crate) fn measure(servers: &Servers, options: &Options) {
     for (case, tasks, hold) in cases {
         options.rounds(&KINDS, |kind| {
             let part = Part { kind, tasks, names: 1, hold, time: options.time };
+            // An acquire of one name reads its fence with HGET.
+            let before = servers.calls("hget");
             let turns = run_all(servers, part, PROCESSES);
+            let acquires = servers.calls("hget") - before;
             let wait = |turn: &Turn| Wait {
                 time: Duration::from_nanos(turn.granted - turn.asked),
                 is_in_time: u128::from(turn.granted) < options.time.as_nanos(),
@@ -48,6 +56,13 @@ pub(crate) fn measure(servers: &Servers, options: &Options) {
             waits.tell(&case, kind.name());
             let others = u32::try_from(PROCESSES * tasks - 1).expect("a few");
             tell(&case, kind.name(), LONGEST_TO_FAIR, waits.longest_to_fair(others));
+            if kind == Kind::Ours {
+                let grants: usize = turns.iter().map(Vec::len).sum();
+                let grants = f64::from(u32::try_from(grants).expect("some thousands"));
+                let each = acquires / grants / servers.count();
+                tell(&case, kind.name(), ACQUIRES, each);
+                eprintln!("    {} acquires for a grant", significant(each));
+            }
         });
     }
 }
