@@ -31,6 +31,10 @@ pub enum LockError {
         /// ([`LockOptions::linger`](crate::LockOptions::linger)), and got a request to release it.
         /// It does so at once unless the lock is in use, so the next attempt may succeed.
         lingers: bool,
+        /// Where all [slots](crate::LockOptions::slots) of a name are held: the holder of each, by
+        /// the numbers of the slots. The other fields are those of the slot that is free first.
+        /// Empty for a lock.
+        slots: Box<[SlotHolder]>,
         /// The vote of each node; empty if this process holds the resource.
         votes: Votes,
     },
@@ -87,6 +91,18 @@ pub enum LockError {
     NoRandomness(Arc<str>),
 }
 
+/// The holder of one slot, in [`LockError::Held`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SlotHolder {
+    /// The number of the slot.
+    pub slot: u32,
+    /// The holder's [`owner`](crate::RedlockBuilder::owner), if it is known.
+    pub owner: Option<Arc<str>>,
+    /// The time until a quorum of nodes is free without a renewal, if it is known.
+    pub expires_in: Option<Duration>,
+}
+
 impl LockError {
     /// Returns the error itself, or for [`WaitTimedOut`](Self::WaitTimedOut) the error of the last
     /// attempt.
@@ -131,9 +147,26 @@ impl LockError {
     }
 }
 
+/// Maximum number of holders of slots in the text of an error.
+const SHOWN_SLOTS: usize = 8;
+
 impl fmt::Display for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Held { expires_in, slots, .. } if !slots.is_empty() => {
+                write!(f, "all {} slots are held", slots.len())?;
+                for (i, slot) in slots.iter().take(SHOWN_SLOTS).enumerate() {
+                    let owner = ServerText(slot.owner.as_deref().unwrap_or("another client"));
+                    write!(f, "{}{} by {owner}", if i == 0 { ": " } else { ", " }, slot.slot)?;
+                }
+                if slots.len() > SHOWN_SLOTS {
+                    write!(f, " and {} more", slots.len() - SHOWN_SLOTS)?;
+                }
+                if let Some(after) = expires_in {
+                    write!(f, "; one is free in {after:.1?} unless renewed")?;
+                }
+                Ok(())
+            }
             Self::Held { expires_in, owner, lingers, votes, .. } => {
                 write!(f, "held by {}", ServerText(owner.as_deref().unwrap_or("another client")))?;
                 let is_held = |vote: &&Vote| matches!(vote.outcome, VoteOutcome::Held { .. });
@@ -201,6 +234,7 @@ impl From<ReleaseError> for LockError {
                 expires_in: None,
                 owner: None,
                 lingers: false,
+                slots: Box::default(),
                 votes: Votes::default(),
             },
         }
@@ -330,6 +364,7 @@ mod tests {
             expires_in: None,
             owner: owner.clone(),
             lingers: false,
+            slots: Box::default(),
             votes: Votes::default(),
         };
 
@@ -339,5 +374,28 @@ mod tests {
             assert!(text.contains(r"a\nb\u{1b}[2Jc\u{85}"), "{text:?}");
             assert!(!text.contains(char::is_control), "{text:?}");
         }
+    }
+
+    #[test]
+    fn full_set_names_its_holders() {
+        let holder = |slot| SlotHolder {
+            slot,
+            owner: (slot != 1).then(|| format!("a\n{slot}").into()),
+            expires_in: None,
+        };
+        let full = |slots: u32| LockError::Held {
+            retry_after: None,
+            expires_in: Some(Duration::from_secs(3)),
+            owner: None,
+            lingers: false,
+            slots: (0..slots).map(holder).collect(),
+            votes: Votes::default(),
+        };
+
+        assert_eq!(
+            full(3).to_string(),
+            r"all 3 slots are held: 0 by a\n0, 1 by another client, 2 by a\n2; one is free in 3.0s unless renewed"
+        );
+        assert!(full(20).to_string().contains(r"7 by a\n7 and 12 more; one"));
     }
 }

@@ -38,6 +38,11 @@ impl LockContext {
         self.lease.resource()
     }
 
+    /// Returns the number of the slot that is held, if it is one of [`LockOptions::slots`](crate::LockOptions::slots).
+    pub fn slot(&self) -> Option<u32> {
+        self.lease.resource().slot().map(|(number, _)| number)
+    }
+
     /// Returns the fencing token, to pass along with each write of this work. Zero without fencing.
     pub fn fencing_token(&self) -> FencingToken {
         self.lease.token()

@@ -79,6 +79,16 @@ impl<K, P> RedlockLayer<K, P> {
         self.options(LockOptions::new().linger(linger))
     }
 
+    /// Lets this number of requests for a key run at a time, in all processes together: tower's
+    /// `ConcurrencyLimit`, across the fleet. See [`LockOptions::slots`].
+    ///
+    /// A request that finds all slots held, and does not [wait](Self::wait) for one, gets 503 with the
+    /// code `full` and `Retry-After`; over gRPC `RESOURCE_EXHAUSTED`. [`on_reject`](Self::on_reject)
+    /// answers 429 instead.
+    pub const fn slots(self, slots: u32) -> Self {
+        self.options(LockOptions::new().slots(slots))
+    }
+
     /// See [`LockOptions::retry_after`].
     pub const fn retry_after(self, max: Duration) -> Self {
         self.options(LockOptions::new().retry_after(max))

@@ -54,11 +54,13 @@ pub struct Acquire(AcquireState);
 enum AcquireState {
     Invalid(Option<LockError>),
     Working(Acquisition),
+    /// A request for one of several slots.
+    Boxed(Pin<Box<dyn Future<Output = Result<Lock, LockError>> + Send>>),
 }
 
 /// Maximum duration of an attempt, in node timeouts: a permit, votes, three raises of the token, and
 /// the grace of a late wake-up.
-const LONGEST_ATTEMPT: u32 = 6;
+pub(super) const LONGEST_ATTEMPT: u32 = 6;
 
 struct Acquisition {
     tries: RetryState,
@@ -68,6 +70,8 @@ struct Acquisition {
     line_timeout: Option<Sleep>,
     /// Whether it has waited in a local line.
     was_in_line: bool,
+    /// Whether its result is reported as an event and in the metrics.
+    is_reported: bool,
 }
 
 enum AcquireStep {
@@ -109,7 +113,22 @@ impl Acquire {
             step,
             line_timeout: None,
             was_in_line: false,
+            is_reported: true,
         }))
+    }
+
+    /// Leaves the report of the result to the caller.
+    pub(super) fn unreported(mut self) -> Self {
+        if let AcquireState::Working(work) = &mut self.0 {
+            work.is_reported = false;
+        }
+        self
+    }
+
+    pub(super) fn boxed(
+        acquire: impl Future<Output = Result<Lock, LockError>> + Send + 'static,
+    ) -> Self {
+        Self(AcquireState::Boxed(Box::pin(acquire)))
     }
 
     pub(crate) fn failed(error: LockError) -> Self {
@@ -135,6 +154,7 @@ impl Future for Acquire {
                 work.tries.span = Span::none();
                 Poll::Ready(result)
             }
+            AcquireState::Boxed(acquire) => acquire.as_mut().poll(cx),
         }
     }
 }
@@ -334,6 +354,9 @@ impl Acquisition {
 
     fn end(&mut self, mut result: Result<Lock, LockError>) -> Poll<Result<Lock, LockError>> {
         self.tries.retries.counted = None;
+        if !self.is_reported {
+            return Poll::Ready(result);
+        }
         if let Err(error) = &mut result {
             let RetryState { core, resource, plan, .. } = &self.tries;
             error.set_retry_after(|expires_in| {

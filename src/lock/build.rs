@@ -128,7 +128,7 @@ impl RedlockBuilder {
             return Err(setting("drift_factor", reason));
         }
         let why = "it depends on the work: set it where that is";
-        let per_work = [("stall_limit", why), ("heartbeat_within", why)];
+        let per_work = [("stall_limit", why), ("heartbeat_within", why), ("slots", why)];
         if let Err(reason) = self.options.refuse(&per_work) {
             return Err(setting("options", reason));
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     client::Client, lease::SharedLease, linger::LingeringLeases, queue::Queue, settings::Settings,
-    spawner::Spawner,
+    slots::SlotSets, spawner::Spawner,
 };
 use crate::{
     events::Events,
@@ -12,11 +12,13 @@ use crate::{
     time::Timers,
 };
 
-/// What all handles of one manager share: its client of the nodes, and the local lines of requests.
+/// What all handles of one manager share: its client of the nodes, the local lines of requests, and the
+/// slots that it uses.
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) client: Arc<Client>,
     pub(crate) queue: Arc<Queue<SharedLease>>,
+    pub(super) slots: SlotSets,
 }
 
 impl Core {
@@ -31,7 +33,7 @@ impl Core {
         let queue = Arc::new(Queue::new(Arc::clone(&settings.owner), settings.bounds.line));
         let lingering = Arc::clone(&queue) as Arc<dyn LingeringLeases>;
         let client = Client::new(settings, nodes, set, time, events, spawner, lingering);
-        Arc::new(Self { client, queue })
+        Arc::new(Self { client, queue, slots: SlotSets::default() })
     }
 }
 

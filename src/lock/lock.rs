@@ -41,6 +41,11 @@ impl Lock {
         self.lease.resource()
     }
 
+    /// Returns the number of the slot that is held, if it is one of [`LockOptions::slots`](crate::LockOptions::slots).
+    pub fn slot(&self) -> Option<u32> {
+        self.lease.resource().slot().map(|(number, _)| number)
+    }
+
     /// Returns the fencing token of this grant; zero without fencing. See [`FencingToken`].
     pub fn fencing_token(&self) -> FencingToken {
         self.lease.token()

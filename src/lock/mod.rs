@@ -12,6 +12,7 @@
 //! | waiting for other processes, and turns between processes (R5) | `wakeups` |
 //! | checks for nodes that Sentinels or a Cluster locate | `named_nodes` |
 //! | limit of attempts in flight (R5) | `attempts` |
+//! | at most n holders of a name | `slots` |
 //! | the algorithm of one lease, run against the nodes | `lease` |
 //! | fencing tokens to propose (R9) | `fences` |
 //! | repeated releases (R8) | `releaser` |
@@ -88,6 +89,7 @@ mod releaser;
 pub(crate) mod request;
 mod revoke;
 mod settings;
+mod slots;
 mod snapshot;
 mod spawner;
 mod stall;

@@ -73,6 +73,7 @@ pub struct LockOptions {
     pub(crate) stall_limit: Option<Duration>,
     #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
     pub(crate) heartbeat_within: Option<Duration>,
+    pub(crate) slots: Option<u32>,
 }
 
 /// # Time
@@ -90,6 +91,7 @@ impl LockOptions {
             retry_after: None,
             stall_limit: None,
             heartbeat_within: None,
+            slots: None,
         }
     }
 
@@ -170,6 +172,35 @@ impl LockOptions {
     /// requests.
     pub const fn retry_after(mut self, max: Duration) -> Self {
         self.retry_after = Some(max);
+        self
+    }
+}
+
+/// # Several holders
+impl LockOptions {
+    /// Number of holders of the name at a time, in all processes together: 1 to 256. Default: a lock,
+    /// with one holder.
+    ///
+    /// Each holder has a slot of its own, with a number from zero
+    /// ([`LockContext::slot`](crate::LockContext::slot)): no two holders that are alive have the same.
+    /// A process prefers the slot that it had. Slot 3 of `export` is the lock `slot:3:export`
+    /// ([`Resource::of_slot`](crate::Resource::of_slot)), which [`inspect`](crate::Redlock::inspect) and
+    /// [`revoke`](crate::Redlock::revoke) take; a lock on `export` itself is independent of its slots.
+    /// Fencing tokens grow within a slot.
+    ///
+    /// While all slots are held, a request fails with [`LockError::Held`](crate::LockError::Held), whose
+    /// `slots` has every holder, or waits for any of them. A request that waits makes attempts only
+    /// while it is polled.
+    ///
+    /// All clients of a name should have the same number. During a change, as in a rolling deployment,
+    /// there are at most as many holders as the greater one; a client that finds another one with more
+    /// slots logs both at WARN.
+    ///
+    /// An error for a set of names, with [`linger`](Self::linger), as a default of the manager, and for
+    /// a [`Job`](crate::Job), a [`Leader`](crate::Leader) and [once](mod@crate::once), which have one
+    /// holder.
+    pub const fn slots(mut self, slots: u32) -> Self {
+        self.slots = Some(slots);
         self
     }
 }
@@ -255,7 +286,8 @@ impl LockOptions {
             on_overrun,
             retry_after,
             stall_limit,
-            heartbeat_within
+            heartbeat_within,
+            slots
         )
     }
 
@@ -271,6 +303,7 @@ impl LockOptions {
             "retry_after" => self.retry_after.is_some(),
             "stall_limit" => self.stall_limit.is_some(),
             "heartbeat_within" => self.heartbeat_within.is_some(),
+            "slots" => self.slots.is_some(),
             _ => unreachable!("{name}"),
         };
         match reasons.iter().find(|(name, _)| is_set(name)) {

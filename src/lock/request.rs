@@ -3,7 +3,7 @@
 use std::{future::IntoFuture, sync::Arc, time::Duration};
 
 use super::{
-    LockOptions, acquire::Acquire, core::Core, options::Overrun, settings::InternalOptions,
+    LockOptions, acquire::Acquire, core::Core, options::Overrun, settings::InternalOptions, slots,
 };
 use crate::{error::LockError, resource::Resource};
 
@@ -73,6 +73,11 @@ impl LockRequest {
         self.options(LockOptions::new().linger(linger))
     }
 
+    /// See [`LockOptions::slots`].
+    pub fn slots(self, slots: u32) -> Self {
+        self.options(LockOptions::new().slots(slots))
+    }
+
     /// See [`LockOptions::max_attempts`].
     pub fn max_attempts(self, attempts: u32) -> Self {
         self.options(LockOptions::new().max_attempts(attempts))
@@ -106,13 +111,22 @@ impl LockRequest {
 
     /// Returns the error of an invalid request. Sends nothing.
     pub(crate) fn check(&self) -> Result<(), LockError> {
-        self.resource.as_ref().map_err(Clone::clone)?;
+        let resource = self.resource.as_ref().map_err(Clone::clone)?;
+        if self.options.slots.is_some() && resource.names().len() > 1 {
+            return Err(slots::not_of_a_set());
+        }
         self.core.client.settings.plan(&self.options, &self.internal).map(|_| ())
     }
 
     /// Starts the request, for work that runs under the lock.
     pub(crate) fn acquire(self) -> Acquire {
-        Acquire::new(self.core, self.resource, &self.options, &self.internal)
+        let Self { core, resource, options, internal } = self;
+        match (options.slots, resource) {
+            (Some(count), Ok(resource)) => {
+                Acquire::boxed(slots::acquire(core, resource, (options, internal), count))
+            }
+            (_, resource) => Acquire::new(core, resource, &options, &internal),
+        }
     }
 }
 

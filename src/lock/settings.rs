@@ -12,6 +12,7 @@ use crate::{
     node::redis::RestartGuard,
     protocol::formulas,
     quorum::{LeadNode, LeaseParams},
+    resource::Resource,
     time::MAX_DURATION,
 };
 
@@ -138,11 +139,25 @@ impl Settings {
                 "the TTL of {ttl:?} is not longer than the {aside:?} set aside for clock drift"
             ));
         }
-        let linger = match (options.linger, internal.is_own || internal.keeps_records) {
-            (Some(_), true) => {
+        match options.slots {
+            Some(_) if internal.is_own || internal.keeps_records => {
+                return invalid("slots does not apply: this lock has one holder".into());
+            }
+            Some(0) => return invalid("slots is zero".into()),
+            Some(slots) if slots > Resource::MAX_SLOTS => {
+                return invalid(format!("slots is {slots}, above {}", Resource::MAX_SLOTS));
+            }
+            Some(_) if options.linger.is_some_and(|linger| !linger.is_zero()) => {
+                return invalid("linger does not apply: a slot is released at the end".into());
+            }
+            Some(_) | None => {}
+        }
+        let never_lingers = internal.is_own || internal.keeps_records || options.slots.is_some();
+        let linger = match (options.linger, never_lingers) {
+            (Some(_), true) if options.slots.is_none() => {
                 return invalid("linger does not apply: this lock is released at the end".into());
             }
-            (None, true) => Duration::ZERO,
+            (_, true) => Duration::ZERO,
             (own, false) => own.unwrap_or(defaults.linger).min(MAX_DURATION),
         };
         if !linger.is_zero() && !self.wakeups {

@@ -102,6 +102,11 @@ impl Subscriptions {
         }
     }
 
+    /// Returns the number of subscribers of a name.
+    pub(crate) fn listening(&self, name: &str) -> usize {
+        self.state().names.get(name).map_or(0, |channel| channel.hints.len())
+    }
+
     /// Reports to `owner` that another client was refused `name`, whose lease may be idle.
     pub(crate) fn asked(&self, owner: &str, name: &Arc<str>) {
         let channel = owner_channel(owner);

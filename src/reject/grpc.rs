@@ -18,6 +18,9 @@ impl Rejection<'_> {
     pub fn grpc_status(&self) -> Status {
         let (code, reason) = match self.reason() {
             RejectReason::Lock(error) => match error.root() {
+                LockError::Held { slots, .. } if !slots.is_empty() => {
+                    (Code::ResourceExhausted, Some("FULL"))
+                }
                 LockError::Held { .. } => (Code::Aborted, None),
                 LockError::Lost { .. } => (Code::Unknown, Some(LOCK_LOST)),
                 LockError::InvalidRequest(_)

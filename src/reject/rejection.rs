@@ -166,6 +166,9 @@ impl<'a> Rejection<'a> {
     fn status_and_code(&self) -> (StatusCode, &'static str) {
         match self.reason {
             RejectReason::Lock(error) => match error.root() {
+                LockError::Held { slots, .. } if !slots.is_empty() => {
+                    (StatusCode::SERVICE_UNAVAILABLE, "full")
+                }
                 LockError::Held { .. } => (StatusCode::CONFLICT, "held"),
                 LockError::NoQuorum { .. } => (StatusCode::SERVICE_UNAVAILABLE, "no-quorum"),
                 LockError::TooSlow { .. } => (StatusCode::SERVICE_UNAVAILABLE, "too-slow"),
@@ -233,6 +236,9 @@ impl<'a> Rejection<'a> {
     pub fn detail(&self) -> Cow<'static, str> {
         let detail = match self.reason {
             RejectReason::Lock(error) => match error.root() {
+                LockError::Held { slots, .. } if !slots.is_empty() => {
+                    "as many requests as are allowed at a time are using this resource; nothing was done"
+                }
                 LockError::Held { .. } => {
                     "another request is using this resource; nothing was done"
                 }
@@ -362,7 +368,14 @@ mod tests {
 
     fn held(retry_after: Option<Duration>) -> LockError {
         let votes = crate::error::Votes::default();
-        LockError::Held { retry_after, expires_in: None, owner: None, lingers: false, votes }
+        LockError::Held {
+            retry_after,
+            expires_in: None,
+            owner: None,
+            lingers: false,
+            slots: Box::default(),
+            votes,
+        }
     }
 
     fn after(retry_after: Option<Duration>) -> Option<Duration> {

@@ -19,16 +19,17 @@ use std::{borrow::Cow, convert::Infallible, fmt, sync::Arc, time::Duration};
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Resource {
     names: ResourceNames,
-    /// Whether it was made for a job, a leader or a once key, so that its name may be reserved.
+    /// Whether it was made for a job, a leader, a once key or a slot, so that its name may be reserved.
     is_own: bool,
 }
 
 /// Prefixes of the crate's own locks, reserved because names often come from clients, which could
 /// block a job, a leader, or work that is done once.
-const RESERVED: [&str; 3] = [JOB, LEADER, ONCE];
+const RESERVED: [&str; 4] = [JOB, LEADER, ONCE, SLOT];
 const JOB: &str = "job:";
 const LEADER: &str = "leader:";
 const ONCE: &str = "once:";
+const SLOT: &str = "slot:";
 
 /// One name, the usual case, takes one allocation.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -42,6 +43,8 @@ impl Resource {
     pub const MAX_NAME_BYTES: usize = 512;
     /// Maximum number of names in one resource.
     pub const MAX_NAMES: usize = 16;
+    /// Maximum number of slots of one name.
+    pub const MAX_SLOTS: u32 = 256;
 
     /// Creates a resource with these names.
     ///
@@ -114,6 +117,69 @@ impl Resource {
         Self::own(ONCE, key)
     }
 
+    /// Returns the lock of one slot of `name`, `slot:<number>:<name>`: see
+    /// `LockOptions::slots`.
+    ///
+    /// # Errors
+    ///
+    /// [`ResourceError`] if that is not a valid name, `name` is empty, or `number` is
+    /// [`MAX_SLOTS`](Self::MAX_SLOTS) or more.
+    ///
+    /// ```
+    /// # use redlock_core as tower_redlock;
+    /// use tower_redlock::Resource;
+    ///
+    /// let slot = Resource::of_slot("export", 3)?;
+    /// assert_eq!(slot.to_string(), "slot:3:export");
+    /// assert_eq!(slot.slot(), Some((3, "export")));
+    /// # Ok::<(), redlock_core::resource::ResourceError>(())
+    /// ```
+    pub fn of_slot(name: &str, number: u32) -> Result<Self, ResourceError> {
+        if number >= Self::MAX_SLOTS {
+            return Err(ResourceError::SlotNumber { number });
+        }
+        if name.is_empty() {
+            return Err(ResourceError::EmptyName);
+        }
+        Self::own(SLOT, &format!("{number}:{name}"))
+    }
+
+    /// Returns the locks of the first `count` slots of a name, for waits until one of them is
+    /// released. They are not locked together.
+    #[doc(hidden)]
+    pub fn of_slots(name: &str, count: u32) -> Self {
+        let names = (0..count).map(|slot| format!("{SLOT}{slot}:{name}").into());
+        Self { names: ResourceNames::Many(names.collect()), is_own: true }
+    }
+
+    /// Returns whether it is one of [`of_slots`](Self::of_slots).
+    #[doc(hidden)]
+    pub fn is_choice(&self) -> bool {
+        self.is_own && matches!(self.names, ResourceNames::Many(_))
+    }
+
+    /// Returns the name of the line of requests for any slot of a name. No lock has it.
+    #[doc(hidden)]
+    pub fn of_any_slot(name: &str) -> Self {
+        let name = format!("{SLOT}*:{name}");
+        Self { names: ResourceNames::One(name.into()), is_own: true }
+    }
+
+    /// Returns the number of the slot and the name that it belongs to, if it is a [slot](Self::of_slot).
+    pub fn slot(&self) -> Option<(u32, &str)> {
+        match &self.names {
+            ResourceNames::One(name) if self.is_own => Self::slot_of(name),
+            _ => None,
+        }
+    }
+
+    /// Returns the number of the slot and the name that it belongs to, if a lock's name is that of a
+    /// [slot](Self::of_slot).
+    pub fn slot_of(name: &str) -> Option<(u32, &str)> {
+        let (number, name) = name.strip_prefix(SLOT)?.split_once(':')?;
+        Some((number.parse().ok()?, name)).filter(|(_, name)| !name.is_empty())
+    }
+
     /// Returns the resource that is locked while a job is paused, resumed or requested to run. No
     /// user can name it.
     #[doc(hidden)]
@@ -128,7 +194,7 @@ impl Resource {
         Ok(Self { is_own: true, ..Self::try_from([prefix, name].concat())? })
     }
 
-    /// Returns whether it was made for a job, a leader or a once key.
+    /// Returns whether it was made for a job, a leader, a once key or a slot.
     #[doc(hidden)]
     pub const fn is_own(&self) -> bool {
         self.is_own
@@ -258,8 +324,13 @@ pub enum ResourceError {
         /// Its position in bytes.
         position: usize,
     },
-    /// A reserved name; see [`Resource::of_job`], [`of_leader`](Resource::of_leader) and
-    /// [`of_once`](Resource::of_once).
+    /// The number of a slot is too large; see [`Resource::MAX_SLOTS`].
+    SlotNumber {
+        /// The number.
+        number: u32,
+    },
+    /// A reserved name; see [`Resource::of_job`], [`of_leader`](Resource::of_leader),
+    /// [`of_once`](Resource::of_once) and [`of_slot`](Resource::of_slot).
     Reserved {
         /// Its reserved prefix.
         prefix: &'static str,
@@ -331,6 +402,11 @@ impl fmt::Display for ResourceError {
             Self::ControlCharacter { position } => {
                 write!(f, "a resource's name has a control character at byte {position}")
             }
+            Self::SlotNumber { number } => write!(
+                f,
+                "slots are numbered from 0 to {}, this one is {number}",
+                Resource::MAX_SLOTS - 1
+            ),
             Self::Reserved { prefix } => write!(
                 f,
                 "a resource's name begins with {prefix}, as those of the library's own locks do: \

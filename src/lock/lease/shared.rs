@@ -288,7 +288,8 @@ impl SharedLease {
         match refusal {
             Refusal::Held { expires_in, owner, lingers } => {
                 let votes = self.votes();
-                LockError::Held { retry_after: None, expires_in, owner, lingers, votes }
+                let slots = Box::default();
+                LockError::Held { retry_after: None, expires_in, owner, lingers, slots, votes }
             }
             Refusal::NoQuorum { votes } => LockError::NoQuorum { votes: self.client.votes(votes) },
             Refusal::TooSlow { elapsed } => {
@@ -415,7 +416,11 @@ impl ReplySink for SharedLease {
                 && self.client.wakeups.tracks_release(*awaited)
                 && self.state().granted.is_some()
             {
-                self.client.wakeups.returned(self.resource(), *awaited, self.started);
+                let wakeups = &self.client.wakeups;
+                // The one who listens for a slot may be this process.
+                let awaited = *awaited
+                    && (!self.id.is_always_awaited() || wakeups.others_listen(self.resource()));
+                wakeups.returned(self.resource(), awaited, self.started);
             }
         }
         self.answered(op, Event::Answer { node, op, result, view });

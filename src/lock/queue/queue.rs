@@ -58,7 +58,14 @@ impl<L: HeldLease> Queue<L> {
     pub(super) fn held_here(&self, expires_in: Option<Duration>) -> LockError {
         let owner = Some(Arc::clone(&self.owner));
         let votes = Votes::default();
-        LockError::Held { retry_after: None, expires_in, owner, lingers: false, votes }
+        LockError::Held {
+            retry_after: None,
+            expires_in,
+            owner,
+            lingers: false,
+            slots: Box::default(),
+            votes,
+        }
     }
 
     /// Counts a request that waits at the head of a line. `None` if too many requests wait, unless
@@ -99,6 +106,12 @@ impl<L: HeldLease> Queue<L> {
             HeadState::Holding(lease) => lease.upgrade(),
             HeadState::Trying | HeadState::Refused(_) => None,
         }
+    }
+
+    /// Returns for each name of a resource whether requests of this process hold it or want it.
+    pub(crate) fn have_lines(&self, resource: &Resource) -> Vec<bool> {
+        let lines = self.lines();
+        resource.shared_names().iter().map(|name| lines.names.contains_key(name)).collect()
     }
 
     /// Releases all leases that linger.

@@ -63,8 +63,9 @@ mod single;
 mod streaks;
 mod turns;
 
-pub(super) use pause::{RetryHistory, Yield};
+pub(super) use pause::{RetryHistory, Yield, slot_turn};
 pub(crate) use registry::Wakeups;
 pub(super) use retry_task::{RetryState, RetryTask, RetryWait, StartedTry};
 #[cfg(feature = "scheduler")]
 pub(crate) use single::SingleAttempts;
+pub(super) use turns::LONGEST_YIELD;

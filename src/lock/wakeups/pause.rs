@@ -11,8 +11,8 @@ use std::{
 use super::{
     registry::{NameWait, ResourceWait},
     turns::{
-        CurrentTurn, LONGEST_PAUSE, LONGEST_YIELD, NOTIFIED_SPACING, ReleaseStatus, SILENT_SPACING,
-        backoff, is_crowd, patience, release_status, spaced, turn, yield_pause,
+        CurrentTurn, LONGEST_PAUSE, LONGEST_YIELD, NOTIFIED_SPACING, ReleaseStatus, SHORTEST_PAUSE,
+        SILENT_SPACING, backoff, is_crowd, patience, release_status, spaced, turn, yield_pause,
     },
 };
 use crate::{
@@ -62,6 +62,24 @@ impl RetryHistory {
             name_wait.seen = name_wait.releases.reports();
         }
         Plan { lead_node: self.lead_node.or(plan.lead_node), ..plan }
+    }
+
+    /// Returns the plan for the next try, which begins at `now`.
+    pub(crate) fn begin_at(&mut self, plan: Plan, now: Timestamp) -> Plan {
+        self.tried = Some(now);
+        self.begin(plan)
+    }
+
+    /// Returns the first of the names that others have released since the last try.
+    pub(crate) fn released(&self, core: &Core) -> Option<usize> {
+        let quorum = formulas::quorum(core.client.nodes.len());
+        let tried = self.tried.unwrap_or(Timestamp::ZERO);
+        self.waiting.iter().flat_map(|waiting| &waiting.name_waits).position(|name_wait| {
+            let terms = ((tried, name_wait.seen), None, quorum);
+            let status =
+                name_wait.releases.read(|nodes, listening| release_status(nodes, listening, terms));
+            matches!(status, ReleaseStatus::Free { listening: 1.., .. })
+        })
     }
 
     /// Records that a try failed, with the number of nodes that granted it. Returns the error of
@@ -215,7 +233,7 @@ impl Pause {
         }
     }
 
-    /// Returns the status of all names, which have to be free together.
+    /// Returns the status of all names, of which a release of any is reason for a try.
     fn release_status(
         &self,
         retries: &mut RetryHistory,
@@ -237,9 +255,7 @@ impl Pause {
 
 fn take_turn(retries: &RetryHistory, listening: usize, first: Option<usize>) -> Duration {
     let Some(first) = first.filter(|_| is_crowd(listening)) else { return Duration::ZERO };
-    let name_waits = retries.waiting.iter().flat_map(|waiting| &waiting.name_waits);
-    let passed = name_waits.map(|name_wait| name_wait.releases.passed(first)).max().unwrap_or(0);
-    turn(listening, passed)
+    turn(listening, retries.waiting.as_ref().map_or(0, |waiting| waiting.passed(first)))
 }
 
 /// Returns the first node, in the order that all processes share, that is known to answer in time,
@@ -255,6 +271,36 @@ fn first_node(core: &Core, resource: &Resource) -> Option<usize> {
                 .wall(now, wall)
                 .is_none_or(|wall| core.client.fences.are_acceptable(resource, wall))
     })
+}
+
+/// Returns when this process may try a slot; a later time if other processes that wait have their
+/// turn. `unknown_until` is the end of the wait for an answer whether any waits.
+pub(crate) fn slot_turn(
+    client: &Client,
+    slot: &Resource,
+    node_timeout: Duration,
+    unknown_until: Timestamp,
+) -> Timestamp {
+    let (streaks, now) = (client.wakeups.streaks(), client.clock().now());
+    match streaks.read(|streaks| streaks.turn(slot, now)) {
+        CurrentTurn::Others => {
+            let before = streaks.change(|streaks| streaks.begin_pause(slot));
+            now + turn_pause(client, before, node_timeout)
+        }
+        CurrentTurn::Unknown if now < unknown_until => now + SHORTEST_PAUSE,
+        CurrentTurn::Unknown | CurrentTurn::Ours => now,
+    }
+}
+
+/// Returns the pause after `before` pauses in which no other process acquired the name.
+fn turn_pause(client: &Client, before: u32, node_timeout: Duration) -> Duration {
+    let delay = &client.settings.retry_delay;
+    if client.settings.wakeups {
+        yield_pause(delay, before, node_timeout)
+    } else {
+        // Other processes poll at this interval.
+        random::within(delay)
+    }
 }
 
 /// The pause before a first try, if other processes may wait for the name.
@@ -290,17 +336,6 @@ impl Yield {
         }
     }
 
-    /// Returns the pause after `before` pauses in which no other process acquired the name.
-    fn pause(&self, before: u32) -> Duration {
-        let delay = &self.client.settings.retry_delay;
-        if self.client.settings.wakeups {
-            yield_pause(delay, before, self.node_timeout)
-        } else {
-            // Other processes poll at this interval.
-            random::within(delay)
-        }
-    }
-
     /// Polls for the turn of this process.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let streaks = self.client.wakeups.streaks();
@@ -311,8 +346,8 @@ impl Yield {
                 CurrentTurn::Unknown => {}
                 CurrentTurn::Others => {
                     self.has_begun = true;
-                    self.until = now
-                        + self.pause(streaks.change(|streaks| streaks.begin_pause(&self.resource)));
+                    let before = streaks.change(|streaks| streaks.begin_pause(&self.resource));
+                    self.until = now + turn_pause(&self.client, before, self.node_timeout);
                 }
             }
         }

@@ -76,6 +76,14 @@ impl Wakeups {
         }
     }
 
+    /// Returns whether other processes listened to the names at their latest releases. If this
+    /// process does not listen, whoever does is another one.
+    pub(crate) fn others_listen(&self, resource: &Resource) -> bool {
+        let mut others = true;
+        self.each_watched(resource, |releases| others = releases.listening() > 1);
+        others
+    }
+
     /// Records that the names, held since `since`, are about to be released.
     pub(crate) fn returning(&self, resource: &Resource, since: Timestamp) {
         let now = self.timers.clock().now();
@@ -121,23 +129,29 @@ impl Wakeups {
             && self.streaks.read(|streaks| streaks.turn(resource, now)) != CurrentTurn::Ours
     }
 
+    /// Records that another process has held the names.
+    pub(crate) fn held_elsewhere(&self, resource: &Resource) {
+        if self.streaks.any() {
+            self.streaks.change(|streaks| streaks.end(resource));
+        }
+    }
+
     pub(super) fn streaks(&self) -> &SharedStreaks {
         &self.streaks
     }
 
     /// Subscribes to releases of the names of a resource.
     pub(super) fn wait(&self, resource: &Resource, nodes: &[Arc<dyn Node>]) -> ResourceWait {
-        if self.streaks.any() {
-            self.streaks.change(|streaks| streaks.end(resource));
+        // Of several slots, other processes need not have held each.
+        if !resource.is_choice() {
+            self.held_elsewhere(resource);
         }
-        let names = resource.shared_names().iter();
-        let name_waits = names
-            .map(|name| NameWait {
-                releases: self.releases(name, nodes),
-                key: WakerKey::default(),
-                seen: 0,
-            })
-            .collect();
+        let wait = |name| {
+            let releases = self.releases(name, nodes);
+            let turns_before = if resource.is_choice() { releases.turns() } else { Vec::new() };
+            NameWait { releases, key: WakerKey::default(), seen: 0, turns_before }
+        };
+        let name_waits = resource.shared_names().iter().map(wait).collect();
         ResourceWait { wakeups: Weak::clone(&self.me), resource: resource.clone(), name_waits }
     }
 
@@ -237,6 +251,25 @@ pub(super) struct NameWait {
     pub(super) key: WakerKey,
     /// Number of reports at the start of the last try.
     pub(super) seen: u64,
+    /// Number of turns at the start of the wait for one of several slots, by each node's reports.
+    turns_before: Vec<usize>,
+}
+
+impl ResourceWait {
+    /// Returns the number of turns of others, by one node's reports: since this process released the
+    /// name, or since it waits for one of several slots.
+    pub(super) fn passed(&self, node: usize) -> usize {
+        let waits = self.name_waits.iter();
+        if self.resource.is_choice() {
+            let since = |wait: &NameWait| {
+                let turns = wait.releases.turns().get(node).copied().unwrap_or(0);
+                turns.saturating_sub(wait.turns_before.get(node).copied().unwrap_or(0))
+            };
+            waits.map(since).sum()
+        } else {
+            waits.map(|wait| wait.releases.passed(node)).max().unwrap_or(0)
+        }
+    }
 }
 
 impl Drop for ResourceWait {

@@ -54,6 +54,12 @@ impl ReleaseWatch {
         seen
     }
 
+    /// Reads the reports.
+    pub(super) fn read<T>(&self, read: impl FnOnce(&[NodeReports], usize) -> T) -> T {
+        let state = crate::sync::lock(&self.state);
+        read(&state.nodes, state.listening)
+    }
+
     pub(super) fn unwatch(&self, key: &mut WakerKey) {
         let waker = crate::sync::lock(&self.state).watchers.remove(key);
         drop(waker);
@@ -68,6 +74,11 @@ impl ReleaseWatch {
     /// reports.
     pub(super) fn passed(&self, node: usize) -> usize {
         crate::sync::lock(&self.state).nodes.get(node).map_or(0, |node| node.passed)
+    }
+
+    /// Returns the number of all turns, by each node's reports.
+    pub(super) fn turns(&self) -> Vec<usize> {
+        crate::sync::lock(&self.state).nodes.iter().map(|node| node.turns).collect()
     }
 
     /// Returns the number of processes that listened at the latest release.

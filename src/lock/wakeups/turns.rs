@@ -225,6 +225,8 @@ pub(super) struct NodeReports {
     freed: Option<Moment>,
     /// Number of turns of others since this process released the name.
     pub(super) passed: usize,
+    /// Number of all turns.
+    pub(super) turns: usize,
     /// The release that was counted last.
     counted: Option<Timestamp>,
 }
@@ -236,6 +238,7 @@ impl NodeReports {
         if self.counted.is_none_or(|last| at.0.saturating_duration_since(last) >= LONGEST_STREAK) {
             self.counted = Some(at.0);
             self.passed += 1;
+            self.turns += 1;
         }
     }
 
@@ -331,10 +334,10 @@ const FEW: u32 = 2;
 // --- pauses ---
 
 /// Maximum time after which woken processes have asked for the name.
-pub(super) const LONGEST_YIELD: Duration = Duration::from_millis(10);
+pub(crate) const LONGEST_YIELD: Duration = Duration::from_millis(10);
 
 /// Minimum pause. Without a pause, no other process would ever acquire the name first.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+pub(super) const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 
 /// Returns the pause in which other processes have their turn, after `before` such pauses in which
 /// none acquired the name.

@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use super::store::{EmbeddedStore, Notice};
 use crate::{
     node::{Hints, Node, Reply, Subscription, subscriptions::Subscriptions},
-    protocol::Op,
+    protocol::{Answer, Op},
     sync::{Mutex, lock},
     time::{Clock, MonotonicWall, SystemClock, Timestamp},
 };
@@ -158,7 +158,14 @@ struct EmbeddedNode {
 impl Node for EmbeddedNode {
     fn send(&self, op: Op, reply: Reply) {
         let mut notices = Vec::new();
-        let result = lock(&self.space.store).run(&op, &self.clock, &mut notices);
+        let mut result = lock(&self.space.store).run(&op, &self.clock, &mut notices);
+        // Whoever waits for any of several slots listens, and has marked none.
+        if let (Op::Release(lease), Ok(Answer::Released(released))) = (&op, &mut result)
+            && lease.is_always_awaited()
+        {
+            let name = &lease.resource().shared_names()[0];
+            released.awaited &= self.space.subscriptions.listening(name) > 0;
+        }
         reply.send(result);
         for notice in notices {
             match notice {

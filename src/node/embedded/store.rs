@@ -307,7 +307,7 @@ impl EmbeddedStore {
                 Entry::Occupied(key) if key.get().is_of(lease, now) => {
                     (key.get().awaited, key.get().linger)
                 }
-                _ => (false, may_linger),
+                _ => (lease.is_always_awaited(), may_linger),
             };
             entry.insert_entry(StoredKey { lease: stored, expires: now + ttl, awaited, linger });
         }

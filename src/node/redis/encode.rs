@@ -130,7 +130,7 @@ impl Encoder<'_> {
         match op {
             Op::Acquire(AcquireOp { lease, ttl, token, block_end, waits, .. }) => {
                 self.call(cmd, by, scripts::ACQUIRE, Some(self.fences), lease);
-                value(cmd, lease, *token);
+                value(cmd, lease, *token, awaited_mark(lease));
                 let life = *ttl + self.node_timeout;
                 cmd.arg(self.server_clock.expiry(self.now, life)).arg(*token).arg(*block_end);
                 cmd.arg(if *waits { "+" } else { "" });
@@ -143,7 +143,8 @@ impl Encoder<'_> {
             Op::Raise(RaiseOp { lease, token, block_end }) => {
                 self.call(cmd, by, scripts::RAISE, Some(self.fences), lease);
                 cmd.arg(&lease.nonce().to_hex()[..]);
-                value(cmd, lease, *token);
+                // The script keeps the mark.
+                value(cmd, lease, *token, "");
                 cmd.arg(*token).arg(*block_end);
                 stripe_fields(cmd, lease);
             }
@@ -155,7 +156,7 @@ impl Encoder<'_> {
                 let meta = Some(&*self.keys.meta);
                 self.call(cmd, by, scripts::EXTEND, meta, lease);
                 cmd.arg(self.tag).arg(&lease.nonce().to_hex()[..]);
-                value(cmd, lease, *token);
+                value(cmd, lease, *token, awaited_mark(lease));
                 cmd.arg(millis(*ttl)).arg(deadline).arg(self.layout);
             }
             Op::Inspect(names) => {
@@ -296,15 +297,20 @@ pub(super) fn prefix_pattern(text: &str) -> String {
     pattern
 }
 
+/// The mark of a waiter, for a key whose release is published in any case.
+fn awaited_mark(lease: &LeaseId) -> &'static str {
+    if lease.is_always_awaited() { "\n" } else { "" }
+}
+
 /// Writes the value of a lock's key: nonce, token, time of the request (ms since the epoch), owner,
-/// and a carriage return if the owner may keep the lease idle.
-fn value(cmd: &mut Command, lease: &LeaseId, token: u64) {
+/// a carriage return if the owner may keep the lease idle, and the mark of a waiter.
+fn value(cmd: &mut Command, lease: &LeaseId, token: u64, mark: &str) {
     let (nonce, since) = (lease.nonce().to_hex(), lease.since().as_millis());
     cmd.written(|text| {
         text.extend_from_slice(&nonce);
         // Writing into memory does not fail.
         let linger = if lease.lingers() { "\r" } else { "" };
-        let _ = write!(text, " {token} {since} {}{linger}", lease.owner());
+        let _ = write!(text, " {token} {since} {}{linger}{mark}", lease.owner());
     });
 }
 

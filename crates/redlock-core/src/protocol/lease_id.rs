@@ -78,6 +78,12 @@ impl LeaseId {
         self
     }
 
+    /// Returns whether nodes publish its release although no request was refused the key: for a
+    /// slot, as a request waits for any slot of a name.
+    pub fn is_always_awaited(&self) -> bool {
+        self.resource.slot().is_some()
+    }
+
     /// Returns the resource.
     pub fn resource(&self) -> &Resource {
         &self.resource

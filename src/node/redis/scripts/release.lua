@@ -1,7 +1,8 @@
 -- Deletes the keys of a lease that are its own.
 -- KEYS: the locks.
 -- ARGV: nonce.
--- Answers the number of deleted keys, or {9, number} if one had a waiter. A line feed at the end of
+-- Answers the number of deleted keys, or {9, number} if one had a waiter. A slot has the mark from the start;
+-- it has a waiter if a process listens. A line feed at the end of
 -- a value marks a waiter; the number of listeners is then published on the name's channel. Works
 -- without permissions for channels.
 local deleted, awaited = 0, false
@@ -13,10 +14,11 @@ for i, key in ipairs(KEYS) do
     deleted = deleted + 1
     local colon = string.byte(value, -1) == 10 and string.find(key, ':lock:', 1, true)
     if colon then
-      awaited = true
-      local channel = string.sub(key, 1, colon) .. 'free:' .. string.sub(key, colon + 6)
+      local name = string.sub(key, colon + 6)
+      local channel = string.sub(key, 1, colon) .. 'free:' .. name
       local listening = redis.pcall('PUBSUB', 'NUMSUB', channel)
       redis.pcall('PUBLISH', channel, listening[2] or '')
+      if string.sub(name, 1, 5) ~= 'slot:' or listening[2] ~= 0 then awaited = true end
     end
   end
 end

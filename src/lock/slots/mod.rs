@@ -1,0 +1,42 @@
+//! Slots: at most n holders of a name at a time, in all processes together.
+//!
+//! Counting holders on a majority of nodes would be unsound: the n holders that one node counts need
+//! not be the n of another. So slot *i* of a name is a lock of its own, `slot:<i>:<name>`, and keeps
+//! every promise of a lock. What is added is the choice of a slot.
+//!
+//! | part | where |
+//! |---|---|
+//! | the slots of a name, and which of them this process prefers | `slot_set` |
+//! | what a request knows of the slots: pure | `known_slots` |
+//! | a request for any of the slots | `slot_request` |
+//!
+//! # Choosing
+//!
+//! A request tries the slot that its process held last, at first one that follows from the owner's
+//! name, so that processes begin at different slots. If that one is held, it reads the holders of
+//! all slots, in one round trip, and tries one that is free. If none is, the request fails with all
+//! holders, or waits.
+//!
+//! # Waiting
+//!
+//! The requests of a process wait in one line, and only its first watches the slots. The release of
+//! a slot is published in any case: whoever waits for any of them has marked none. The first request
+//! of each process is woken, and they try that slot in turns, as for a lock (R5).
+//!
+//! # Different numbers of slots
+//!
+//! The number is not stored. Clients with n and m slots share the first min(n, m), so there are never
+//! more than max(n, m) holders. A client that reads the slots also reads the one after its last. If
+//! that is held, a client with more slots is alive, and a WARN names both.
+//!
+//! # Limits
+//!
+//! A released slot goes to a waiting request of the same process by way of the servers, not by a
+//! hand-off, and the order among processes is that of R5, not exact.
+
+mod known_slots;
+mod slot_request;
+mod slot_set;
+
+pub(super) use slot_request::{acquire, not_of_a_set};
+pub(crate) use slot_set::SlotSets;

@@ -1,0 +1,329 @@
+//! A request for any slot of a name.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::Pin,
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
+
+use super::{
+    known_slots::{HeldSlot, KnownSlots},
+    slot_set::{ReservedSlot, SlotSet},
+};
+use crate::{
+    error::LockError,
+    events::LockEventKind,
+    lock::{
+        LockOptions,
+        acquire::{Acquire, LONGEST_ATTEMPT},
+        core::Core,
+        inspect::inspect_names,
+        lease::SharedLease,
+        lock::Lock,
+        queue::{Admission, Ticket},
+        settings::{InternalOptions, Plan},
+        wakeups::{LONGEST_YIELD, RetryHistory, slot_turn},
+    },
+    metrics,
+    quorum::LeadNode,
+    resource::Resource,
+    time::Timestamp,
+};
+
+/// Acquires one of `count` slots of a name.
+///
+/// Dropping the future gives back what an attempt in flight may have been granted. Unlike a request
+/// for a lock, it makes attempts only while it is polled.
+pub(in crate::lock) async fn acquire(
+    core: Arc<Core>,
+    resource: Resource,
+    (options, internal): (LockOptions, InternalOptions),
+    count: u32,
+) -> Result<Lock, LockError> {
+    let plan = core.client.settings.plan(&options, &internal)?;
+    let [name] = resource.shared_names() else {
+        return Err(not_of_a_set());
+    };
+    let owner = &core.client.settings.owner;
+    let set = core.slots.get(name, count, owner).map_err(LockError::InvalidResource)?;
+    let started = core.client.clock().now();
+    core.client.is_open_at(started)?;
+    let known = KnownSlots::new(count);
+    let mut request = SlotRequest {
+        core,
+        set,
+        options,
+        internal,
+        plan,
+        started,
+        has_waited: false,
+        known,
+        next_turn: None,
+    };
+    let result = request.acquire().await;
+    request.end(result)
+}
+
+/// Returns the error for slots of a set of names.
+pub(in crate::lock) fn not_of_a_set() -> LockError {
+    LockError::InvalidRequest("slots are those of one name, not of a set of names".into())
+}
+
+struct SlotRequest {
+    core: Arc<Core>,
+    set: Arc<SlotSet>,
+    options: LockOptions,
+    internal: InternalOptions,
+    plan: Plan,
+    started: Timestamp,
+    has_waited: bool,
+    known: KnownSlots,
+    /// When a slot that is left to other processes may be tried.
+    next_turn: Option<Timestamp>,
+}
+
+impl SlotRequest {
+    async fn acquire(&mut self) -> Result<Lock, LockError> {
+        // Requests of this process that wait come first.
+        let is_first = self.core.queue.have_lines(&self.set.line) == [false];
+        if is_first {
+            match self.round(None).await {
+                Err(error) if self.may_wait(&error) && self.plan.max_attempts != Some(1) => {}
+                result => return result,
+            }
+        }
+        let ticket = self.turn().await?;
+        self.wait(ticket, u32::from(is_first)).await
+    }
+
+    /// Returns whether a request that waits continues after this error.
+    fn may_wait(&self, error: &LockError) -> bool {
+        let is_temporary = matches!(
+            error,
+            LockError::Held { .. } | LockError::NoQuorum { .. } | LockError::TooSlow { .. }
+        );
+        is_temporary && !self.plan.wait.is_zero()
+    }
+
+    /// Tries slots that may be free, until one is granted or none is left.
+    async fn round(&mut self, lead_node: Option<LeadNode>) -> Result<Lock, LockError> {
+        self.known = KnownSlots::new(self.set.count());
+        let mut is_read = false;
+        loop {
+            match self.reserve() {
+                Some(reserved) => {
+                    let result = self.attempt(reserved.number, lead_node).await;
+                    drop(reserved);
+                    if !matches!(result, Err(LockError::Held { .. })) {
+                        return result;
+                    }
+                }
+                None if is_read => return Err(self.full()),
+                None => {}
+            }
+            if !is_read {
+                self.read().await?;
+                is_read = true;
+            }
+        }
+    }
+
+    /// Reserves a slot whose turn it is. A single attempt is never delayed.
+    fn reserve(&mut self) -> Option<ReservedSlot> {
+        let Self { core, set, plan, started, known, .. } = self;
+        let client = &core.client;
+        let now = client.clock().now();
+        let turn = |slot: &Resource| {
+            if plan.wait.is_zero() {
+                return now;
+            }
+            slot_turn(client, slot, plan.node_timeout, *started + LONGEST_YIELD)
+        };
+        let reserved = set.reserve(&core.queue, known, now, turn);
+        self.next_turn = reserved.as_ref().err().copied().flatten();
+        reserved.ok()
+    }
+
+    /// Makes one attempt at a slot.
+    async fn attempt(&mut self, slot: u32, lead_node: Option<LeadNode>) -> Result<Lock, LockError> {
+        let Some(resource) = self.set.slot(slot) else { return Err(self.full()) };
+        let options = LockOptions {
+            slots: None,
+            linger: Some(Duration::ZERO),
+            wait: Some(Duration::ZERO),
+            max_attempts: Some(1),
+            ..self.options
+        };
+        let internal = InternalOptions { lead_node, ..self.internal };
+        let core = Arc::clone(&self.core);
+        let result =
+            Acquire::new(core, Ok(resource.clone()), &options, &internal).unreported().await;
+        match &result {
+            Ok(_) => self.set.prefer(slot),
+            Err(LockError::Held { owner, expires_in, votes, .. }) => {
+                self.note_owner(slot, owner.as_ref());
+                let (owner, votes) = (owner.clone(), votes.clone());
+                self.known.set_held(slot, HeldSlot { owner, expires_in: *expires_in, votes });
+            }
+            Err(_) => {}
+        }
+        result
+    }
+
+    /// Reads the holders of all slots.
+    async fn read(&mut self) -> Result<(), LockError> {
+        let holders = inspect_names(&self.core.client, &self.set.inspected).await;
+        let holders = holders.map_err(|votes| LockError::NoQuorum { votes })?;
+        for (slot, holder) in (0..).zip(holders) {
+            match holder {
+                Some(holder) if slot < self.set.count() => {
+                    self.note_owner(slot, holder.owner.as_ref());
+                    let (owner, expires_in) = (holder.owner, holder.remaining);
+                    let held = HeldSlot { owner, expires_in, votes: holder.votes };
+                    self.known.set_held(slot, held);
+                }
+                Some(holder) => self.report_more_slots(holder.owner.as_deref()),
+                None => self.known.set_free(slot),
+            }
+        }
+        Ok(())
+    }
+
+    /// Records that a slot is held, which ends the turns of this process there if another one holds it.
+    fn note_owner(&self, slot: u32, owner: Option<&Arc<str>>) {
+        let client = &self.core.client;
+        if owner != Some(&client.settings.owner)
+            && let Some(slot) = self.set.slot(slot)
+        {
+            client.wakeups.held_elsewhere(slot);
+        }
+    }
+
+    /// Reports that a client with more slots is alive.
+    fn report_more_slots(&self, owner: Option<&str>) {
+        if self.set.may_report(self.core.client.clock().now()) {
+            crate::log::warn!(
+                name = %self.set.name,
+                slots = self.set.count(),
+                owner = %self.core.client.settings.owner,
+                other = owner.unwrap_or("another client"),
+                "another client uses more slots of this name: there may be as many holders as it allows"
+            );
+        }
+    }
+
+    fn full(&self) -> LockError {
+        self.known.full(&self.core.client.settings.owner)
+    }
+
+    /// Waits for the first place in the line of this process.
+    async fn turn(&mut self) -> Result<Ticket<SharedLease>, LockError> {
+        let Self { core, set, plan, started, .. } = self;
+        let mut place = core.queue.enter(&set.line, *started);
+        // A single attempt gets the verdict of the request that is first.
+        let wait =
+            if plan.wait.is_zero() { plan.node_timeout * LONGEST_ATTEMPT } else { plan.wait };
+        let mut timeout = core.client.timers.sleep_until(*started + wait);
+        let mut has_waited = false;
+        let admission = poll_fn(|cx| match place.poll(plan, cx) {
+            Poll::Pending => {
+                has_waited = true;
+                Pin::new(&mut timeout).poll(cx).map(|()| None)
+            }
+            Poll::Ready(result) => Poll::Ready(Some(result)),
+        })
+        .await;
+        self.has_waited |= has_waited;
+        match admission {
+            Some(Ok(Admission::Ask(ticket))) => Ok(ticket),
+            Some(Ok(Admission::Granted(_))) => unreachable!("no lease has the name of the line"),
+            Some(Err(error)) => Err(error),
+            None if self.plan.wait.is_zero() => Err(place.known()),
+            None => Err(self.timed_out(place.known())),
+        }
+    }
+
+    /// Makes attempts as slots are released, until one is granted or the wait is over.
+    async fn wait(
+        &mut self,
+        ticket: Ticket<SharedLease>,
+        mut rounds: u32,
+    ) -> Result<Lock, LockError> {
+        let mut retries = RetryHistory::default();
+        let deadline = self.started + self.plan.wait;
+        let mut released = None;
+        loop {
+            let now = self.core.client.clock().now();
+            let lead_node = retries.begin_at(self.plan, now).lead_node;
+            rounds += 1;
+            let result = match released {
+                Some(slot) => self.attempt(slot, lead_node).await,
+                None => self.round(lead_node).await,
+            };
+            let error = match result {
+                // Other slots are as they were known.
+                Err(LockError::Held { .. }) => self.full(),
+                Err(error) if self.may_wait(&error) => error,
+                result => return result,
+            };
+            let error = retries.failed(error, 0, false);
+            ticket.report(&error);
+            if self.plan.wait.is_zero() || self.plan.max_attempts == Some(rounds) {
+                return Err(error);
+            }
+            if deadline <= self.core.client.clock().now() {
+                return Err(self.timed_out(error));
+            }
+            if !retries.count(&self.core.queue, self.has_waited) {
+                return Err(error);
+            }
+            self.has_waited = true;
+            let Self { core, set, plan, next_turn, .. } = self;
+            let mut pause = retries.pause(core, &set.all, plan, deadline);
+            let mut turn = next_turn.take().map(|at| core.client.timers.sleep_until(at));
+            poll_fn(|cx| {
+                let is_turn = turn.as_mut().is_some_and(|turn| Pin::new(turn).poll(cx).is_ready());
+                if is_turn { Poll::Ready(()) } else { pause.poll(&mut retries, core, plan, cx) }
+            })
+            .await;
+            released = retries.released(core).and_then(|slot| u32::try_from(slot).ok());
+        }
+    }
+
+    fn timed_out(&self, last: LockError) -> LockError {
+        LockError::WaitTimedOut { waited: self.elapsed(), last: Box::new(last) }
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.core.client.clock().now().saturating_duration_since(self.started)
+    }
+
+    /// Reports the result.
+    fn end(self, mut result: Result<Lock, LockError>) -> Result<Lock, LockError> {
+        let Self { core, set, plan, .. } = &self;
+        if let Err(error) = &mut result {
+            error.set_retry_after(|expires_in| {
+                let ahead = core.queue.turn_away(&set.line) / set.all.names().len();
+                let slot = set.slot(0).unwrap_or(&set.line);
+                core.client.hold_times.retry_after(slot, ahead, expires_in, plan.retry_after)
+            });
+        }
+        metrics::acquire(result.as_ref().map(|_| ()), || self.elapsed());
+        match &result {
+            Ok(lock) if self.has_waited => core.client.send_event(|| LockEventKind::Granted {
+                resource: lock.resource().clone(),
+                token: lock.fencing_token(),
+                waited: self.elapsed(),
+            }),
+            Ok(_) => {}
+            Err(error) => core.client.send_event(|| LockEventKind::Refused {
+                resource: set.line.clone(),
+                waited: self.elapsed(),
+                error: error.clone(),
+            }),
+        }
+        result
+    }
+}

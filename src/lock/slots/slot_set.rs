@@ -1,0 +1,170 @@
+//! The slots of a name, as one process uses them.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use super::known_slots::KnownSlots;
+use crate::{
+    lock::{lease::SharedLease, queue::Queue},
+    resource::{Resource, ResourceError},
+    sync::{Guard, Mutex},
+    time::Timestamp,
+};
+
+/// Maximum number of names whose preferred slots are remembered while none of them is requested.
+const MOST_IDLE: usize = 1_024;
+/// Minimum interval between two reports of other numbers of slots for one name.
+const REPORT_INTERVAL: Duration = Duration::from_secs(60);
+
+/// The names with slots that this process uses or has used.
+#[derive(Debug, Default)]
+pub(crate) struct SlotSets(Mutex<HashMap<NameAndCount, Arc<SlotSet>>>);
+
+type NameAndCount = (Arc<str>, u32);
+
+/// A number of slots of one name.
+#[derive(Debug)]
+pub(super) struct SlotSet {
+    pub(super) name: Arc<str>,
+    /// The lock of each slot.
+    slots: Box<[Resource]>,
+    /// All of these locks.
+    pub(super) all: Resource,
+    /// Their names, and the one of the slot after them.
+    pub(super) inspected: Arc<[Arc<str>]>,
+    /// The line of this process's requests that wait; no lock has its name.
+    pub(super) line: Resource,
+    state: Mutex<SlotSetState>,
+}
+
+#[derive(Debug)]
+struct SlotSetState {
+    /// The slot that is tried first: the one that this process held last.
+    home: u32,
+    /// The slots that requests of this process are trying.
+    trying: Vec<bool>,
+    /// When this process may try each slot: later while other processes have their turn.
+    turns: Vec<Timestamp>,
+    /// When another number of slots was last reported.
+    reported: Option<Timestamp>,
+}
+
+impl SlotSets {
+    /// Returns the slots of a name. `owner` determines the first one that is tried.
+    pub(super) fn get(
+        &self,
+        name: &Arc<str>,
+        count: u32,
+        owner: &str,
+    ) -> Result<Arc<SlotSet>, ResourceError> {
+        let key = (Arc::clone(name), count);
+        if let Some(set) = crate::sync::lock(&self.0).get(&key) {
+            return Ok(Arc::clone(set));
+        }
+        let set = Arc::new(SlotSet::new(name, count, owner)?);
+        let mut sets = crate::sync::lock(&self.0);
+        if sets.len() >= MOST_IDLE {
+            sets.retain(|_, set| Arc::strong_count(set) > 1);
+        }
+        Ok(Arc::clone(sets.entry(key).or_insert(set)))
+    }
+}
+
+impl SlotSet {
+    fn new(name: &Arc<str>, count: u32, owner: &str) -> Result<Self, ResourceError> {
+        let slots: Box<[_]> =
+            (0..count).map(|slot| Resource::of_slot(name, slot)).collect::<Result<_, _>>()?;
+        let all = Resource::of_slots(name, count);
+        let next = Resource::of_slots(name, count + 1);
+        let home = u32::try_from(crate::hash::fnv(owner) % u64::from(count)).unwrap_or(0);
+        let state = SlotSetState {
+            home,
+            trying: vec![false; slots.len()],
+            turns: vec![Timestamp::ZERO; slots.len()],
+            reported: None,
+        };
+        Ok(Self {
+            name: Arc::clone(name),
+            inspected: next.shared_names().into(),
+            line: Resource::of_any_slot(name),
+            state: Mutex::new(state),
+            all,
+            slots,
+        })
+    }
+
+    pub(super) fn count(&self) -> u32 {
+        u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn slot(&self, number: u32) -> Option<&Resource> {
+        self.slots.get(usize::try_from(number).ok()?)
+    }
+
+    /// Reserves a slot that may be free and that no other request of this process holds or tries.
+    /// `turn` returns when this process may try a slot; without a slot that it may try now, returns
+    /// when there is one.
+    pub(super) fn reserve(
+        self: &Arc<Self>,
+        queue: &Queue<SharedLease>,
+        known: &KnownSlots,
+        now: Timestamp,
+        turn: impl Fn(&Resource) -> Timestamp,
+    ) -> Result<ReservedSlot, Option<Timestamp>> {
+        let used_here = queue.have_lines(&self.all);
+        let mut state = self.state();
+        let mut next = None;
+        for number in known.candidates(state.home) {
+            let Ok(slot) = usize::try_from(number) else { break };
+            if used_here[slot] || state.trying[slot] {
+                continue;
+            }
+            if state.turns[slot] == Timestamp::ZERO {
+                state.turns[slot] = turn(&self.slots[slot]);
+            }
+            if state.turns[slot] <= now {
+                (state.turns[slot], state.trying[slot]) = (Timestamp::ZERO, true);
+                drop(state);
+                return Ok(ReservedSlot { set: Arc::clone(self), number });
+            }
+            let earlier = next.is_none_or(|next| state.turns[slot] < next);
+            next = if earlier { Some(state.turns[slot]) } else { next };
+        }
+        Err(next)
+    }
+
+    /// Records the slot that this process holds now.
+    pub(super) fn prefer(&self, slot: u32) {
+        self.state().home = slot;
+    }
+
+    /// Returns whether another number of slots is reported now.
+    pub(super) fn may_report(&self, now: Timestamp) -> bool {
+        let mut state = self.state();
+        let is_due = state
+            .reported
+            .is_none_or(|last| now.saturating_duration_since(last) >= REPORT_INTERVAL);
+        if is_due {
+            state.reported = Some(now);
+        }
+        is_due
+    }
+
+    fn state(&self) -> Guard<'_, SlotSetState> {
+        crate::sync::lock(&self.state)
+    }
+}
+
+/// A slot that no other request of this process tries meanwhile.
+#[derive(Debug)]
+pub(super) struct ReservedSlot {
+    set: Arc<SlotSet>,
+    pub(super) number: u32,
+}
+
+impl Drop for ReservedSlot {
+    fn drop(&mut self) {
+        if let Ok(slot) = usize::try_from(self.number) {
+            self.set.state().trying[slot] = false;
+        }
+    }
+}
