@@ -5,8 +5,8 @@
 //! | whose turn it is, and when to ask again: pure | `turns` |
 //! | names with waiters, and their subscriptions | `registry` |
 //! | releases of one name | `release_watch` |
-//! | the pauses before a try | `pause` |
-//! | the task that begins the next try | `retry_task` |
+//! | the pauses before an attempt | `pause` |
+//! | the task that begins the next attempt | `retry_task` |
 //! | single attempts, and the pauses between them | `single` |
 //! | streaks, shared by requests | `streaks` |
 //!
@@ -17,9 +17,9 @@
 //! key is published; waiters subscribe on a quorum of nodes. Publishing every release would make
 //! each one slower by a tenth. A hint may be lost. The fallback is a retry after the holder's
 //! remaining TTL, at most 1 s or a third of the TTL; while fewer than a quorum of nodes would
-//! publish, after random pauses. The pause is a task of the background thread, which starts the retry when the
-//! hint arrives: the path from a release to the next grant does not include the waiting task. A
-//! hand-over therefore takes two round trips: release and hint, acquire and grant.
+//! publish, after random pauses. The pause is a task of the background thread, which starts the
+//! retry when the hint arrives: the path from a release to the next grant does not include the
+//! waiting task. A hand-over therefore takes two round trips: release and hint, acquire and grant.
 //!
 //! *The lead node.* After a split vote, and where more than two processes listen, all contenders
 //! ask one node first, the same one: the lead node, which is the first that votes, answers in time,
@@ -64,6 +64,6 @@ mod turns;
 
 pub(super) use pause::{RetryHistory, Yield};
 pub(crate) use registry::Wakeups;
-pub(super) use retry_task::{RetryState, RetryTask, RetryWait, StartedTry};
+pub(super) use retry_task::{RetryState, RetryTask, RetryWait, StartedAttempt};
 #[cfg(feature = "scheduler")]
 pub(crate) use single::SingleAttempts;
