@@ -46,12 +46,12 @@
 //! because the waiters may be farther away than the pause is long. A failed attempt ends the
 //! streak: another process holds the name.
 //!
-//! *How long one process keeps a contended name.* First for one lease, as long as it does not know
-//! that others wait: at most 100 ms and a hold. Then for one turn: 5 ms and a hold, or one pass of
-//! its queue, which takes at most 100 ms and a hold. If a turn serves the whole local queue,
-//! simulated waits are at most four times the mean wait in one fair queue over all tasks. A process
-//! that gets no processor may miss a turn. If no other process waits, none pauses. A single attempt
-//! is never delayed, and may win repeatedly if it is repeated without a pause.
+//! *How long one process keeps a contended name.* First for one lease, until it learns that others
+//! wait: at most 100 ms and a hold. Then for one turn: 5 ms and a hold, or one pass of its queue,
+//! which takes at most 100 ms and a hold. If a turn serves the whole local queue, simulated waits
+//! are at most four times the mean wait in one fair queue over all tasks. A process that gets no
+//! processor may miss a turn. If no other process waits, none pauses. A single attempt is never
+//! delayed, and may win repeatedly if it is repeated without a pause.
 
 mod pause;
 mod registry;
