@@ -220,7 +220,7 @@ pub use redlock_core::token::FencingToken;
 #[cfg(feature = "scheduler")]
 pub use scheduler::{context::JobContext, job::Job, scheduler::Scheduler};
 
-/// The examples of the README and of the pages in `docs/` are tests.
+/// The examples of the README and of these pages are tests.
 #[cfg(all(
     doctest,
     feature = "axum",
@@ -235,6 +235,9 @@ mod pages {
 
     #[doc = include_str!("../docs/requests.md")]
     struct RequestsPage;
+
+    #[doc = include_str!("../docs/jobs.md")]
+    struct JobsPage;
 
     #[doc = include_str!("../docs/once.md")]
     struct OncePage;

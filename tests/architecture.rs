@@ -15,7 +15,7 @@ const CORE_LAYERS: [&[&str]; 6] = [
     &["hash", "resource", "server_text", "switches", "timestamp", "token"],
     &["stripe", "unfit"],
     &["schedule", "vote"],
-    &["policy", "protocol"],
+    &["tick_policy", "protocol"],
     &["membership", "quorum"],
     &["lib"],
 ];

@@ -149,7 +149,9 @@ fn is_slow(before: &str) -> bool {
 #[test]
 fn named_tests_exist() {
     let (mut checked, mut slow) = (0, 0);
-    for page in ["ARCHITECTURE.md", "docs/security.md", "verify/README.md"] {
+    let pages =
+        ["ARCHITECTURE.md", "docs/security.md", "verify/README.md", "verify/hostile-input.md"];
+    for page in pages {
         let prose = prose(&root().join(page));
         for test in named_tests(&prose) {
             checked += 1;
@@ -197,7 +199,7 @@ fn named_paths_exist() {
 }
 
 /// The greatest number of words of a page in `docs`, and of all together.
-const MAX_WORDS: (usize, usize) = (3_600, 18_000);
+const MAX_WORDS: (usize, usize) = (2_400, 15_000);
 
 #[test]
 fn pages_stay_short() {

@@ -1,4 +1,4 @@
-//! The page `docs/command-line.md` is what the command says.
+//! The page `cli/command-line.md` is what the command says.
 
 #[path = "../../codegen/src/help.rs"]
 mod help;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 #[test]
 fn page_is_as_the_command_says() {
-    let page = include_str!("../../docs/command-line.md");
+    let page = include_str!("../command-line.md");
     let fresh = help::page(Path::new(env!("CARGO_BIN_EXE_redlock")));
     let changed: Vec<_> = fresh.lines().filter(|line| !page.lines().any(|l| l == *line)).collect();
     assert!(

@@ -1,4 +1,4 @@
-//! The page of the command `redlock`, from its `--help`: `docs/command-line.md`. Shared with the test
+//! The page of the command `redlock`, from its `--help`: `cli/command-line.md`. Shared with the test
 //! of the command that compares the page.
 
 use std::{fmt::Write, path::Path, process::Command};
@@ -6,7 +6,7 @@ use std::{fmt::Write, path::Path, process::Command};
 const HEAD: &str = "\
 # The command `redlock`
 
-Made from `redlock --help`. [cli/README.md](../cli/README.md) is the guide: how `redlock run` keeps and loses its lock,
+Made from `redlock --help`. [README.md](README.md) is the guide: how `redlock run` keeps and loses its lock,
 hosts with one crontab, systemd, Kubernetes, the output. Each command also has `--json`, `-v` and the settings.
 ";
 

@@ -1,6 +1,6 @@
 //! Writes what is generated and committed: the gRPC code of the example `tonic`, from its .proto
 //! without protoc, the list of the public interface, `docs/api.txt`, and the page of the command,
-//! `docs/command-line.md`:
+//! `cli/command-line.md`:
 //!
 //! ```text
 //! cargo run --package tower-redlock-codegen
@@ -30,7 +30,7 @@ const CODE: &str = "orders.v1.rs";
 const API: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/api.txt");
 
 /// The page of the command. A test of the command compares it.
-const COMMAND: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/command-line.md");
+const COMMAND: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../cli/command-line.md");
 
 fn main() -> Result<(), Box<dyn Error>> {
     let path = Path::new(FOLDER).join(CODE);

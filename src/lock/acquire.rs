@@ -19,7 +19,7 @@ use super::{
     queue::{Admission, QueueWait, Ticket},
     settings::InternalOptions,
     waker_set::WakerKey,
-    wakeups::{RetryHistory, RetryState, RetryTask, RetryWait, StartedTry, Yield},
+    wakeups::{RetryHistory, RetryState, RetryTask, RetryWait, StartedAttempt, Yield},
 };
 use crate::{
     error::LockError,
@@ -63,7 +63,7 @@ enum AcquireState {
 pub(super) const LONGEST_ATTEMPT: u32 = 6;
 
 struct Acquisition {
-    tries: RetryState,
+    retry: RetryState,
     started: Timestamp,
     step: AcquireStep,
     /// Timeout of the wait in the local line.
@@ -105,10 +105,10 @@ impl Acquire {
             elapsed = field::Empty,
         );
         let step = AcquireStep::QueueWait(core.queue.enter(&resource, started));
-        let tries =
+        let retry =
             RetryState { core, resource, plan, begun: 0, retries: RetryHistory::default(), span };
         Self(AcquireState::Working(Acquisition {
-            tries,
+            retry,
             started,
             step,
             line_timeout: None,
@@ -148,10 +148,10 @@ impl Future for Acquire {
                 Poll::Ready(Err(error.take().expect("polled after it was ready")))
             }
             AcquireState::Working(work) => {
-                let span = work.tries.span.clone();
+                let span = work.retry.span.clone();
                 let result = std::task::ready!(span.in_scope(|| work.poll(cx)));
                 // The span ends with the wait, not when the future is dropped.
-                work.tries.span = Span::none();
+                work.retry.span = Span::none();
                 Poll::Ready(result)
             }
             AcquireState::Boxed(acquire) => acquire.as_mut().poll(cx),
@@ -163,15 +163,15 @@ impl Acquisition {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Lock, LockError>> {
         loop {
             match std::mem::replace(&mut self.step, AcquireStep::Done) {
-                AcquireStep::QueueWait(mut queueing) => match queueing.poll(&self.tries.plan, cx) {
+                AcquireStep::QueueWait(mut queueing) => match queueing.poll(&self.retry.plan, cx) {
                     Poll::Ready(Ok(Admission::Granted(lease))) => return self.granted(lease),
                     Poll::Ready(Ok(Admission::Ask(ticket))) => {
                         self.line_timeout = None;
                         // Waiting processes may not have had a turn for a long time.
-                        let yields = !self.tries.plan.wait.is_zero()
-                            && self.tries.core.client.wakeups.may_yield(&self.tries.resource);
+                        let yields = !self.retry.plan.wait.is_zero()
+                            && self.retry.core.client.wakeups.may_yield(&self.retry.resource);
                         self.step = if yields {
-                            let RetryState { core, resource, plan, .. } = &self.tries;
+                            let RetryState { core, resource, plan, .. } = &self.retry;
                             let yielding =
                                 Yield::new(&core.client, resource, plan, self.deadline());
                             self.pause(RetryWait::Yield(yielding), self.deadline(), ticket)
@@ -187,7 +187,7 @@ impl Acquisition {
                     }
                     Poll::Pending => {
                         let last = queueing.known();
-                        let waits = !self.tries.plan.wait.is_zero();
+                        let waits = !self.retry.plan.wait.is_zero();
                         let error = if waits { self.timed_out(last) } else { last };
                         return self.end(Err(error));
                     }
@@ -204,10 +204,10 @@ impl Acquisition {
                         }
                         Some(Ok(())) => {
                             lease.unwatch(&mut watch);
-                            let RetryState { core, resource, retries, .. } = &mut self.tries;
+                            let RetryState { core, resource, retries, .. } = &mut self.retry;
                             retries.succeeded(core, resource, lease.started());
                             let (granted, of) = lease.tally();
-                            self.tries
+                            self.retry
                                 .span
                                 .record("votes", field::display(format_args!("{granted} of {of}")));
                             return self.granted(lease);
@@ -224,18 +224,18 @@ impl Acquisition {
                     }
                 }
                 AcquireStep::Pausing(retry_task) => {
-                    let Poll::Ready(StartedTry { tries, lease }) = retry_task.poll(cx) else {
+                    let Poll::Ready(StartedAttempt { retry, lease }) = retry_task.poll(cx) else {
                         self.step = AcquireStep::Pausing(retry_task);
                         return Poll::Pending;
                     };
-                    self.tries = tries;
+                    self.retry = retry;
                     match lease {
                         Ok((lease, watch)) => self.step = AcquireStep::Asking { lease, watch },
                         Err(error) => {
                             // No permit became free before the end of the wait.
                             let is_late =
                                 !matches!(error, LockError::Closed | LockError::NoRandomness(_))
-                                    && !self.tries.plan.wait.is_zero();
+                                    && !self.retry.plan.wait.is_zero();
                             let error = if is_late { self.timed_out(error) } else { error };
                             return self.end(Err(error));
                         }
@@ -253,15 +253,15 @@ impl Acquisition {
         self.end(result)
     }
 
-    /// Begins the first try, or waits for a permit for it.
+    /// Begins the first attempt, or waits for a permit for it.
     fn begin(&mut self, ticket: Ticket<SharedLease>) -> Result<AcquireStep, LockError> {
-        if let Some(permit) = self.tries.core.client.attempts.try_enter() {
-            let lease = self.tries.begin(ticket, permit)?;
+        if let Some(permit) = self.retry.core.client.attempts.try_enter() {
+            let lease = self.retry.begin(ticket, permit)?;
             return Ok(AcquireStep::Asking { lease, watch: WakerKey::default() });
         }
-        let RetryState { core, retries, plan, .. } = &mut self.tries;
+        let RetryState { core, retries, plan, .. } = &mut self.retry;
         if !retries.count(&core.queue, self.was_in_line) {
-            return Err(self.tries.refuse_overloaded(&ticket));
+            return Err(self.retry.refuse_overloaded(&ticket));
         }
         let deadline = if plan.wait.is_zero() {
             core.client.clock().now() + plan.node_timeout
@@ -277,7 +277,7 @@ impl Acquisition {
         deadline: Timestamp,
         ticket: Ticket<SharedLease>,
     ) -> AcquireStep {
-        AcquireStep::Pausing(RetryTask::start(wait, deadline, (ticket, self.tries.take())))
+        AcquireStep::Pausing(RetryTask::start(wait, deadline, (ticket, self.retry.take())))
     }
 
     /// Returns the pause after a failed attempt, or the error that ends the request.
@@ -287,42 +287,42 @@ impl Acquisition {
         error: LockError,
         lease: &ActiveLease,
     ) -> Result<AcquireStep, LockError> {
-        let error = self.tries.retries.failed(error, lease.tally().0, lease.refused_by_lead());
-        crate::log::debug!(%error, attempt = self.tries.begun, "attempt failed");
-        if self.tries.plan.wait.is_zero() || self.tries.plan.max_attempts == Some(self.tries.begun)
+        let error = self.retry.retries.failed(error, lease.tally().0, lease.refused_by_lead());
+        crate::log::debug!(%error, attempt = self.retry.begun, "attempt failed");
+        if self.retry.plan.wait.is_zero() || self.retry.plan.max_attempts == Some(self.retry.begun)
         {
             return Err(error);
         }
-        if self.deadline() <= self.tries.core.client.clock().now() {
+        if self.deadline() <= self.retry.core.client.clock().now() {
             return Err(self.timed_out(error));
         }
-        let RetryState { core, retries, .. } = &mut self.tries;
+        let RetryState { core, retries, .. } = &mut self.retry;
         if !retries.count(&core.queue, self.was_in_line) {
             crate::log::debug!("request refused: too many wait");
             return Err(error);
         }
         let deadline = self.deadline();
-        let RetryState { core, resource, plan, retries, .. } = &mut self.tries;
+        let RetryState { core, resource, plan, retries, .. } = &mut self.retry;
         let pause = retries.pause(core, resource, plan, deadline);
         Ok(self.pause(RetryWait::Pause(pause), deadline, ticket))
     }
 
     fn deadline(&self) -> Timestamp {
-        self.started + self.tries.plan.wait
+        self.started + self.retry.plan.wait
     }
 
     /// Returns whether there is time left to wait in line. The end of that time wakes the task.
     fn is_waiting(&mut self, cx: &mut Context<'_>) -> bool {
-        let deadline = if self.tries.plan.wait.is_zero() {
+        let deadline = if self.retry.plan.wait.is_zero() {
             // A single attempt ends with the head's verdict, which comes within this time if the
             // head is polled.
-            self.started + self.tries.plan.node_timeout * LONGEST_ATTEMPT
+            self.started + self.retry.plan.node_timeout * LONGEST_ATTEMPT
         } else {
             self.deadline()
         };
         let timeout = self
             .line_timeout
-            .get_or_insert_with(|| self.tries.core.client.timers.sleep_until(deadline));
+            .get_or_insert_with(|| self.retry.core.client.timers.sleep_until(deadline));
         Pin::new(timeout).poll(cx).is_pending()
     }
 
@@ -332,11 +332,11 @@ impl Acquisition {
     }
 
     fn elapsed(&self) -> Duration {
-        self.tries.core.client.clock().now().saturating_duration_since(self.started)
+        self.retry.core.client.clock().now().saturating_duration_since(self.started)
     }
 
     fn send_event(&self, result: &Result<Lock, LockError>) {
-        let RetryState { core, resource, begun, .. } = &self.tries;
+        let RetryState { core, resource, begun, .. } = &self.retry;
         let has_waited = self.was_in_line || *begun > 1;
         if result.is_ok() && !has_waited {
             return;
@@ -353,12 +353,12 @@ impl Acquisition {
     }
 
     fn end(&mut self, mut result: Result<Lock, LockError>) -> Poll<Result<Lock, LockError>> {
-        self.tries.retries.counted = None;
+        self.retry.retries.counted = None;
         if !self.is_reported {
             return Poll::Ready(result);
         }
         if let Err(error) = &mut result {
-            let RetryState { core, resource, plan, .. } = &self.tries;
+            let RetryState { core, resource, plan, .. } = &self.retry;
             error.set_retry_after(|expires_in| {
                 let ahead = core.queue.turn_away(resource);
                 core.client.hold_times.retry_after(resource, ahead, expires_in, plan.retry_after)
@@ -366,16 +366,16 @@ impl Acquisition {
         }
         metrics::acquire(result.as_ref().map(|_| ()), || self.elapsed());
         self.send_event(&result);
-        if !self.tries.span.is_disabled() {
-            self.tries.span.record("elapsed", field::debug(self.elapsed()));
+        if !self.retry.span.is_disabled() {
+            self.retry.span.record("elapsed", field::debug(self.elapsed()));
             if let Err(error) = &result {
-                self.tries.span.record("outcome", field::display(error));
+                self.retry.span.record("outcome", field::display(error));
                 if let LockError::NoQuorum { votes } = error {
-                    self.tries.span.record("votes", field::display(votes));
+                    self.retry.span.record("votes", field::display(votes));
                 }
                 crate::log::debug!("not acquired");
             } else {
-                self.tries.span.record("outcome", "acquired");
+                self.retry.span.record("outcome", "acquired");
                 crate::log::debug!("acquired");
             }
         }
@@ -397,7 +397,7 @@ impl fmt::Debug for Acquire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Acquire");
         if let AcquireState::Working(work) = &self.0 {
-            shown.field("resource", &work.tries.resource).field("attempts", &work.tries.begun);
+            shown.field("resource", &work.retry.resource).field("attempts", &work.retry.begun);
         }
         shown.finish_non_exhaustive()
     }

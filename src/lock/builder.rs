@@ -79,7 +79,7 @@ impl RedlockBuilder {
     ///
     /// `redis+sentinel://host,host/service` and `redis+cluster://host,host` (and with `rediss+`)
     /// are nodes whose server is the one that Sentinels or a Cluster currently report: see
-    /// [docs/production.md](https://github.com/tower-redlock/tower-redlock/blob/main/docs/production.md#sentinel-and-cluster).
+    /// [docs/failovers.md](https://github.com/tower-redlock/tower-redlock/blob/main/docs/failovers.md#sentinel-and-cluster).
     ///
     /// A `redis::ConnectionInfo` or a `redis::Client` is accepted in place of a URL, a live
     /// connection is not: [`NodeAddress`] says what is read from them, and why.

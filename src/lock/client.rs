@@ -10,9 +10,9 @@ use super::{
     attempts::AttemptLimiter,
     fences::Fences,
     hold_times::HoldTimes,
-    linger::{LingerAsks, LingeringLeases},
     quota::Quota,
     releaser::Releaser,
+    remote_requests::{LingeringLeases, RemoteRequests},
     settings::Settings,
     spawner::{Spawner, ThreadSpawner},
     wakeups::Wakeups,
@@ -45,7 +45,7 @@ pub(crate) struct Client {
     pub(crate) attempts: Arc<AttemptLimiter>,
     pub(crate) releaser: Releaser,
     pub(crate) wakeups: Arc<Wakeups>,
-    pub(crate) asks: LingerAsks,
+    pub(crate) remote_requests: RemoteRequests,
     pub(crate) clock_jumps: Arc<ClockJumps>,
     /// The servers among the nodes.
     pub(crate) set: Option<Arc<NodeSet>>,
@@ -90,7 +90,7 @@ impl Client {
         lingering: Arc<dyn LingeringLeases>,
     ) -> Arc<Self> {
         let client = Arc::new(Self {
-            asks: LingerAsks::new(lingering, &timers, nodes.len()),
+            remote_requests: RemoteRequests::new(lingering, &timers, nodes.len()),
             hold_times: HoldTimes::new(),
             attempts: AttemptLimiter::new(Arc::clone(&timers)),
             #[cfg(feature = "http")]
@@ -118,7 +118,7 @@ impl Client {
         });
         run_timers(Arc::downgrade(&client), &client.timers, &*client.spawner);
         if !client.settings.defaults.linger.is_zero() {
-            client.asks.subscribe(&client.nodes, &client.settings.owner);
+            client.remote_requests.subscribe(&client.nodes, &client.settings.owner);
         }
         client
     }
@@ -368,7 +368,7 @@ impl Drop for Client {
     fn drop(&mut self) {
         if self.is_forked() {
             // Dropping the subscriptions may wait for a mutex that was locked at the fork.
-            self.asks.forget();
+            self.remote_requests.forget();
             return std::mem::forget(std::mem::take(&mut self.nodes));
         }
         self.timers.close();

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    client::Client, lease::SharedLease, linger::LingeringLeases, queue::Queue, settings::Settings,
-    slots::SlotSets, spawner::Spawner,
+    client::Client, lease::SharedLease, queue::Queue, remote_requests::LingeringLeases,
+    settings::Settings, slots::SlotSets, spawner::Spawner,
 };
 use crate::{
     events::Events,

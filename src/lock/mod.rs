@@ -15,7 +15,9 @@
 //! | at most n holders of a name | `slots` |
 //! | the algorithm of one lease, run against the nodes | `lease` |
 //! | fencing tokens to propose (R9) | `fences` |
-//! | repeated releases (R8) | `releaser` |
+//! | the result of a release; repeated releases (R8) | [`Released`]; `releaser` |
+//! | requests of other processes for leases that linger here | `remote_requests` |
+//! | the end of another holder's lock, by a request | `revoke` |
 //! | queries to all nodes; holders, claims, documents, records | `query`; `inspect`, `claims`, `documents`, `records` |
 //! | enumeration of all locks (R3); of the locks of this process | `listing`; `snapshot` |
 //! | bounds on records, stored answers and waiting bodies | `quota` |
@@ -23,6 +25,7 @@
 //! | a test vote of one node | `test_vote` |
 //! | work that blocks or hangs | [`Overrun`], `overrun`, `stall` |
 //! | when a refused caller should retry | `hold_times` |
+//! | tasks that wait for one event | `waker_set` |
 //! | the thread that runs connections and timers | [`Spawner`] |
 //!
 //! # The background thread
@@ -71,7 +74,6 @@ mod hold_times;
 mod inspect;
 mod internal;
 mod lease;
-mod linger;
 mod listing;
 #[expect(clippy::module_inception, reason = "it is the held lock, among its parts")]
 pub(crate) mod lock;
@@ -86,6 +88,7 @@ pub(crate) mod records;
 pub(crate) mod redlock;
 mod released;
 mod releaser;
+mod remote_requests;
 pub(crate) mod request;
 mod revoke;
 mod settings;

@@ -60,7 +60,7 @@ pub(super) fn snapshot(core: &Core) -> Snapshot {
         // In a fork the mutexes may be locked for ever.
         return Snapshot::default();
     }
-    let (held, mut waiting) = core.queue.snapshot(core.client.clock().now());
+    let (held, mut waiting) = core.queue.contents(core.client.clock().now());
     let held: Vec<_> = held.iter().filter_map(std::sync::Weak::upgrade).collect();
     let lingering = held.iter().filter(|lease| lease.is_lingering());
     let mut lingering: Vec<_> = lingering.map(|lease| lease.resource().clone()).collect();

@@ -12,7 +12,7 @@ use tower_service::Service;
 
 use super::{
     Claim, JobContext, JobError, JobResult, Missed, Overlap, StartError,
-    policy::Policy,
+    tick_policy::Policy,
     work::{FnWork, JobWork, ServiceWork},
 };
 use crate::{

@@ -15,7 +15,7 @@
 //! | conflicts between replicas about a job | [`JobConflict`] |
 //! | how runs and ticks ended, for people | [`Scheduler::on_outcome`], [`JobOutcome`] |
 //! | events and the status of a job | [`JobEvent`], [`JobStatus`], [`JobState`] |
-//! | what a job does next, without I/O or a clock | `redlock_core::policy` |
+//! | what a job does next, without I/O or a clock | `redlock_core::tick_policy` |
 //! | the task of a job on a replica, phase by phase | `job_task` |
 //! | the jobs of a replica, and each as its task and the handle see it | `roster`, `shared_job` |
 //! | leadership, controls of the fleet, runs elsewhere, unused jobs | `upkeep` |
@@ -163,7 +163,7 @@ mod upkeep;
 mod wall_timer;
 mod work;
 
-use redlock_core::policy;
+use redlock_core::tick_policy;
 
 pub use conflict::JobConflict;
 pub(crate) use context::JobContext;

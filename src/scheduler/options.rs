@@ -1,7 +1,7 @@
 //! Options that decide about missed, overlapping and broken-off ticks.
 
 #[doc(inline)]
-pub use redlock_core::policy::{Missed, Overlap};
+pub use redlock_core::tick_policy::{Missed, Overlap};
 
 /// When a tick counts as done if the replica that runs it crashes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -11,7 +11,7 @@
 //! | `--on-lost`, `--notify-failure` | `hook` |
 //! | names that a process above this one holds | `ancestors` |
 //! | the command, through its watchdog | `command`, `messages` |
-//! | the process of the watchdog | `watchdog` |
+//! | the process of the watchdog: kills the command before the lock ends | `watchdog` |
 //! | the process of the command, before it is the command | `start` |
 //! | process groups, descendants | `processes` |
 //! | the end of the lock, on a shared clock | `clock` |

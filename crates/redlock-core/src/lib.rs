@@ -6,7 +6,6 @@
 
 pub mod hash;
 pub mod membership;
-pub mod policy;
 pub mod protocol;
 pub mod quorum;
 pub mod resource;
@@ -15,6 +14,7 @@ pub mod server_text;
 pub mod stripe;
 #[doc(hidden)]
 pub mod switches;
+pub mod tick_policy;
 pub mod timestamp;
 pub mod token;
 pub mod unfit;

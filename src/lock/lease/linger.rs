@@ -14,7 +14,7 @@
 //! keeps the time of the last question for each name, and compares it with the start of the lease.
 //! After a question, new leases of the name do not linger for a second: otherwise a client that
 //! makes single attempts would meet a lingering lease each time. The pause doubles, up to a minute,
-//! if another question comes within a minute of its end (`lock/linger.rs`).
+//! if another question comes within a minute of its end (`lock/remote_requests.rs`).
 //!
 //! A lease lingers only if a quorum of nodes has reported to the owner since before the lease was
 //! requested, and all lingering leases are given back when fewer than a quorum report. So one of
@@ -49,7 +49,7 @@ impl SharedLease {
     pub(super) fn is_unwanted(&self) -> bool {
         self.id.lingers()
             && !self.asked.load(Ordering::Acquire)
-            && self.client.asks.has_reports_since(self.started)
+            && self.client.remote_requests.has_reports_since(self.started)
     }
 
     /// Returns whether the lease may go to another holder of this process.
@@ -74,7 +74,7 @@ impl SharedLease {
         let Plan { linger, .. } = state.grant.plan;
         // Runs under the mutex of the lines: a shutdown closes the manager, then locks that mutex.
         let begin = || {
-            let may_begin = !self.client.is_closed() && self.client.asks.enter();
+            let may_begin = !self.client.is_closed() && self.client.remote_requests.enter();
             self.is_lingering.store(may_begin, Ordering::Release);
             may_begin
         };
@@ -126,7 +126,7 @@ impl SharedLease {
 
     fn stop_lingering(&self) {
         self.is_lingering.store(false, Ordering::Release);
-        self.client.asks.leave();
+        self.client.remote_requests.leave();
     }
 
     /// Ends the linger, because another process was refused the lease.
@@ -137,7 +137,7 @@ impl SharedLease {
 
     /// Records a request of another process that came before the grant.
     pub(super) fn record_earlier_ask(&self) {
-        if self.client.asks.was_asked_since(self.resource(), self.started) {
+        if self.client.remote_requests.was_asked_since(self.resource(), self.started) {
             self.asked.store(true, Ordering::Release);
         }
     }

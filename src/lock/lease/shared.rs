@@ -217,7 +217,7 @@ impl SharedLease {
         (ticket, permit): (Ticket<Self>, Permit),
     ) -> Result<(Arc<Self>, Vec<Action>), LockError> {
         if !plan.linger.is_zero() {
-            client.asks.subscribe(&client.nodes, &client.settings.owner);
+            client.remote_requests.subscribe(&client.nodes, &client.settings.owner);
         }
         let nonce = crate::random::nonce()
             .map_err(|error| LockError::NoRandomness(error.to_string().into()))?;
@@ -229,7 +229,7 @@ impl SharedLease {
         let proposal = client.settings.fencing.then(propose);
         let (token, block) = proposal.map_or((0, 1), |proposal| (proposal.token, proposal.block));
         let owner = Arc::clone(&client.settings.owner);
-        let lingers = !plan.linger.is_zero() && !client.asks.is_paused(&resource, now);
+        let lingers = !plan.linger.is_zero() && !client.remote_requests.is_paused(&resource, now);
         let id = LeaseId::new(resource, nonce, owner, wall).lingering(lingers);
         let nodes = client.nodes.len();
         let mut actions = Vec::with_capacity(nodes);

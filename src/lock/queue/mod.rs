@@ -12,13 +12,13 @@
 //! | the line of one name | `line` |
 //! | all lines of a manager, and the wait for their heads | `queue` |
 //! | the turn at the heads | `ticket` |
-//! | the leases and waiting names at one moment | `snapshot` |
+//! | the leases and waiting names at one moment | `contents` |
 
+mod contents;
 mod held_lease;
 mod line;
 #[expect(clippy::module_inception, reason = "it is the queue, among its parts")]
 mod queue;
-mod snapshot;
 mod ticket;
 
 pub(crate) use held_lease::HeldLease;

@@ -144,22 +144,26 @@ fn line_passes_at_most_twice() {
 }
 
 /// Five nodes with subscriptions since 0 ms, and the releases that they reported.
-fn reports(freed: &[(usize, u64)]) -> [NodeReports; 5] {
-    let mut nodes = [NodeReports { since: Some((at(0), 1)), ..NodeReports::default() }; 5];
+fn reports(freed: &[(usize, u64)]) -> [ReleaseReports; 5] {
+    let mut nodes = [ReleaseReports { since: Some((at(0), 1)), ..ReleaseReports::default() }; 5];
     for (node, ms) in freed {
         nodes[*node].freed = Some((at(*ms), 9));
     }
     nodes
 }
 
-fn seen(nodes: &[NodeReports], listening: usize) -> ReleaseStatus {
+fn seen(nodes: &[ReleaseReports], listening: usize) -> ReleaseStatus {
     release_status(nodes, listening, ((at(10), 5), Some(1), 3))
 }
 
 #[test]
 fn quorum_of_new_hints_means_free() {
     assert_eq!(seen(&reports(&[]), 0), ReleaseStatus::Held);
-    assert_eq!(seen(&reports(&[(0, 9), (2, 9), (4, 9)]), 2), ReleaseStatus::Held, "before the try");
+    assert_eq!(
+        seen(&reports(&[(0, 9), (2, 9), (4, 9)]), 2),
+        ReleaseStatus::Held,
+        "before the attempt"
+    );
     let two = reports(&[(0, 11), (2, 12), (3, 9)]);
     assert_eq!(seen(&two, 2), ReleaseStatus::Partial(at(11)));
     let three = reports(&[(0, 11), (2, 12), (3, 13)]);
@@ -213,7 +217,7 @@ fn longest_waiting_process_goes_first() {
 
 #[test]
 fn releases_within_a_streak_count_once() {
-    let mut node = NodeReports::default();
+    let mut node = ReleaseReports::default();
     let passed = [10, 12, 14, 15, 19, 20, 90].map(|ms| {
         node.release((at(ms), 1));
         node.passed

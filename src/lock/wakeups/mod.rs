@@ -5,21 +5,21 @@
 //! | whose turn it is, and when to ask again: pure | `turns` |
 //! | names with waiters, and their subscriptions | `registry` |
 //! | releases of one name | `release_watch` |
-//! | the pauses before a try | `pause` |
-//! | the task that begins the next try | `retry_task` |
+//! | the pauses before an attempt | `pause` |
+//! | the task that begins the next attempt | `retry_task` |
 //! | single attempts, and the pauses between them | `single` |
 //! | streaks, shared by requests | `streaks` |
 //!
 //! # Waiting for other processes (R5)
 //!
 //! *Wake-ups.* A waiter is woken by the release. A refused acquire that will be retried marks the
-//! holder's key (a `+` before its deadline requests the mark), and the release of a marked key is
-//! published; waiters subscribe on a quorum of nodes. Publishing every release would make each one
-//! slower by a tenth. A hint may be lost. The fallback is a retry after the holder's remaining TTL,
-//! at most 1 s or a third of the TTL; while fewer than a quorum of nodes would publish, after
-//! random pauses. The pause is a task of the background thread, which starts the retry when the
-//! hint arrives: the path from a release to the next grant does not include the waiting task. A
-//! hand-over therefore takes two round trips: release and hint, acquire and grant.
+//! holder's key (the argument `+` of `acquire.lua` requests the mark), and the release of a marked
+//! key is published; waiters subscribe on a quorum of nodes. Publishing every release would make
+//! each one slower by a tenth. A hint may be lost. The fallback is a retry after the holder's
+//! remaining TTL, at most 1 s or a third of the TTL; while fewer than a quorum of nodes would
+//! publish, after random pauses. The pause is a task of the background thread, which starts the
+//! retry when the hint arrives: the path from a release to the next grant does not include the
+//! waiting task. A hand-over therefore takes two round trips: release and hint, acquire and grant.
 //!
 //! *The lead node.* After a split vote, and where more than two processes listen, all contenders
 //! ask one node first, the same one: the lead node, which is the first that votes, answers in time,
@@ -35,11 +35,10 @@
 //! waiting, the next one tries 2 ms later.
 //!
 //! *Streaks.* A streak is the time in which one process acquires a name repeatedly while other
-//! processes wait for it. It begins when a release finds
-//! the mark of a waiter, or at a grant while others listen; the latter is cancelled if the answer to
-//! the release says that no process waits. After 5
-//! ms the next local waiter pauses before it asks the nodes. From then on a lease is handed on
-//! until every task that was in the queue at its grant has held it once, or twice within 20 ms.
+//! processes wait for it. It begins when a release finds the mark of a waiter, or at a grant while
+//! others listen; the latter is cancelled if the answer to the release says that no process waits.
+//! After 5 ms the next local waiter pauses before it asks the nodes. From then on a lease is handed
+//! on until every task that was in the queue at its grant has held it once, or twice within 20 ms.
 //! Shorter turns would spend the time between processes; longer ones would exceed the share of that
 //! queue. A process that held a name for 5 ms asks again only after the first node has answered its
 //! release, or after 10 ms: otherwise its acquire would arrive before it knew of the others. Each
@@ -47,12 +46,12 @@
 //! because the waiters may be farther away than the pause is long. A failed attempt ends the
 //! streak: another process holds the name.
 //!
-//! So one process keeps a contended name for one lease during which it has not learnt yet that others
-//! wait (100 ms and a hold at most), then for a turn: 5 ms and a hold, or one pass of its queue (100 ms
-//! and a hold at most). If a turn serves the whole local queue, simulated waits are at most four times
-//! the mean wait in one fair queue over all tasks; a process that gets no processor may
-//! miss a turn. If no other process waits, none pauses. A single attempt is never delayed, and may
-//! win repeatedly if it is repeated without a pause.
+//! *How long one process keeps a contended name.* First for one lease, until it learns that others
+//! wait: at most 100 ms and a hold. Then for one turn: 5 ms and a hold, or one pass of its queue,
+//! which takes at most 100 ms and a hold. If a turn serves the whole local queue, simulated waits
+//! are at most four times the mean wait in one fair queue over all tasks. A process that gets no
+//! processor may miss a turn. If no other process waits, none pauses. A single attempt is never
+//! delayed, and may win repeatedly if it is repeated without a pause.
 
 mod pause;
 mod registry;
@@ -65,7 +64,7 @@ mod turns;
 
 pub(super) use pause::{RetryHistory, Yield, slot_turn};
 pub(crate) use registry::Wakeups;
-pub(super) use retry_task::{RetryState, RetryTask, RetryWait, StartedTry};
+pub(super) use retry_task::{RetryState, RetryTask, RetryWait, StartedAttempt};
 #[cfg(feature = "scheduler")]
 pub(crate) use single::SingleAttempts;
 pub(super) use turns::LONGEST_YIELD;

@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// Time for which subscriptions to a name outlast its last waiter, for the next one to use.
-const LINGER: Duration = Duration::from_secs(3);
+const SUBSCRIPTION_IDLE: Duration = Duration::from_secs(3);
 
 /// Minimum interval between sweeps of names without waiters.
 const SWEEP: Duration = Duration::from_millis(500);
@@ -196,7 +196,7 @@ impl Wakeups {
         names.is_sweep_scheduled |= is_first;
         drop(names);
         if is_first {
-            self.sweep_at(now + LINGER);
+            self.sweep_at(now + SUBSCRIPTION_IDLE);
         }
     }
 
@@ -207,13 +207,17 @@ impl Wakeups {
     fn sweep(&self) {
         let now = self.timers.clock().now();
         let mut names = crate::sync::lock(&self.names);
-        let is_over = |entry: &SubscriptionEntry| entry.waiting == 0 && entry.left + LINGER <= now;
+        let is_over =
+            |entry: &SubscriptionEntry| entry.waiting == 0 && entry.left + SUBSCRIPTION_IDLE <= now;
         let mut over: Vec<_> = names.entries.extract_if(|_, entry| is_over(entry)).collect();
         // Sorted, so that a simulation with the same seed repeats the order.
         over.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         let idle = names.entries.values().filter(|entry| entry.waiting == 0);
         // Bounds the number of sweeps if waiters leave names one by one.
-        let next = idle.map(|entry| entry.left + LINGER).min().map(|next| next.max(now + SWEEP));
+        let next = idle
+            .map(|entry| entry.left + SUBSCRIPTION_IDLE)
+            .min()
+            .map(|next| next.max(now + SWEEP));
         names.is_sweep_scheduled = next.is_some();
         self.any.store(!names.entries.is_empty(), Ordering::Release);
         drop(names);
@@ -249,7 +253,7 @@ pub(super) struct ResourceWait {
 pub(super) struct NameWait {
     pub(super) releases: Arc<ReleaseWatch>,
     pub(super) key: WakerKey,
-    /// Number of reports at the start of the last try.
+    /// Number of reports at the start of the last attempt.
     pub(super) seen: u64,
     /// Number of turns at the start of the wait for one of several slots, by each node's reports.
     turns_before: Vec<usize>,

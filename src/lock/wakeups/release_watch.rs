@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, task::Context};
 
-use super::turns::NodeReports;
+use super::turns::ReleaseReports;
 use crate::{
     lock::waker_set::{WakerKey, WakerSet},
     node::{Hint, HintSink},
@@ -19,7 +19,7 @@ pub(super) struct ReleaseWatch {
 
 #[derive(Debug)]
 struct ReleaseWatchState {
-    nodes: Box<[NodeReports]>,
+    nodes: Box<[ReleaseReports]>,
     /// Number of reports so far.
     reports: u64,
     /// Number of processes that listened at the latest release.
@@ -30,7 +30,7 @@ struct ReleaseWatchState {
 impl ReleaseWatch {
     pub(super) fn new(nodes: usize, timers: Arc<Timers>) -> Self {
         let state = ReleaseWatchState {
-            nodes: vec![NodeReports::default(); nodes].into(),
+            nodes: vec![ReleaseReports::default(); nodes].into(),
             reports: 0,
             listening: 0,
             watchers: WakerSet::default(),
@@ -43,7 +43,7 @@ impl ReleaseWatch {
         &self,
         key: &mut WakerKey,
         cx: &Context<'_>,
-        look: impl FnOnce(&[NodeReports], usize) -> T,
+        look: impl FnOnce(&[ReleaseReports], usize) -> T,
     ) -> T {
         let waker = crate::sync::clone_waker(cx.waker());
         let mut state = crate::sync::lock(&self.state);
@@ -55,7 +55,7 @@ impl ReleaseWatch {
     }
 
     /// Reads the reports.
-    pub(super) fn read<T>(&self, read: impl FnOnce(&[NodeReports], usize) -> T) -> T {
+    pub(super) fn read<T>(&self, read: impl FnOnce(&[ReleaseReports], usize) -> T) -> T {
         let state = crate::sync::lock(&self.state);
         read(&state.nodes, state.listening)
     }

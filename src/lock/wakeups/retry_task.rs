@@ -1,4 +1,4 @@
-//! The task that begins the next try of a request when its pause ends.
+//! The task that begins a request's next attempt, which may be the first, when its wait ends.
 
 use std::{
     future::poll_fn,
@@ -24,30 +24,30 @@ use crate::{
     time::Timestamp,
 };
 
-/// The state of a request at the head of the line, from try to try.
+/// The state of a request at the head of the line, from attempt to attempt.
 pub(crate) struct RetryState {
     pub(crate) core: Arc<Core>,
     pub(crate) resource: Resource,
     pub(crate) plan: Plan,
-    /// Number of tries that have begun.
+    /// Number of attempts that have begun.
     pub(crate) begun: u32,
     pub(crate) retries: RetryHistory,
     pub(crate) span: Span,
 }
 
-/// The wait before a try.
+/// The wait before an attempt.
 pub(crate) enum RetryWait {
-    /// The wait before the first try, in which other processes have their turn.
+    /// The wait before the first attempt, in which other processes have their turn.
     Yield(Yield),
-    /// The wait before a later try.
+    /// The wait before a later attempt.
     Pause(Pause),
-    /// The wait before the first try if only a permit is missing.
+    /// The wait before the first attempt if only a permit is missing.
     Permit,
 }
 
-/// A request that pauses before a try. A task of the manager begins the try when the pause ends, so
-/// that the time from a release to the next grant does not depend on the task of the request, which
-/// may be busy.
+/// A request that pauses before an attempt. A task of the manager begins the attempt when the pause
+/// ends, so that the time from a release to the next grant does not depend on the task of the
+/// request, which may be busy.
 pub(crate) struct RetryTask(Mutex<RetryTaskState>);
 
 enum RetryTaskState {
@@ -60,11 +60,11 @@ enum RetryTaskState {
         task: Option<Waker>,
         own: Option<Arc<Waker>>,
     },
-    /// The try is being sent.
+    /// The attempt is being sent.
     Beginning {
         task: Option<Waker>,
     },
-    Begun(Box<StartedTry>),
+    Begun(Box<StartedAttempt>),
     /// The request was dropped.
     Left,
 }
@@ -75,13 +75,13 @@ struct PausedRequest {
     entry: Option<PermitWait>,
     deadline: Timestamp,
     ticket: Ticket<SharedLease>,
-    tries: RetryState,
+    retry: RetryState,
 }
 
-/// A try that has begun.
-pub(crate) struct StartedTry {
-    pub(crate) tries: RetryState,
-    /// The lease of the try, with the watch of the request's task.
+/// An attempt that has begun.
+pub(crate) struct StartedAttempt {
+    pub(crate) retry: RetryState,
+    /// The lease of the attempt, with the watch of the request's task.
     pub(crate) lease: Result<(Arc<ActiveLease>, WakerKey), LockError>,
 }
 
@@ -137,9 +137,9 @@ impl RetryState {
 }
 
 impl PausedRequest {
-    /// Polls for the permit for the next try. Ready with `None` at the deadline.
+    /// Polls for the permit for the next attempt. Ready with `None` at the deadline.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Permit>> {
-        let RetryState { core, plan, retries, begun, .. } = &mut self.tries;
+        let RetryState { core, plan, retries, begun, .. } = &mut self.retry;
         let entry = match &mut self.entry {
             Some(entry) => entry,
             entry => {
@@ -158,26 +158,26 @@ impl PausedRequest {
 }
 
 impl RetryTask {
-    /// Starts the wait. The try begins by `deadline`, or not at all.
+    /// Starts the wait. The attempt begins by `deadline`, or not at all.
     pub(crate) fn start(
         wait: RetryWait,
         deadline: Timestamp,
-        (ticket, tries): (Ticket<SharedLease>, RetryState),
+        (ticket, retry): (Ticket<SharedLease>, RetryState),
     ) -> Arc<Self> {
-        let spawner = Arc::clone(&tries.core.client.spawner);
-        let paused = Some(Box::new(PausedRequest { wait, entry: None, deadline, ticket, tries }));
+        let spawner = Arc::clone(&retry.core.client.spawner);
+        let paused = Some(Box::new(PausedRequest { wait, entry: None, deadline, ticket, retry }));
         let state = RetryTaskState::Pausing { paused, missed: false, task: None, own: None };
         let this = Arc::new(Self(Mutex::new(state)));
         spawner.spawn(Box::pin(Arc::clone(&this).run()));
         this
     }
 
-    /// Polls for the begun try.
+    /// Polls for the begun attempt.
     ///
     /// # Panics
     ///
     /// If polled again after it was ready.
-    pub(crate) fn poll(&self, cx: &Context<'_>) -> Poll<StartedTry> {
+    pub(crate) fn poll(&self, cx: &Context<'_>) -> Poll<StartedAttempt> {
         let waker = crate::sync::clone_waker(cx.waker());
         let (own, replaced) = match &mut *self.state() {
             RetryTaskState::Pausing { task, own, .. } => (own.clone(), task.replace(waker)),
@@ -186,7 +186,7 @@ impl RetryTask {
         };
         drop(replaced);
         let waker = own.unwrap_or_else(|| Arc::new(crate::sync::clone_waker(cx.waker())));
-        // The first task that polls in time begins the try. Wake-ups go to the manager's task.
+        // The first task that polls in time begins the attempt. Wake-ups go to the manager's task.
         let _ = self.advance(waker, PolledBy::Request);
         let mut state = self.state();
         match std::mem::replace(&mut *state, RetryTaskState::Left) {
@@ -213,7 +213,7 @@ impl RetryTask {
         }
     }
 
-    /// Begins the try if it is time for it.
+    /// Begins the attempt if it is time for it.
     fn advance(&self, mut waker: Arc<Waker>, by: PolledBy) -> Poll<()> {
         let (permit, paused, own) = loop {
             let mut taken = match &mut *self.state() {
@@ -248,14 +248,14 @@ impl RetryTask {
             drop(state);
             waker = own.unwrap_or(waker);
         };
-        let PausedRequest { wait, entry, ticket, mut tries, .. } = *paused;
+        let PausedRequest { wait, entry, ticket, mut retry, .. } = *paused;
         drop((wait, entry));
-        let span = tries.span.clone();
+        let span = retry.span.clone();
         let lease = span.in_scope(|| match permit {
-            Some(permit) => tries.begin(ticket, permit),
-            None => Err(tries.refuse_overloaded(&ticket)),
+            Some(permit) => retry.begin(ticket, permit),
+            None => Err(retry.refuse_overloaded(&ticket)),
         });
-        self.begun(tries, lease);
+        self.begun(retry, lease);
         // Wakes the manager's task, which then ends.
         if let (Some(own), PolledBy::Request) = (own, by) {
             crate::sync::wake_by_ref(&own);
@@ -278,7 +278,7 @@ impl RetryTask {
         .await;
     }
 
-    fn begun(&self, tries: RetryState, lease: Result<Arc<ActiveLease>, LockError>) {
+    fn begun(&self, retry: RetryState, lease: Result<Arc<ActiveLease>, LockError>) {
         let task = match &mut *self.state() {
             RetryTaskState::Beginning { task } => task.take(),
             _ => None,
@@ -300,9 +300,9 @@ impl RetryTask {
             }
             return;
         };
-        // A poll of the request's task in between did not see that the try has begun.
+        // A poll of the request's task in between did not see that the attempt has begun.
         let polled = polled.take();
-        *state = RetryTaskState::Begun(Box::new(StartedTry { tries, lease }));
+        *state = RetryTaskState::Begun(Box::new(StartedAttempt { retry, lease }));
         drop(state);
         if let Some(task) = polled.or_else(|| task.filter(|_| is_decided)) {
             crate::sync::wake(task);

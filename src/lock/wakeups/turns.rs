@@ -218,7 +218,7 @@ pub(super) type Moment = (Timestamp, u64);
 
 /// The reports of one node about a name.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct NodeReports {
+pub(super) struct ReleaseReports {
     /// Start of the subscription; `None` while there is none.
     pub(super) since: Option<Moment>,
     /// The latest release.
@@ -231,7 +231,7 @@ pub(super) struct NodeReports {
     counted: Option<Timestamp>,
 }
 
-impl NodeReports {
+impl ReleaseReports {
     /// Records a release. Several releases within the length of a streak are one turn.
     pub(super) fn release(&mut self, at: Moment) {
         self.freed = Some(at);
@@ -276,21 +276,23 @@ impl ReleaseStatus {
     }
 }
 
-/// Returns the status for a request whose last try began at `tried` and which asks `first` first.
+/// Returns the status for a request whose last attempt began at `tried` and which asks `first`
+/// first.
 pub(super) fn release_status(
-    nodes: &[NodeReports],
+    nodes: &[ReleaseReports],
     listening: usize,
     (tried, first, quorum): (Moment, Option<usize>, usize),
 ) -> ReleaseStatus {
-    let is_new = |node: &&NodeReports| node.freed.is_some_and(|at| at > tried);
+    let is_new = |node: &&ReleaseReports| node.freed.is_some_and(|at| at > tried);
     let freed = nodes.iter().filter(is_new).count();
     let latest = || nodes.iter().filter_map(|node| node.freed).max();
     let since = latest().map_or(Timestamp::ZERO, |(at, _)| at);
     // The report of a lead node is enough, because the release is on its way to the other nodes.
     let at_first = is_crowd(listening)
         && first.and_then(|node| nodes.get(node)).is_some_and(|node| is_new(&node));
-    // A subscription that began after the try may have missed a release.
-    let is_unsure = |node: &&NodeReports| node.since.is_some_and(|at| at > tried) && !is_new(node);
+    // A subscription that began after the attempt may have missed a release.
+    let is_unsure =
+        |node: &&ReleaseReports| node.since.is_some_and(|at| at > tried) && !is_new(node);
     let unsure = nodes.iter().filter(is_unsure).count();
     let is_freed = freed >= quorum || (freed > 0 && freed + unsure >= quorum);
     if is_freed || at_first {
@@ -299,7 +301,7 @@ pub(super) fn release_status(
     if nodes.iter().filter(|node| node.since.is_some()).count() < quorum {
         return ReleaseStatus::Unwatched;
     }
-    // A release between the try and a quorum of subscriptions was not reported.
+    // A release between the attempt and a quorum of subscriptions was not reported.
     let subscribed = nodes.iter().filter(|node| node.since.is_some_and(|at| at <= tried)).count();
     if subscribed < quorum {
         return ReleaseStatus::Free { listening: 0, since };
@@ -317,7 +319,7 @@ pub(super) fn is_crowd(listening: usize) -> bool {
     listening > 2
 }
 
-/// Returns the delay before the next try, after `passed` turns of others since this process
+/// Returns the delay before the next attempt, after `passed` turns of others since this process
 /// released the name. The process that waited longest tries at once, the others some milliseconds
 /// later, in that order. Not all listeners wait, so the delay is short.
 pub(super) fn turn(listening: usize, passed: usize) -> Duration {
@@ -326,7 +328,7 @@ pub(super) fn turn(listening: usize, passed: usize) -> Duration {
     SLOT * before.min(FEW)
 }
 
-/// Interval between the tries of two processes: the granularity of timers.
+/// Interval between the attempts of two processes: the granularity of timers.
 const SLOT: Duration = Duration::from_millis(2);
 /// Number of processes after the first that keep their order.
 const FEW: u32 = 2;
@@ -355,12 +357,12 @@ pub(super) fn yield_pause(
 /// Maximum pause while a quorum of nodes reports releases. Messages get lost.
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Minimum mean interval between the tries of all requests of a manager to which releases are
+/// Minimum mean interval between the attempts of all requests of a manager to which releases are
 /// reported. The more requests wait, the longer each one pauses.
 pub(super) const NOTIFIED_SPACING: Duration = Duration::from_millis(1);
 
-/// Minimum mean interval between the tries of requests that no quorum answers. These tries detect
-/// that servers are back.
+/// Minimum mean interval between the attempts of requests that no quorum answers. These attempts
+/// detect that servers are back.
 pub(super) const SILENT_SPACING: Duration = Duration::from_micros(250);
 
 /// Returns the bounds of the pause that keeps `waiting` requests at that mean spacing.
@@ -369,8 +371,8 @@ pub(super) fn spaced(spacing: Duration, waiting: usize) -> RangeInclusive<Durati
     pause / 2..=pause
 }
 
-/// Returns the pause after `silent` tries in a row without an answer of a quorum. Each doubles it,
-/// up to `longest`.
+/// Returns the pause after `silent` attempts in a row without an answer of a quorum. Each doubles
+/// it, up to `longest`.
 pub(super) fn backoff(short: Duration, silent: u32, longest: Duration) -> Duration {
     match silent {
         0 => short,

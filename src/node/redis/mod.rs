@@ -4,15 +4,18 @@
 //! |---|---|
 //! | URL or address, credentials, TLS: where the server is and how to get in | [`NodeAddress`], `endpoint`, `credentials`, `tls` |
 //! | names that Sentinels or a Cluster resolve | `directory` |
+//! | what all nodes of a manager share: guards, credentials, timeouts | `settings` |
 //! | opening a stream; a seam for proxies and simulated networks | [`Connector`] |
 //! | what runs on the server | `scripts` and the Lua files beside it |
-//! | operation → command, answer → vote | `request`, `encode`, `decode`, `values` |
+//! | operation → command, answer → vote | `node` sends; `request`, `encode`, `decode`, `values`, `claim_text`, `server_error` |
 //! | bytes out and in | `wire` |
 //! | credentials that end: authentication anew on an open connection | `login`, `connection_login` |
 //! | connection beside a node's own, asked by one task | `side_connection` |
 //! | greeting: authentication, scripts, the server's clock | `handshake` |
 //! | probe on connect: kind of server, whether it is fit to vote | `server_traits` |
-//! | connection kept up, replaced, batched | `supervisor`, `backoff`, `session` |
+//! | connection kept up, replaced, batched | `supervisor`, `backoff`, `breaks`, `session` |
+//! | the server's time, for the deadlines of commands | `server_clock` |
+//! | what `health()` shows; log messages and metrics about the node | `status`, `status_detail`; `status_event`, `log_budget` |
 //! | commands that the server denies to our user | `permissions` |
 //! | connection that reports releases, open while a waiter subscribes | `listener` |
 //! | a server that is not a node | `single_server` |

@@ -2,10 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-pub(super) use super::super::policy::{Due, JobRecord, MissedTicks};
+pub(super) use super::super::tick_policy::{Due, JobRecord, MissedTicks};
 use super::super::{
-    JobEventKind, event_sink::EventSink, job::JobOptions, policy, roster::Roster,
-    shared_job::SharedJob, wall_timer::WallTimer,
+    JobEventKind, event_sink::EventSink, job::JobOptions, roster::Roster, shared_job::SharedJob,
+    tick_policy, wall_timer::WallTimer,
 };
 use crate::{
     lock::Redlock,
@@ -50,22 +50,22 @@ impl JobEnv {
         self.events.emit(&self.job, tick, kind);
     }
 
-    /// See [`policy::due`].
+    /// See [`tick_policy::due`].
     pub(super) fn due(&self, record: &JobRecord, now: WallTime) -> Due {
-        policy::due(&self.schedule, &self.job.name, &self.options.policy, record, now)
+        tick_policy::due(&self.schedule, &self.job.name, &self.options.policy, record, now)
     }
 
-    /// See [`policy::given_up`].
+    /// See [`tick_policy::given_up`].
     pub(super) fn given_up(&self, record: &JobRecord, now: WallTime) -> Option<WallTime> {
-        policy::given_up(&self.schedule, &self.job.name, &self.options.policy, record, now)
+        tick_policy::given_up(&self.schedule, &self.job.name, &self.options.policy, record, now)
     }
 
-    /// See [`policy::next_overlap`].
+    /// See [`tick_policy::next_overlap`].
     pub(super) fn next_overlap(
         &self,
         running: WallTime,
         seen: WallTime,
     ) -> Option<(WallTime, WallTime)> {
-        policy::next_overlap(&self.schedule, &self.job.name, running, seen)
+        tick_policy::next_overlap(&self.schedule, &self.job.name, running, seen)
     }
 }

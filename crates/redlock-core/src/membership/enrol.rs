@@ -5,9 +5,9 @@
 //!   begins a probation under a new nonce, unless it was last seen in another set. A node that lost
 //!   data, or went back to older data, has no tag or that of another incarnation. The other nodes
 //!   are informed of the new incarnation.
-//! * *Wait.* Each client waits `max_ttl` and the drift, by its own clock, from when it first saw
-//!   this enrolment, and from when it saw that enough others name the node and each other, and the
-//!   node names the same owners (R14). The first client that has waited activates the node for all.
+//! * *Wait.* Each client waits `max_ttl` and the drift, by its own clock, from the later of two
+//!   moments: when it first saw this enrolment, and when it first saw that the node and enough
+//!   others store the same owner of every name (R14). The first client that has waited activates the node for all.
 //! * *Learn.* Only then the fences of N−q+1 active others are merged by maximum: every quorum that
 //!   completed a lease shares a node with them, and an earlier reading would miss later leases.
 //!   Claims are merged in parts. The longest `max_ttl` that a node reports is waited for.

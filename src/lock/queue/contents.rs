@@ -8,7 +8,7 @@ use crate::{lock::snapshot::WaitingName, time::Timestamp};
 impl<L: HeldLease> Queue<L> {
     /// Returns the leases that are held or linger, once for each of their names, and the names that
     /// requests wait for.
-    pub(crate) fn snapshot(&self, now: Timestamp) -> (Vec<Weak<L>>, Vec<WaitingName>) {
+    pub(crate) fn contents(&self, now: Timestamp) -> (Vec<Weak<L>>, Vec<WaitingName>) {
         let (mut leases, mut waiting) = (Vec::new(), Vec::new());
         for (name, line) in &self.lines().names {
             let head = match &line.head {

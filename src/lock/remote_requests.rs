@@ -39,8 +39,8 @@ pub(crate) trait LingeringLeases: fmt::Debug + Send + Sync {
 /// A node reports to the owner of a lease that may linger that another client was refused it. A
 /// quorum of nodes keeps the lease, and a quorum reports, so at least one node does both.
 #[derive(Debug)]
-pub(crate) struct LingerAsks {
-    reports: Arc<AskReports>,
+pub(crate) struct RemoteRequests {
+    reports: Arc<RequestReports>,
     /// The subscriptions. They are not in `reports`, because they keep it alive.
     subscriptions: OnceLock<Vec<Subscription>>,
     /// Number of leases that linger.
@@ -48,10 +48,10 @@ pub(crate) struct LingerAsks {
 }
 
 #[derive(Debug)]
-struct AskReports {
+struct RequestReports {
     leases: Arc<dyn LingeringLeases>,
     timers: Arc<Timers>,
-    state: Mutex<AskState>,
+    state: Mutex<RequestState>,
     /// Time since which a quorum of nodes reports, in ns; `u64::MAX` while fewer do.
     since: AtomicU64,
     /// Whether `names` has any names. Usually it has none.
@@ -59,17 +59,17 @@ struct AskReports {
 }
 
 #[derive(Debug)]
-struct AskState {
+struct RequestState {
     /// Time since which each node reports.
     nodes: Box<[Option<Timestamp>]>,
     /// The names for which other processes asked.
-    names: HashMap<Arc<str>, AskedName>,
+    names: HashMap<Arc<str>, RequestedName>,
     /// Number of names at which expired ones are removed next.
     sweep_at: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct AskedName {
+struct RequestedName {
     /// The latest request.
     at: Timestamp,
     /// The length and the end of the pause.
@@ -77,18 +77,18 @@ struct AskedName {
     until: Timestamp,
 }
 
-impl LingerAsks {
+impl RemoteRequests {
     pub(crate) fn new(
         leases: Arc<dyn LingeringLeases>,
         timers: &Arc<Timers>,
         nodes: usize,
     ) -> Self {
-        let state = AskState {
+        let state = RequestState {
             nodes: vec![None; nodes].into(),
             names: HashMap::new(),
             sweep_at: FIRST_SWEEP,
         };
-        let reports = Arc::new(AskReports {
+        let reports = Arc::new(RequestReports {
             leases,
             timers: Arc::clone(timers),
             state: Mutex::new(state),
@@ -143,12 +143,12 @@ impl LingerAsks {
     }
 }
 
-impl AskReports {
-    fn state(&self) -> Guard<'_, AskState> {
+impl RequestReports {
+    fn state(&self) -> Guard<'_, RequestState> {
         crate::sync::lock(&self.state)
     }
 
-    fn any_name(&self, resource: &Resource, is_wanted: impl Fn(&AskedName) -> bool) -> bool {
+    fn any_name(&self, resource: &Resource, is_wanted: impl Fn(&RequestedName) -> bool) -> bool {
         if !self.any.load(Ordering::Acquire) {
             return false;
         }
@@ -167,13 +167,13 @@ impl AskReports {
     }
 }
 
-impl AskState {
+impl RequestState {
     fn note(&mut self, name: &Arc<str>, now: Timestamp) {
         if self.names.len() >= self.sweep_at {
             self.names.retain(|_, asked| now < asked.until + MEMORY);
             self.sweep_at = FIRST_SWEEP.max(2 * self.names.len());
         }
-        let first = AskedName { at: now, pause: FIRST_PAUSE, until: now + FIRST_PAUSE };
+        let first = RequestedName { at: now, pause: FIRST_PAUSE, until: now + FIRST_PAUSE };
         let asked = self.names.entry(Arc::clone(name)).or_insert(first);
         asked.at = now;
         // Each node reports the same refusal.
@@ -186,7 +186,7 @@ impl AskState {
     }
 }
 
-impl HintSink for AskReports {
+impl HintSink for RequestReports {
     fn hint(&self, node: usize, hint: Hint) {
         let is_listening = match hint {
             Hint::Asked { name } => return self.asked(&name),
@@ -218,8 +218,8 @@ impl HintSink for AskReports {
 mod tests {
     use super::*;
 
-    fn state() -> AskState {
-        AskState { nodes: Box::default(), names: HashMap::new(), sweep_at: FIRST_SWEEP }
+    fn state() -> RequestState {
+        RequestState { nodes: Box::default(), names: HashMap::new(), sweep_at: FIRST_SWEEP }
     }
 
     fn at(millis: u64) -> Timestamp {

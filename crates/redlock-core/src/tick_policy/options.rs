@@ -8,7 +8,7 @@
 ///
 /// ```
 /// # #[cfg(feature = "serde")] {
-/// use redlock_core::policy::Missed;
+/// use redlock_core::tick_policy::Missed;
 ///
 /// let missed: Missed = serde_json::from_str(r#"{ "run_all": { "at_most": 12 } }"#)?;
 /// assert_eq!(missed, Missed::RunAll { at_most: 12 });
