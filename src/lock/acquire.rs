@@ -185,7 +185,7 @@ impl Acquisition {
                         Some(Ok(())) => {
                             lease.unwatch(&mut watch);
                             let RetryState { core, resource, retries, .. } = &mut self.tries;
-                            retries.succeeded(core, resource, lease.started());
+                            retries.succeeded(&core.client.wakeups, resource, lease.started());
                             let (granted, of) = lease.tally();
                             self.tries
                                 .span
@@ -283,7 +283,8 @@ impl Acquisition {
         }
         let deadline = self.deadline();
         let RetryState { core, resource, plan, retries, .. } = &mut self.tries;
-        let pause = retries.pause(core, resource, plan, deadline);
+        let heads = core.queue.heads();
+        let pause = retries.pause(&core.client, heads, resource, (plan, deadline));
         Ok(self.pause(RetryWait::Pause(pause), deadline, ticket))
     }
 
