@@ -205,7 +205,7 @@ impl Acquisition {
                         Some(Ok(())) => {
                             lease.unwatch(&mut watch);
                             let RetryState { core, resource, retries, .. } = &mut self.retry;
-                            retries.succeeded(core, resource, lease.started());
+                            retries.succeeded(&core.client.wakeups, resource, lease.started());
                             let (granted, of) = lease.tally();
                             self.retry
                                 .span
@@ -303,7 +303,8 @@ impl Acquisition {
         }
         let deadline = self.deadline();
         let RetryState { core, resource, plan, retries, .. } = &mut self.retry;
-        let pause = retries.pause(core, resource, plan, deadline);
+        let heads = core.queue.heads();
+        let pause = retries.pause(&core.client, heads, resource, (plan, deadline));
         Ok(self.pause(RetryWait::Pause(pause), deadline, ticket))
     }
 

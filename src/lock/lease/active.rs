@@ -2,14 +2,11 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::shared::{Grant, LeaseState, SharedLease};
+use super::shared::{LeaseState, SharedLease};
 use crate::{
     error::{LockError, LossCause},
     events::LockEventKind,
-    lock::{
-        attempts::Permit, client::Client, queue::Ticket, quota::Charge, settings::Plan,
-        stall::StallWatch,
-    },
+    lock::{attempts::Permit, client::Client, queue::Ticket, quota::Charge, settings::Plan},
     metrics,
     protocol::LeaseId,
     quorum::{Event, HandOff},
@@ -138,7 +135,7 @@ impl ActiveLease {
         &self.shared.client.timers
     }
 
-    fn now(&self) -> Timestamp {
+    pub(super) fn now(&self) -> Timestamp {
         self.timers().clock().now()
     }
 
@@ -283,51 +280,6 @@ impl ActiveLease {
             state.grant.extension = None;
             self.shared.handle(state, Event::Extend);
         }
-    }
-
-    /// Releases the grant: to the next waiter of this process if possible, else to the nodes, after
-    /// all that was sent before. Then the turn in the local line passes on.
-    pub(crate) fn release(self: &Arc<Self>, awaited: bool) {
-        if self.is_forked() {
-            return;
-        }
-        let Some(mut state) = self.state() else { return };
-        if state.grant.holder_gone {
-            return;
-        }
-        state.grant.holder_gone = true;
-        let now = self.now();
-        let held = state.grant.held_since.take().map(|since| now.saturating_duration_since(since));
-        if let Some(time) = held {
-            self.client().hold_times.record(self.resource(), time);
-        }
-        // The next holder must not overlap with users of this handle.
-        self.valid_until.store(0, Ordering::SeqCst);
-        let Some((lease, waker, left)) = self.shared.hand_on(&mut state, now) else {
-            if let Err(mut state) = self.shared.linger(state, now) {
-                if state.granted.is_some() {
-                    self.client().wakeups.returning(self.resource(), self.shared.started);
-                }
-                let mut actions = std::mem::take(&mut state.spare);
-                state.lease.handle(Event::Release { awaited }, now, &mut actions);
-                self.shared.carry_out(state, actions, now);
-            }
-            return held.into_iter().for_each(metrics::held);
-        };
-        let mut former = std::mem::replace(&mut state.grant, Grant::of(&lease, now));
-        former.over = true;
-        let mut wakers = Vec::new();
-        former.watchers.take(&mut wakers);
-        self.shared.end_checks(&mut former, &mut wakers);
-        let nudge = self.shared.arm_later(&mut state, now);
-        drop(state);
-        self.timers().nudge(nudge);
-        held.into_iter().for_each(metrics::held);
-        left.update_gauge();
-        crate::log::debug!(resource = %self.resource(), "handed on");
-        StallWatch::start(&lease, &lease.plan);
-        crate::sync::wake_all(wakers);
-        crate::sync::wake(waker);
     }
 
     /// Reserves quota for a stored answer of `bytes`. Returns false if the answer must not be

@@ -4,9 +4,10 @@
 //!
 //! | part | where |
 //! |---|---|
-//! | one grant, from the attempt to the release | `active` |
+//! | one grant, or the attempt at one | `active` |
 //! | polls of futures, stop requests, heartbeats, stall checks | `signals` |
-//! | the lease that grants share: its events, and hand-offs | `shared` |
+//! | the lease that grants share: its state and its events | `shared` |
+//! | the end of a grant: hand-off, linger, or release to the nodes | `release` |
 //! | a lease that waits for the next request of its process | `linger` |
 //! | carrying out the algorithm's actions | `actions` |
 //!
@@ -23,6 +24,7 @@
 mod actions;
 mod active;
 mod linger;
+mod release;
 mod shared;
 mod signals;
 

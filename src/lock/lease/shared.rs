@@ -1,8 +1,8 @@
-//! The lease that consecutive grants share: its state, the events that reach it, and hand-offs.
+//! The lease that consecutive grants share: its state, and the events that reach it.
 
 use std::{
     sync::{Arc, Weak},
-    task::{Wake, Waker},
+    task::Wake,
     time::Duration,
 };
 
@@ -12,17 +12,13 @@ use crate::{
     error::{LockError, LossCause, Reason, ReleaseError, VoteOutcome, Votes},
     events::LockEventKind,
     lock::{
-        attempts::Permit,
-        client::Client,
-        queue::{LeftWaiters, Ticket},
-        released::Released,
-        settings::Plan,
+        attempts::Permit, client::Client, queue::Ticket, released::Released, settings::Plan,
         waker_set::WakerSet,
     },
     metrics,
     node::{ClockJump, ReplySink},
     protocol::{Answer, GrantedAnswer, LeaseId, OpId, RaisedAnswer, ReleasedAnswer, views::View},
-    quorum::{Action, Event, Halt, Lease, LeaseCommand, Loss, NextHolder, Refusal},
+    quorum::{Action, Event, Halt, Lease, LeaseCommand, Loss, Refusal},
     resource::Resource,
     sync::{
         Guard, Mutex,
@@ -31,10 +27,6 @@ use crate::{
     time::{TimerKey, Timestamp},
     token::block_end,
 };
-
-/// Maximum time for which hand-offs keep a lease. Then it returns to the nodes, which know whether
-/// other processes wait.
-const HAND_OFF_PERIOD: Duration = Duration::from_millis(100);
 
 /// A lease as the nodes know it, shared by consecutive grants.
 ///
@@ -370,32 +362,6 @@ impl SharedLease {
         if op == OpId::Release {
             self.client.releasing.fetch_sub(1, Ordering::AcqRel);
         }
-    }
-
-    /// Gives the lease to the first waiter in line. Returns its grant and its waker, or `None`,
-    /// without a change, if the lease has to go back to the nodes.
-    pub(super) fn hand_on(
-        self: &Arc<Self>,
-        state: &mut LeaseState,
-        now: Timestamp,
-    ) -> Option<(Arc<ActiveLease>, Waker, LeftWaiters)> {
-        let nth = state.grant.nth + 1;
-        let limit = self.client.settings.bounds.handoff_limit;
-        let is_short = nth <= limit
-            && state
-                .granted
-                .is_some_and(|since| now.saturating_duration_since(since) < HAND_OFF_PERIOD);
-        let lingers = || limit > 0 && !state.grant.plan.linger.is_zero() && self.is_unwanted();
-        let is_allowed = (is_short || lingers()) && self.may_stay(state, now);
-        let ticket = state.ticket.as_ref().filter(|_| is_allowed)?;
-        let lease = &mut state.lease;
-        let in_turn = |at_grant| self.client.wakeups.is_in_turn(self.resource(), nth, at_grant);
-        ticket.hand_on(self.ttl, in_turn, |plan| {
-            let next = NextHolder { max_hold: plan.max_hold, auto_extend: plan.auto_extend };
-            let hand_off = lease.hand_on(next, now)?;
-            self.token.store(hand_off.token, Ordering::Release);
-            Some(ActiveLease::new(self, nth, *plan, now, Some(hand_off)))
-        })
     }
 }
 

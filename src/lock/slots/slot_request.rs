@@ -281,14 +281,15 @@ impl SlotRequest {
             }
             self.has_waited = true;
             let Self { core, set, plan, next_turn, .. } = self;
-            let mut pause = retries.pause(core, &set.all, plan, deadline);
-            let mut turn = next_turn.take().map(|at| core.client.timers.sleep_until(at));
+            let (client, heads) = (&core.client, core.queue.heads());
+            let mut pause = retries.pause(client, heads, &set.all, (plan, deadline));
+            let mut turn = next_turn.take().map(|at| client.timers.sleep_until(at));
             poll_fn(|cx| {
                 let is_turn = turn.as_mut().is_some_and(|turn| Pin::new(turn).poll(cx).is_ready());
-                if is_turn { Poll::Ready(()) } else { pause.poll(&mut retries, core, plan, cx) }
+                if is_turn { Poll::Ready(()) } else { pause.poll(&mut retries, client, plan, cx) }
             })
             .await;
-            released = retries.released(core).and_then(|slot| u32::try_from(slot).ok());
+            released = retries.released(client).and_then(|slot| u32::try_from(slot).ok());
         }
     }
 

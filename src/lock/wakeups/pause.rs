@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{
-    registry::{NameWait, ResourceWait},
+    registry::{NameWait, ResourceWait, Wakeups},
     turns::{
         CurrentTurn, LONGEST_PAUSE, LONGEST_YIELD, NOTIFIED_SPACING, ReleaseStatus, SHORTEST_PAUSE,
         SILENT_SPACING, backoff, is_crowd, patience, release_status, spaced, turn, yield_pause,
@@ -19,7 +19,6 @@ use crate::{
     error::LockError,
     lock::{
         client::Client,
-        core::Core,
         lease::SharedLease,
         queue::{self, Queue},
         settings::Plan,
@@ -71,8 +70,8 @@ impl RetryHistory {
     }
 
     /// Returns the first of the names that others have released since the last try.
-    pub(crate) fn released(&self, core: &Core) -> Option<usize> {
-        let quorum = formulas::quorum(core.client.nodes.len());
+    pub(crate) fn released(&self, client: &Client) -> Option<usize> {
+        let quorum = formulas::quorum(client.nodes.len());
         let tried = self.tried.unwrap_or(Timestamp::ZERO);
         self.waiting.iter().flat_map(|waiting| &waiting.name_waits).position(|name_wait| {
             let terms = ((tried, name_wait.seen), None, quorum);
@@ -117,35 +116,35 @@ impl RetryHistory {
     }
 
     /// Records that the try that began at `since` succeeded.
-    pub(crate) fn succeeded(&mut self, core: &Core, resource: &Resource, since: Timestamp) {
+    pub(crate) fn succeeded(&mut self, wakeups: &Wakeups, resource: &Resource, since: Timestamp) {
         self.waiting = None;
-        core.client.wakeups.granted(resource, since);
+        wakeups.granted(resource, since);
     }
 
     /// Subscribes to releases of the resource, if wake-ups are on.
-    pub(super) fn listen(&mut self, core: &Core, resource: &Resource) {
-        if core.client.settings.wakeups && self.waiting.is_none() {
-            self.waiting = Some(core.client.wakeups.wait(resource, &core.client.nodes));
+    pub(super) fn listen(&mut self, client: &Client, resource: &Resource) {
+        if client.settings.wakeups && self.waiting.is_none() {
+            self.waiting = Some(client.wakeups.wait(resource, &client.nodes));
         }
     }
 
-    /// Returns the pause after a failed try.
+    /// Returns the pause after a failed try. `heads` is the number of requests that wait at the
+    /// head of a line of this process.
     pub(crate) fn pause(
         &mut self,
-        core: &Core,
+        client: &Client,
+        heads: usize,
         resource: &Resource,
-        plan: &Plan,
-        deadline: Timestamp,
+        (plan, deadline): (&Plan, Timestamp),
     ) -> Pause {
-        self.listen(core, resource);
-        let short = random::within(&core.client.settings.retry_delay);
-        let heads = core.queue.heads();
+        self.listen(client, resource);
+        let short = random::within(&client.settings.retry_delay);
         let longest =
             |spacing| LONGEST_PAUSE.min(plan.ttl / 3).max(random::within(&spaced(spacing, heads)));
         // A request that waited for a permit would probably wait for the next one as well.
         let short = backoff(short, self.silent, longest(SILENT_SPACING)).max(self.permit_wait);
         let long = self.held_for.map(|left| left.min(longest(NOTIFIED_SPACING)) + short);
-        Pause::new(core, first_node(core, resource), (short, long), deadline)
+        Pause::new(client.now(), first_node(client, resource), (short, long), deadline)
     }
 }
 
@@ -166,12 +165,11 @@ pub(crate) struct Pause {
 
 impl Pause {
     fn new(
-        core: &Core,
+        begun: Timestamp,
         first: Option<usize>,
         (short, long): (Duration, Option<Duration>),
         deadline: Timestamp,
     ) -> Self {
-        let begun = core.client.clock().now();
         let held_until = begun + long.unwrap_or(short);
         Self { short, unwatched_until: begun + short, held_until, deadline, first, sleep: None }
     }
@@ -179,13 +177,13 @@ impl Pause {
     /// Creates a pause of a fixed length, which a release ends early.
     #[cfg(feature = "scheduler")]
     pub(super) fn fixed(
-        core: &Core,
+        client: &Client,
         resource: Option<&Resource>,
         length: Duration,
         short: Duration,
     ) -> Self {
-        let first = resource.and_then(|resource| first_node(core, resource));
-        let pause = Self::new(core, first, (short, Some(length)), Timestamp::MAX);
+        let first = resource.and_then(|resource| first_node(client, resource));
+        let pause = Self::new(client.now(), first, (short, Some(length)), Timestamp::MAX);
         Self { unwatched_until: pause.held_until, ..pause }
     }
 
@@ -193,13 +191,13 @@ impl Pause {
     pub(crate) fn poll(
         &mut self,
         retries: &mut RetryHistory,
-        core: &Core,
+        client: &Client,
         plan: &Plan,
         cx: &mut Context<'_>,
     ) -> Poll<()> {
         loop {
-            let now = core.client.clock().now();
-            let release_status = self.release_status(retries, core, cx);
+            let now = client.clock().now();
+            let release_status = self.release_status(retries, client, cx);
             let crowd = matches!(release_status, ReleaseStatus::Free { listening, .. } if is_crowd(listening));
             let until = match release_status {
                 // Another release restarts the pause.
@@ -224,7 +222,7 @@ impl Pause {
             }
             let until = until.min(self.deadline);
             if self.sleep.as_ref().is_none_or(|(at, _)| *at != until) {
-                self.sleep = Some((until, core.client.timers.sleep_until(until)));
+                self.sleep = Some((until, client.timers.sleep_until(until)));
             }
             let Some((_, sleep)) = &mut self.sleep else { continue };
             if Pin::new(sleep).poll(cx).is_pending() {
@@ -237,11 +235,11 @@ impl Pause {
     fn release_status(
         &self,
         retries: &mut RetryHistory,
-        core: &Core,
+        client: &Client,
         cx: &Context<'_>,
     ) -> ReleaseStatus {
         let tried = retries.tried.unwrap_or(Timestamp::ZERO);
-        let quorum = formulas::quorum(core.client.nodes.len());
+        let quorum = formulas::quorum(client.nodes.len());
         let Some(waiting) = &mut retries.waiting else { return ReleaseStatus::Unwatched };
         let of_name = |name_wait: &mut NameWait| {
             let terms = ((tried, name_wait.seen), self.first, quorum);
@@ -260,16 +258,14 @@ fn take_turn(retries: &RetryHistory, listening: usize, first: Option<usize>) -> 
 
 /// Returns the first node, in the order that all processes share, that is known to answer in time,
 /// and whose clock is not too far behind for the resource's tokens.
-fn first_node(core: &Core, resource: &Resource) -> Option<usize> {
-    let patience = patience(core.client.settings.node_timeout);
-    let (now, wall) = (core.client.clock().now(), core.client.clock().wall());
-    core.client.nodes.iter().position(|node| {
+fn first_node(client: &Client, resource: &Resource) -> Option<usize> {
+    let patience = patience(client.settings.node_timeout);
+    let (now, wall) = (client.clock().now(), client.clock().wall());
+    client.nodes.iter().position(|node| {
         let health = node.health();
         health.is_voting()
             && health.round_trip.is_none_or(|trip| trip < patience / 2)
-            && node
-                .wall(now, wall)
-                .is_none_or(|wall| core.client.fences.are_acceptable(resource, wall))
+            && node.wall(now, wall).is_none_or(|wall| client.fences.are_acceptable(resource, wall))
     })
 }
 

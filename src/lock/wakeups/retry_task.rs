@@ -145,7 +145,7 @@ impl PausedRequest {
             entry => {
                 ready!(match &mut self.wait {
                     RetryWait::Yield(yielding) => yielding.poll(cx),
-                    RetryWait::Pause(pause) => pause.poll(retries, core, plan, cx),
+                    RetryWait::Pause(pause) => pause.poll(retries, &core.client, plan, cx),
                     RetryWait::Permit => Poll::Ready(()),
                 });
                 entry.insert(core.client.attempts.enter(*begun == 0, self.deadline))

@@ -49,10 +49,10 @@ impl SingleAttempts {
     pub(crate) async fn pause(&mut self, length: Duration, short: Duration) {
         let Self { request: LockRequest { core, resource, .. }, plan, retries, asked_lead } = self;
         if let Ok(resource) = resource {
-            retries.listen(core, resource);
+            retries.listen(&core.client, resource);
         }
         let length = if *asked_lead { short } else { length };
-        let mut pause = Pause::fixed(core, resource.as_ref().ok(), length, short);
-        poll_fn(|cx| pause.poll(retries, core, plan, cx)).await;
+        let mut pause = Pause::fixed(&core.client, resource.as_ref().ok(), length, short);
+        poll_fn(|cx| pause.poll(retries, &core.client, plan, cx)).await;
     }
 }

@@ -26,6 +26,8 @@ pub(crate) struct Keys {
     /// The hash of the fences while the node has no vote. While it votes, its name ends with the
     /// view.
     fences: String,
+    /// A key that never exists: the fences of a vote that is sent while the node has no vote.
+    pub(super) no_fences: String,
     /// A hash of values that begin with an increasing number.
     pub(super) marks: String,
     /// Prefix of the keys of records.
@@ -38,6 +40,7 @@ impl Keys {
         Self {
             meta: format!("{prefix}:meta"),
             fences: format!("{prefix}:fences"),
+            no_fences: format!("{prefix}:fences:none"),
             marks: format!("{prefix}:marks"),
             done_prefix: format!("{prefix}:done:"),
             lock_prefix: format!("{prefix}:lock:"),
@@ -51,12 +54,6 @@ impl Keys {
         } else {
             self.fences.clone()
         }
-    }
-
-    /// Returns the key under which votes look up the fences. While the node has no vote, no such
-    /// key exists.
-    pub(super) fn voting_fences(&self, tag: &Tag) -> String {
-        if tag.is_active() { self.fences(tag) } else { format!("{}:none", self.fences) }
     }
 
     /// Returns the slot of all keys in a Cluster, if they share a hash tag.
@@ -82,7 +79,7 @@ pub(super) struct Encoder<'a> {
     pub(super) digests: &'a Digests,
     /// The expected tag; empty if the node has no vote.
     pub(super) tag: &'a str,
-    /// The key of the fences under that tag.
+    /// The key of the fences under that tag; [`Keys::no_fences`] if the node has no vote.
     pub(super) fences: &'a str,
     /// The hash of the layout of this set.
     pub(super) layout: &'a str,
@@ -352,16 +349,17 @@ mod tests {
         assert_eq!(millis(Duration::from_nanos(10_000_001)), 11);
     }
 
-    /// A server in probation keeps its fences under a key that no vote finds.
+    /// A server in probation keeps its fences under a key that no vote names.
     #[test]
-    fn only_active_tag_finds_fences() {
+    fn votes_find_no_fences_in_probation() {
         let keys = Keys::new("redlock");
         let tag = |state| {
             Tag::new(format!("{state} {:032x} {:016x} {:016x} 00000001 {:016x}-5", 1, 2, 3, 4))
         };
-        assert_eq!(keys.voting_fences(&tag("a")), keys.fences(&tag("a")));
         for barred in [tag("p"), tag("m"), Tag::new("")] {
-            assert_ne!(keys.voting_fences(&barred), keys.fences(&barred));
+            assert_ne!(keys.fences(&barred), keys.fences(&tag("a")));
+            assert_ne!(keys.fences(&barred), keys.no_fences);
         }
+        assert_ne!(keys.fences(&tag("a")), keys.no_fences);
     }
 }

@@ -158,8 +158,7 @@ mod tests {
 
         memory.unanswered(&op, sent, ServerClock::new(sent, 5_000_000, 0.0), Duration::ZERO);
 
-        // The expiry includes the drift of the reading.
-        assert!(!memory.settles(nonce, 6_002_000));
+        assert!(!memory.settles(nonce, 6_002_000), "the expiry counts the drift");
         assert!(memory.settles(Nonce::from_bytes([8; 16]), 5_000_000), "another's release");
         assert!(memory.settles(nonce, 6_002_001));
         assert!(memory.settles(nonce, 5_000_000), "it is forgotten");

@@ -70,4 +70,6 @@ pub(crate) use lower::Lowering;
 pub(super) use next_change::next_change;
 pub(super) use node_report::{NodeReport, add_check};
 pub(super) use record::{Change, ChangeKind};
-pub(crate) use set::{AdminRequest, Membership, NodeHandle, NodeSet};
+pub(crate) use set::{AdminRequest, Membership, NodeHandle, NodeSet, SetAdmission};
+#[cfg(test)]
+pub(super) use tests::Scripted;

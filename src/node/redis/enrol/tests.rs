@@ -6,7 +6,8 @@ use ::redis::{Arg, Pipeline, Value};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
-    AdminRequest, Layout, NodeHandle, NodeReport, NodeSet, Tag, activate, set::SetAdmission,
+    AdminRequest, Layout, Membership, NodeHandle, NodeReport, NodeSet, Tag, activate,
+    set::SetAdmission,
 };
 use crate::{
     error::Reason,
@@ -22,8 +23,8 @@ use crate::{
 };
 
 /// A set whose nodes give the answers of the test.
-pub(super) struct Scripted {
-    pub(super) set: Arc<NodeSet>,
+pub(in crate::node::redis) struct Scripted {
+    pub(in crate::node::redis) set: Arc<NodeSet>,
     pub(super) nodes: Vec<ScriptedNode>,
     pub(super) clock: HandClock,
 }
@@ -35,7 +36,7 @@ pub(super) type Sent = Vec<String>;
 
 impl Scripted {
     /// Creates a set of three nodes with this prefix.
-    pub(super) fn new(prefix: &str) -> Self {
+    pub(in crate::node::redis) fn new(prefix: &str) -> Self {
         Self::beside(0, prefix, RestartGuard::Probation)
     }
 
@@ -76,6 +77,13 @@ impl Scripted {
         });
         set.join(members);
         Self { set, nodes, clock }
+    }
+
+    /// Returns the place of a node in the set, its endpoint and its status.
+    pub(in crate::node::redis) fn node(&self, index: usize) -> (Membership, Endpoint, Arc<Status>) {
+        let NodeHandle { status, endpoint, .. } = &self.set.members()[index];
+        let member = Membership { set: Arc::clone(&self.set), index };
+        (member, endpoint.clone(), Arc::clone(status))
     }
 }
 

@@ -4,7 +4,8 @@ use ::redis::Value;
 
 use super::{
     Session, SessionEnd,
-    sent_batch::{BatchContent, SentBatch},
+    sent_batch::{BatchContent, OperationBatch, SentBatch},
+    voting_tag::VotingTag,
 };
 use crate::{
     error::Reason,
@@ -22,14 +23,13 @@ use crate::{
 };
 
 impl Session<'_> {
-    /// Delivers the answers of a batch, and repeats operations that have to be sent again.
+    /// Handles the answers of a batch.
     pub(super) fn on_answers(&mut self, batch: SentBatch) -> Result<(), Reason> {
         debug_assert!(batch.is_answered(), "a batch is handled once all its answers are there");
-        let SentBatch { sent, server_clock, content, view, tag, answers: mut values, .. } = batch;
-        let (requests, by) = match content {
-            BatchContent::Operations { requests, by } => {
-                self.unanswered -= requests.len();
-                (requests, by)
+        let SentBatch { sent, content, answers: values, .. } = batch;
+        match content {
+            BatchContent::Operations(operations) => {
+                return self.on_operations(sent, operations, values);
             }
             BatchContent::HealthCheck { tag } => return self.on_health_check(sent, &tag, values),
             BatchContent::Change { tag, times, report, kind } => {
@@ -38,19 +38,28 @@ impl Session<'_> {
             BatchContent::AdminRequest(waiting) => {
                 // The caller may have stopped waiting.
                 let _ = waiting.send(Ok(values));
-                return Ok(());
             }
             BatchContent::Login => {
                 self.link.login.answered(values.first().unwrap_or(&Value::Nil));
-                return Ok(());
             }
             BatchContent::Scripts(scripts) => {
                 for (script, value) in scripts.into_iter().zip(values) {
                     self.link.digests.learn(script, digest(value).ok());
                 }
-                return Ok(());
             }
-        };
+        }
+        Ok(())
+    }
+
+    /// Delivers the answers of operations, and repeats operations that have to be sent again.
+    fn on_operations(
+        &mut self,
+        sent: Timestamp,
+        operations: OperationBatch,
+        mut values: Vec<Value>,
+    ) -> Result<(), Reason> {
+        let OperationBatch { requests, by, vote, server_clock } = operations;
+        let sent_tag = vote.as_deref().map_or("", VotingTag::text);
         let received = self.settings.clock.now();
         // The server's TIME follows the operations.
         debug_assert!((0..=1).contains(&(values.len() - requests.len())), "TIME is the only extra");
@@ -92,25 +101,25 @@ impl Session<'_> {
             self.judge(&request.op, &mut decoded, is_sound, server_clock);
             // The operation was sent although the node had no vote.
             if let Err(Reason::WrongTag { .. }) = &decoded.result
-                && tag.text().is_empty()
+                && vote.is_none()
                 && let Some(reason) = self.status.barred()
             {
                 request.answer(Err(reason), None);
                 continue;
             }
-            self.note_vote(&request.op, &decoded.result, received);
-            self.note_permission(&request.op, &decoded.result);
+            self.refusals.note_vote(self.status, &request.op, &decoded.result, received);
+            self.refusals.note_permission(self.status, &request.op, &decoded.result);
             if self.note(&decoded.result) {
                 unusable = decoded.result.clone().err();
             }
             if let Err(Reason::WrongTag { found }) = &decoded.result
-                && found != tag.text()
+                && **found != *sent_tag
                 && request.begin_again()
             {
                 self.mistagged.push(request);
                 continue;
             }
-            request.answer(decoded.result, view.clone());
+            request.answer(decoded.result, vote.as_ref().and_then(|vote| vote.view.clone()));
         }
         // For example, a server that became a replica is down until it votes again.
         if let Some(reason) = unusable {
@@ -153,24 +162,6 @@ impl Session<'_> {
         false
     }
 
-    /// Records a command that the server denies, until an operation of the kind succeeds.
-    fn note_permission(&mut self, op: &Op, result: &Result<Answer, Reason>) {
-        match result {
-            // Such an operation may not have reached the denied command.
-            Ok(Answer::Held(_)) => {}
-            Ok(_) if self.may_be_denied => {
-                self.may_be_denied = self.status.denied(|denied| denied.succeeded(op));
-            }
-            Ok(_) => {}
-            Err(reason) => {
-                if let Some(command) = reason.denied_command() {
-                    self.may_be_denied = true;
-                    self.status.denied(|denied| denied.refused(op, command));
-                }
-            }
-        }
-    }
-
     /// Repeats operations by script text, as the server lacks the scripts. Drops operations that
     /// have ended, which must not run after their release.
     fn resend(&mut self, forgotten: Vec<NodeRequest>) {
@@ -199,7 +190,7 @@ impl Session<'_> {
     /// so that a change on one server fails no request.
     pub(super) fn send_mistagged(&mut self) {
         let mistagged = std::mem::take(&mut self.mistagged);
-        if self.tag.text().is_empty() {
+        if self.vote.is_none() {
             for request in mistagged {
                 request.not_sent(Reason::WrongTag { found: "".into() });
             }
@@ -216,10 +207,10 @@ impl Session<'_> {
         for request in std::mem::take(&mut self.mistagged) {
             request.not_sent(reason.clone());
         }
-        for batch in std::mem::take(&mut self.batches) {
+        for batch in self.batches.drain() {
             match batch.content {
-                BatchContent::Operations { requests, .. } => {
-                    self.lose(requests.into_iter(), (batch.sent, batch.server_clock), &reason);
+                BatchContent::Operations(OperationBatch { requests, server_clock, .. }) => {
+                    self.lose(requests.into_iter(), (batch.sent, server_clock), &reason);
                 }
                 BatchContent::AdminRequest(waiting) => {
                     let _ = waiting.send(Err(of_written(&reason)));

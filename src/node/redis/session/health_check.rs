@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use ::redis::{Pipeline, Value};
 use tokio::time::Instant;
 
-use super::{Session, sent_batch::BatchContent};
+use super::{Session, sent_batch::BatchContent, votes::review_refusal, voting_tag::VotingTag};
 use crate::{
     error::Reason,
     membership::{
@@ -40,13 +40,12 @@ const MAX_CHECKS: u32 = 10;
 
 /// The health checks of a session.
 pub(super) struct CheckProgress {
-    /// Whether the first health check has ended, so that operations are sent.
-    pub(super) has_begun: bool,
-    pub(super) is_under_way: bool,
     /// Whether the next health check must begin now.
     pub(super) is_due: bool,
-    /// Number of reads and changes of the record in the current health check.
-    changes: u8,
+    /// Number of reads and changes of the record in the health check under way, if any.
+    changes: Option<u8>,
+    /// The run id that the server reported first.
+    run_id: Option<Arc<str>>,
     /// Number of health checks in the current second.
     begun: u32,
     counted_since: Instant,
@@ -61,10 +60,9 @@ pub(super) struct CheckProgress {
 impl CheckProgress {
     pub(super) fn new(now: Timestamp) -> Self {
         Self {
-            has_begun: false,
-            is_under_way: false,
             is_due: true,
-            changes: 0,
+            changes: None,
+            run_id: None,
             begun: 0,
             counted_since: Instant::now(),
             latest: now,
@@ -76,7 +74,27 @@ impl CheckProgress {
     /// Returns whether a health check must begin now. A check beyond the maximum rate is due in the
     /// next second.
     pub(super) fn may_begin(&self) -> bool {
-        self.is_due && !self.is_under_way && self.begun < MAX_CHECKS
+        self.is_due && self.changes.is_none() && self.begun < MAX_CHECKS
+    }
+
+    fn begin(&mut self, now: Timestamp) {
+        assert!(self.may_begin(), "health checks do not overlap");
+        self.changes = Some(0);
+        self.begun += 1;
+        self.latest = now;
+    }
+
+    /// Returns whether the health check may read or change the record once more, and counts that.
+    fn may_change(&mut self) -> bool {
+        let Some(changes) = &mut self.changes else { unreachable!("a check is under way") };
+        debug_assert!(*changes <= MAX_CHANGES, "changes are limited");
+        let may_change = *changes < MAX_CHANGES;
+        *changes += u8::from(may_change);
+        may_change
+    }
+
+    fn end(&mut self) {
+        assert!(self.changes.take().is_some(), "a health check ends once");
     }
 
     /// Records that operations are written. The first one of an unused server is followed by a
@@ -121,10 +139,7 @@ impl Session<'_> {
 
     /// Sends a health check.
     pub(super) fn check_health(&mut self, now: Timestamp) {
-        assert!(self.checks.may_begin(), "health checks do not overlap");
-        self.checks.changes = 0;
-        self.checks.begun += 1;
-        self.checks.latest = now;
+        self.checks.begin(now);
         self.link.digests.review();
         self.read_record(self.member.set.latest_tag(self.member.index), now);
     }
@@ -134,7 +149,7 @@ impl Session<'_> {
         let Membership { set, index } = self.member;
         let mut pipeline = Pipeline::with_capacity(8);
         add_check(&mut pipeline, &set.keys, &tag, &set.other_names(*index));
-        (self.checks.is_under_way, self.checks.is_due) = (true, false);
+        self.checks.is_due = false;
         self.send_all(&pipeline, now, BatchContent::HealthCheck { tag });
     }
 
@@ -144,7 +159,7 @@ impl Session<'_> {
         asked: &Tag,
         values: Vec<Value>,
     ) -> Result<(), Reason> {
-        debug_assert!(self.checks.is_under_way && self.checks.changes <= MAX_CHANGES);
+        debug_assert!(self.checks.changes.is_some(), "a report belongs to a health check");
         let received = self.settings.clock.now();
         let restart = self.settings.guards.restart;
         let report = match handshake::parse_report(&mut values.into_iter(), asked, restart)? {
@@ -154,22 +169,21 @@ impl Session<'_> {
                 return Ok(());
             }
         };
-        match &self.run_id {
+        match &self.checks.run_id {
             Some(begun) if *begun != report.run_id => return Err(server_traits::changed()),
             Some(_) => {}
             None => self.reconnect.serve(&report.run_id, restart),
         }
-        self.run_id = Some(Arc::clone(&report.run_id));
+        self.checks.run_id = Some(Arc::clone(&report.run_id));
         self.read_clock(sent, report.server_micros);
         self.observe(sent, received, report.server_micros);
-        if self.checks.changes < MAX_CHANGES {
-            self.checks.changes += 1;
-            if !self.checks.has_begun && report.tag != *asked {
+        if self.checks.may_change() {
+            if self.phase.is_greeting() && report.tag != *asked {
                 // Reads the record once more, with its fences.
                 self.read_record(report.tag, received);
                 return Ok(());
             }
-            let is_fresh = !self.checks.has_begun && self.link.location.is_fresh;
+            let is_fresh = self.phase.is_greeting() && self.link.location.is_fresh;
             match next_change(&report, &self.member.set.terms(self.member.index, is_fresh)) {
                 Ok(Some(change)) => {
                     self.change_record((sent, received), report, &change);
@@ -256,13 +270,13 @@ impl Session<'_> {
         (sent, received): (Timestamp, Timestamp),
         result: Result<(), &Reason>,
     ) {
-        assert!(std::mem::take(&mut self.checks.is_under_way), "a health check ends once");
+        self.checks.end();
         if let Err(reason) = result {
             self.status.set_bar(VoteBarKind::Enrolment, Some(VoteBar::Reason(reason.clone())));
         }
         // Whether the server may vote is decided before the node is reported as up.
-        if !self.checks.has_begun {
-            self.checks.has_begun = true;
+        if self.phase.is_greeting() {
+            self.phase.greeted();
             let traits = self.member.set.traits(self.member.index);
             let address = self.link.location.address.to_string().into();
             let round_trip = received.saturating_duration_since(sent);
@@ -279,7 +293,7 @@ impl Session<'_> {
 
     /// Applies a report.
     fn apply_report(&mut self, (sent, received): (Timestamp, Timestamp), report: &NodeReport) {
-        let is_first = !self.checks.has_begun;
+        let is_first = self.phase.is_greeting();
         // Other clients may hold locks with longer TTLs.
         let window = report.longest_ttl().max(self.settings.max_ttl);
         self.reconnect.offsets.set_window(window);
@@ -289,20 +303,21 @@ impl Session<'_> {
         let ahead = i128::from(report.server_micros) - wall.as_micros().cast_signed();
         let offset = ClockOffset::new(i64::try_from(ahead).unwrap_or(i64::MAX), trip / 2);
         self.status.set_known(report, offset, trip);
-        self.review_refusal(report);
+        review_refusal(self.status, report);
         let admission = self.member.set.report(
             self.member.index,
             report,
             (sent, received),
             is_first && self.link.location.is_fresh,
         );
-        self.tag = admission.tag.unwrap_or_else(|| Tag::new(""));
-        self.fences = self.member.set.keys.voting_fences(&self.tag);
-        self.view = admission.view;
+        let must_reconnect = admission.reconnect && !is_first;
+        self.vote = VotingTag::of(admission, &self.member.set.keys);
         self.member.set.compare_clocks(received);
         self.finish_check((sent, received), Ok(()));
-        // A pause before the next connection applies, as for any broken connection.
-        self.leaving = (admission.reconnect && !is_first).then_some(Reason::Displaced);
+        if must_reconnect {
+            // A pause before the next connection applies, as for any broken connection.
+            self.phase.leave(Reason::Displaced);
+        }
     }
 
     /// Records the latest reading of the server's clock, for the deadlines of later commands.

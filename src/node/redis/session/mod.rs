@@ -3,9 +3,11 @@
 //! | part | where |
 //! |---|---|
 //! | writing operations, and reading replies | [`Session`] |
+//! | what a session does when: from the first health check to the last answer | `phase` |
+//! | the tag of the server's votes | `voting_tag` |
 //! | operations that wait for room; batches that wait for replies | `send_queue`; `sent_batch` |
 //! | the replies to a batch | `answers` |
-//! | refused votes | `votes` |
+//! | refused votes, and denied commands | `votes` |
 //! | health checks | `health_check` |
 //!
 //! Queued operations are sent in one write, each as a command of its own; one TIME follows the
@@ -50,10 +52,14 @@
 
 mod answers;
 mod health_check;
+mod phase;
 mod send_queue;
 mod sent_batch;
 #[expect(clippy::module_inception, reason = "the file of the type that the module is about")]
 mod session;
+#[cfg(test)]
+mod tests;
 mod votes;
+mod voting_tag;
 
 pub(super) use session::{NodeChannels, Session, SessionEnd};

@@ -22,6 +22,8 @@ pub(super) struct SendQueue {
     second: VecDeque<QueuedRequest>,
     /// Number of operations of each lease in the second lane.
     in_second: HashMap<Nonce, usize>,
+    /// Maximum time for which an operation waited to be written since the last report.
+    longest_wait: Duration,
 }
 
 #[derive(Debug)]
@@ -36,8 +38,6 @@ pub(super) struct NextBatch {
     pub(super) write: Vec<NodeRequest>,
     /// Acquires of ended attempts.
     pub(super) over: Vec<NodeRequest>,
-    /// Longest waiting time of the operations that are written.
-    pub(super) waited: Duration,
 }
 
 impl SendQueue {
@@ -58,8 +58,20 @@ impl SendQueue {
         }
     }
 
+    /// Records that an operation is written that arrived at `since`.
+    pub(super) fn note_wait(&mut self, since: Timestamp, now: Timestamp) {
+        self.longest_wait = self.longest_wait.max(now.saturating_duration_since(since));
+    }
+
+    /// Returns the maximum time for which an operation has waited since the last call.
+    pub(super) fn take_longest_wait(&mut self, now: Timestamp) -> Duration {
+        let written = std::mem::take(&mut self.longest_wait);
+        let oldest = self.oldest();
+        written.max(oldest.map_or(Duration::ZERO, |oldest| now.saturating_duration_since(oldest)))
+    }
+
     /// Returns the arrival of the oldest operation.
-    pub(super) fn oldest(&self) -> Option<Timestamp> {
+    fn oldest(&self) -> Option<Timestamp> {
         let oldest = |lane: &VecDeque<QueuedRequest>| lane.front().map(|waiting| waiting.since);
         oldest(&self.first).into_iter().chain(oldest(&self.second)).min()
     }
@@ -74,7 +86,7 @@ impl SendQueue {
                 next.over.push(request);
                 continue;
             }
-            next.waited = next.waited.max(now.saturating_duration_since(since));
+            self.note_wait(since, now);
             next.write.push(request);
         }
         debug_assert!(next.write.len() <= room && (self.is_empty() || next.write.len() == room));
@@ -237,13 +249,17 @@ mod tests {
         scene.push(acquire(&a), 10);
 
         scene.push(extend(&b), 30);
+        let mut longest = |written| {
+            scene.next(written);
+            scene.send_queue.take_longest_wait(Timestamp::from_nanos(150)).as_nanos()
+        };
 
-        assert_eq!(scene.send_queue.oldest(), Some(Timestamp::from_nanos(10)));
-
-        let now = Timestamp::from_nanos(100);
-        assert_eq!(scene.send_queue.next(1, now).waited, Duration::from_nanos(70));
-        assert_eq!(scene.send_queue.next(1, now).waited, Duration::from_nanos(90));
-        assert_eq!(scene.send_queue.oldest(), None);
+        assert_eq!(longest(0), 140, "the acquire waits");
+        assert_eq!(longest(1), 140, "the acquire still waits");
+        assert_eq!(longest(1), 90, "the acquire was written");
+        assert_eq!(longest(0), 0);
+        scene.send_queue.note_wait(Timestamp::from_nanos(1), Timestamp::from_nanos(8));
+        assert_eq!(scene.send_queue.take_longest_wait(Timestamp::ZERO).as_nanos(), 7);
     }
 
     #[test]

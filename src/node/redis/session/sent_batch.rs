@@ -1,10 +1,11 @@
 //! Commands that were written and wait for their replies.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use ::redis::Value;
 use tokio::{sync::oneshot, time::Instant};
 
+use super::voting_tag::VotingTag;
 use crate::{
     error::Reason,
     node::redis::{
@@ -14,7 +15,7 @@ use crate::{
         scripts::OperationScript,
         server_clock::ServerClock,
     },
-    protocol::{Op, views::View},
+    protocol::Op,
     time::Timestamp,
 };
 
@@ -23,11 +24,6 @@ pub(super) struct SentBatch {
     /// The time at which it was sent, on a clock that is never corrected: a correction would look
     /// like silence.
     pub(super) waiting_since: Instant,
-    /// The basis of the deadlines of its operations.
-    pub(super) server_clock: ServerClock,
-    /// The tag of its operations, and the view that the tag stands for.
-    pub(super) tag: Tag,
-    pub(super) view: Option<Arc<View>>,
     pub(super) content: BatchContent,
     /// Number of its commands, and the replies so far.
     pub(super) commands: usize,
@@ -40,6 +36,56 @@ impl SentBatch {
     pub(super) fn is_answered(&self) -> bool {
         debug_assert!(self.answers.len() <= self.commands, "each answer has a command");
         self.answers.len() == self.commands
+    }
+}
+
+/// The written batches in order; their answers arrive in the same order.
+#[derive(Default)]
+pub(super) struct SentBatches {
+    batches: VecDeque<SentBatch>,
+    /// Number of operations in these batches.
+    operations: usize,
+}
+
+impl SentBatches {
+    pub(super) fn is_empty(&self) -> bool {
+        debug_assert!(!self.batches.is_empty() || self.operations == 0, "operations are counted");
+        self.batches.is_empty()
+    }
+
+    /// Returns the number of unanswered operations.
+    pub(super) const fn operations(&self) -> usize {
+        self.operations
+    }
+
+    pub(super) fn push(&mut self, batch: SentBatch) {
+        self.operations += batch.content.operations();
+        self.batches.push_back(batch);
+    }
+
+    /// Returns the batch whose answers are read next.
+    pub(super) fn first_mut(&mut self) -> Option<&mut SentBatch> {
+        self.batches.front_mut()
+    }
+
+    /// Removes the first batch if it is answered.
+    pub(super) fn pop_answered(&mut self) -> Option<SentBatch> {
+        if !self.batches.front()?.is_answered() {
+            return None;
+        }
+        let batch = self.batches.pop_front()?;
+        self.operations -= batch.content.operations();
+        Some(batch)
+    }
+
+    /// Returns the time for which the first batch has waited.
+    pub(super) fn waited(&self) -> Option<Duration> {
+        self.batches.front().map(|batch| batch.waiting_since.elapsed())
+    }
+
+    /// Takes all batches.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = SentBatch> + use<> {
+        std::mem::take(self).batches.into_iter()
     }
 }
 
@@ -62,10 +108,16 @@ pub(super) enum BatchContent {
     Scripts(Vec<OperationScript>),
     AdminRequest(oneshot::Sender<Result<Vec<Value>, Reason>>),
     /// One command for each operation, followed by TIME if one of them is an acquire.
-    Operations {
-        requests: Vec<NodeRequest>,
-        by: ScriptRef,
-    },
+    Operations(OperationBatch),
+}
+
+pub(super) struct OperationBatch {
+    pub(super) requests: Vec<NodeRequest>,
+    pub(super) by: ScriptRef,
+    /// The tag that they were sent with.
+    pub(super) vote: Option<Arc<VotingTag>>,
+    /// The basis of their deadlines.
+    pub(super) server_clock: ServerClock,
 }
 
 /// Maximum memory of the replies to one write, in bytes.
@@ -74,6 +126,13 @@ const MAX_ANSWERS: usize = 4 * 1024 * 1024;
 const MAX_LONG_ANSWERS: usize = 64 * 1024 * 1024;
 
 impl BatchContent {
+    fn operations(&self) -> usize {
+        match self {
+            Self::Operations(operations) => operations.requests.len(),
+            _ => 0,
+        }
+    }
+
     pub(super) fn most_memory(&self) -> usize {
         let is_long_op = |op: &Op| {
             use Op::{Claims, Prepare, ReadRecord, Record, Repair};
@@ -84,8 +143,8 @@ impl BatchContent {
                 false
             }
             Self::AdminRequest(_) => true,
-            Self::Operations { requests, .. } => {
-                requests.iter().any(|request| is_long_op(&request.op))
+            Self::Operations(operations) => {
+                operations.requests.iter().any(|request| is_long_op(&request.op))
             }
         };
         if is_long { MAX_LONG_ANSWERS } else { MAX_ANSWERS }

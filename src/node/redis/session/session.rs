@@ -1,7 +1,6 @@
 //! One connection in use: sends batches of operations and reads their answers.
 
 use std::{
-    collections::VecDeque,
     future::poll_fn,
     pin::pin,
     sync::Arc,
@@ -17,8 +16,11 @@ use tokio::{
 
 use super::{
     health_check::{CHECK_INTERVAL, CheckProgress},
+    phase::SessionPhase,
     send_queue::SendQueue,
-    sent_batch::{BatchContent, SentBatch},
+    sent_batch::{BatchContent, OperationBatch, SentBatch, SentBatches},
+    votes::RefusalRecord,
+    voting_tag::VotingTag,
 };
 use crate::{
     error::Reason,
@@ -26,7 +28,7 @@ use crate::{
         Endpoint, RedisSettings,
         connection_login::LoginStep,
         encode::{Encoder, ScriptRef, script_of},
-        enrol::{AdminRequest, Membership, Tag},
+        enrol::{AdminRequest, Membership},
         handshake::{self, ReadyConnection},
         reconnect_state::ReconnectState,
         request::NodeRequest,
@@ -34,7 +36,7 @@ use crate::{
         status::Status,
         wire::{Command, MAX_READS},
     },
-    protocol::{AcquireOp, Op, views::View},
+    protocol::{AcquireOp, Op},
     switches::{self, Switch},
     time::Timestamp,
     token::TOKEN_LEAD,
@@ -78,33 +80,18 @@ pub(in crate::node::redis) struct Session<'a> {
     pub(super) settings: &'a RedisSettings,
     pub(super) status: &'a Arc<Status>,
     pub(super) reconnect: &'a mut ReconnectState,
-    /// The tag under which the server votes for this client; empty if it does not.
-    pub(super) tag: Tag,
-    /// The key of the fences under that tag.
-    pub(super) fences: String,
-    /// The view that the tag stands for.
-    pub(super) view: Option<Arc<View>>,
+    pub(super) phase: SessionPhase,
+    pub(super) checks: CheckProgress,
+    /// The tag under which the server votes for this client; `None` if it does not.
+    pub(super) vote: Option<Arc<VotingTag>>,
     /// Operations that met another tag, and are sent again once the current tag is known.
     pub(super) mistagged: Vec<NodeRequest>,
-    /// The run id that the server reported first.
-    pub(super) run_id: Option<Arc<str>>,
-    pub(super) checks: CheckProgress,
-    /// Set if the connection ends once every operation was answered.
-    pub(super) leaving: Option<Reason>,
-    /// The written batches in order; their answers arrive in the same order.
-    pub(super) batches: VecDeque<SentBatch>,
-    /// Number of operations in these batches.
-    pub(super) unanswered: usize,
+    pub(super) batches: SentBatches,
     /// Operations that wait for room.
     pub(super) send_queue: SendQueue,
-    /// Maximum time for which an operation waited to be written since the last tick.
-    longest_wait: Duration,
     /// The buffer for a command.
     command: Command,
-    /// The time at which a vote last stored something.
-    pub(super) vote_counted: Option<Timestamp>,
-    /// Whether the server may deny commands to operations.
-    pub(super) may_be_denied: bool,
+    pub(super) refusals: RefusalRecord,
 }
 
 impl<'a> Session<'a> {
@@ -122,21 +109,14 @@ impl<'a> Session<'a> {
             settings: &member.set.settings,
             status,
             reconnect,
-            tag: Tag::new(""),
-            fences: member.set.keys.voting_fences(&Tag::new("")),
-            view: None,
-            mistagged: Vec::new(),
-            run_id: None,
+            phase: SessionPhase::Greeting,
             checks: CheckProgress::new(member.set.settings.clock.now()),
-            leaving: None,
-            batches: VecDeque::new(),
-            unanswered: 0,
+            vote: None,
+            mistagged: Vec::new(),
+            batches: SentBatches::default(),
             send_queue: SendQueue::default(),
-            longest_wait: Duration::ZERO,
             command: Command::default(),
-            vote_counted: None,
-            // An earlier connection may have met a denied command.
-            may_be_denied: true,
+            refusals: RefusalRecord::new(),
         }
     }
 
@@ -146,23 +126,23 @@ impl<'a> Session<'a> {
         let mut look = tokio::time::interval(hang.min(CHECK_INTERVAL));
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut incoming = Vec::with_capacity(MAX_BATCH);
-        let mut open = true;
         let location = self.link.location.clone();
         let endpoint = self.endpoint;
         let mut moved = pin!(endpoint.left(Some(&location)));
         loop {
-            debug_assert!(!self.batches.is_empty() || self.unanswered == 0, "batches are counted");
-            let is_idle = self.batches.is_empty() && self.send_queue.is_empty();
-            if !open && is_idle && self.mistagged.is_empty() {
-                return SessionEnd::Closed;
+            if self.batches.is_empty() && self.send_queue.is_empty() {
+                match &self.phase {
+                    SessionPhase::Closing if self.mistagged.is_empty() => {
+                        return SessionEnd::Closed;
+                    }
+                    SessionPhase::Leaving(reason) => {
+                        let reason = reason.clone();
+                        return self.break_off(reason);
+                    }
+                    SessionPhase::Greeting | SessionPhase::Serving | SessionPhase::Closing => {}
+                }
             }
-            if is_idle && let Some(reason) = self.leaving.take() {
-                return self.break_off(reason);
-            }
-            // No operations are accepted before the first check, and once the connection is about
-            // to end.
-            let is_open = self.checks.has_begun && self.leaving.is_none();
-            if self.checks.may_begin() && self.leaving.is_none() {
+            if self.checks.may_begin() && !self.phase.is_leaving() {
                 self.check_health(self.settings.clock.now());
             }
             tokio::select! {
@@ -173,14 +153,14 @@ impl<'a> Session<'a> {
                     }
                     self.fill();
                 }
-                count = requests.recv_many(&mut incoming, MAX_BATCH), if open && is_open => {
+                count = requests.recv_many(&mut incoming, MAX_BATCH), if self.phase.is_serving() => {
                     if count == 0 {
-                        open = false;
+                        self.phase.close();
                     } else {
                         self.take_in(&mut incoming);
                     }
                 }
-                Some(admin) = admin.recv(), if is_open => match admin {
+                Some(admin) = admin.recv(), if self.phase.accepts_admin() => match admin {
                     AdminRequest::Check => self.checks.is_due = true,
                     AdminRequest::Run(pipeline, waiting) => {
                         let now = self.settings.clock.now();
@@ -190,18 +170,10 @@ impl<'a> Session<'a> {
                 reason = &mut moved => return self.break_off(reason),
                 _ = look.tick() => {
                     let now = self.settings.clock.now();
-                    let waited = self.batches.front().map(|batch| batch.waiting_since.elapsed());
-                    let is_watched = !switches::is_out(Switch::Timeouts);
-                    let limit = if self.checks.has_begun { hang } else { hang.min(handshake::TIMEOUT) };
-                    if is_watched && waited.is_some_and(|waited| waited >= limit) {
-                        let reason = if self.checks.has_begun {
-                            Reason::TimedOut
-                        } else {
-                            handshake::no_greeting(self.endpoint)
-                        };
+                    if let Some(reason) = self.timed_out(hang) {
                         return self.break_off(reason);
                     }
-                    self.report_waits(now);
+                    self.status.set_queue_delay(self.send_queue.take_longest_wait(now));
                     self.look_at_checks(now);
                 }
             }
@@ -209,13 +181,22 @@ impl<'a> Session<'a> {
     }
 
     fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Result<SessionStep, Reason>> {
-        // A connection that is about to end needs no new login.
-        if self.leaving.is_none()
+        if !self.phase.is_leaving()
             && let Poll::Ready(step) = self.link.login.poll(cx)
         {
             return Poll::Ready(Ok(SessionStep::Login(step)));
         }
         self.poll_answered(cx).map_ok(SessionStep::Answered)
+    }
+
+    /// Returns the reason to end a connection whose server has not answered for `hang`.
+    fn timed_out(&self, hang: Duration) -> Option<Reason> {
+        let is_greeting = self.phase.is_greeting();
+        let limit = if is_greeting { hang.min(handshake::TIMEOUT) } else { hang };
+        if self.batches.waited()? < limit || switches::is_out(Switch::Timeouts) {
+            return None;
+        }
+        Some(if is_greeting { handshake::no_greeting(self.endpoint) } else { Reason::TimedOut })
     }
 
     fn on_step(&mut self, step: SessionStep) -> Result<(), Reason> {
@@ -225,7 +206,11 @@ impl<'a> Session<'a> {
             SessionStep::Login(LoginStep::Send(auth)) => {
                 self.send_all(&auth, self.settings.clock.now(), BatchContent::Login);
             }
-            SessionStep::Login(LoginStep::Close(reason)) => self.leaving = Some(reason),
+            // No operation was accepted yet that could be answered.
+            SessionStep::Login(LoginStep::Close(reason)) if self.phase.is_greeting() => {
+                return Err(reason);
+            }
+            SessionStep::Login(LoginStep::Close(reason)) => self.phase.leave(reason),
         }
         Ok(())
     }
@@ -236,24 +221,22 @@ impl<'a> Session<'a> {
         let wire = &mut self.link.wire;
         let is_broken = matches!(wire.poll_write(cx), Poll::Ready(Err(_)));
         for _ in 0..MAX_READS {
-            match self.batches.front_mut() {
+            match self.batches.first_mut() {
                 None => wire.check_answered()?,
                 Some(batch) => {
                     while !batch.is_answered() {
                         // `Disconnected`, as the commands may have run.
                         let answer = wire.answer(&mut batch.left);
-                        let has_begun = self.checks.has_begun;
+                        let is_greeting = self.phase.is_greeting();
                         let answer = answer.map_err(|unreadable| {
-                            if has_begun { Reason::Disconnected } else { unreadable.into() }
+                            if is_greeting { unreadable.into() } else { Reason::Disconnected }
                         })?;
                         let Some(answer) = answer else { break };
                         batch.answers.push(answer);
                     }
                 }
             }
-            if self.batches.front().is_some_and(SentBatch::is_answered)
-                && let Some(batch) = self.batches.pop_front()
-            {
+            if let Some(batch) = self.batches.pop_answered() {
                 return Poll::Ready(Ok(batch));
             }
             match wire.poll_read(cx) {
@@ -281,12 +264,9 @@ impl<'a> Session<'a> {
 
     /// Records a batch, so that every caller gets the reason if the connection breaks.
     fn push(&mut self, sent: Timestamp, commands: usize, content: BatchContent) {
-        self.batches.push_back(SentBatch {
+        self.batches.push(SentBatch {
             sent,
             waiting_since: Instant::now(),
-            server_clock: self.link.server_clock,
-            tag: self.tag.clone(),
-            view: self.view.clone(),
             left: content.most_memory(),
             content,
             commands,
@@ -298,8 +278,9 @@ impl<'a> Session<'a> {
     fn take_in(&mut self, incoming: &mut Vec<NodeRequest>) {
         let now = self.settings.clock.now();
         let since = self.status.take_stamp().unwrap_or(now);
-        if self.send_queue.is_empty() && self.unanswered + incoming.len() <= MAX_UNANSWERED {
-            self.longest_wait = self.longest_wait.max(now.saturating_duration_since(since));
+        let has_room = self.batches.operations() + incoming.len() <= MAX_UNANSWERED;
+        if self.send_queue.is_empty() && has_room {
+            self.send_queue.note_wait(since, now);
             return self.write_fresh(incoming.drain(..), ScriptRef::Digest, now);
         }
         for request in incoming.drain(..) {
@@ -310,26 +291,15 @@ impl<'a> Session<'a> {
 
     /// Writes queued operations while there is room.
     fn fill(&mut self) {
-        while !self.send_queue.is_empty() && self.unanswered < MAX_UNANSWERED {
+        while !self.send_queue.is_empty() && self.batches.operations() < MAX_UNANSWERED {
             let now = self.settings.clock.now();
-            let room = MAX_BATCH.min(MAX_UNANSWERED - self.unanswered);
+            let room = MAX_BATCH.min(MAX_UNANSWERED - self.batches.operations());
             let next = self.send_queue.next(room, now);
-            self.longest_wait = self.longest_wait.max(next.waited);
             for request in next.over {
                 request.not_sent(Reason::Stale);
             }
             self.write_fresh(next.write.into_iter(), ScriptRef::Digest, now);
         }
-    }
-
-    /// Reports the time that operations wait before they are written.
-    fn report_waits(&mut self, now: Timestamp) {
-        let written = std::mem::take(&mut self.longest_wait);
-        let unwritten = self
-            .send_queue
-            .oldest()
-            .map_or(Duration::ZERO, |oldest| now.saturating_duration_since(oldest));
-        self.status.set_queue_delay(written.max(unwritten));
     }
 
     /// Writes operations in one batch, except those that can't succeed any more.
@@ -376,11 +346,17 @@ impl<'a> Session<'a> {
     /// and shows whether the expiry of the keys had passed.
     fn write(&mut self, requests: Vec<NodeRequest>, by: ScriptRef, now: Timestamp) {
         let ReadyConnection { wire, digests, server_clock, .. } = &mut self.link;
+        let keys = &self.member.set.keys;
+        let vote = self.vote.clone();
+        let (tag, fences) = match &vote {
+            Some(vote) => (vote.text(), &*vote.fences),
+            None => ("", &*keys.no_fences),
+        };
         let encoder = Encoder {
-            keys: &self.member.set.keys,
+            keys,
             digests,
-            tag: self.tag.text(),
-            fences: &self.fences,
+            tag,
+            fences,
             layout: &self.member.set.layout.hash,
             server_clock: *server_clock,
             node_timeout: self.settings.node_timeout,
@@ -398,11 +374,12 @@ impl<'a> Session<'a> {
             wire.push(&self.command);
             commands += 1;
         }
-        self.unanswered += requests.len();
         self.checks.note_use(now);
         let scripts = requests.iter().filter_map(|request| script_of(&request.op));
         let unknown: Vec<_> = scripts.filter(|script| digests.asks(*script)).collect();
-        self.push(now, commands, BatchContent::Operations { requests, by });
+        let server_clock = *server_clock;
+        let operations = OperationBatch { requests, by, vote, server_clock };
+        self.push(now, commands, BatchContent::Operations(operations));
         if !unknown.is_empty() {
             self.load(unknown, now);
         }

@@ -1,11 +1,11 @@
-//! Records refused votes: whether the server refuses all of them, and for how long.
+//! Records refused operations: whether the server refuses all votes and for how long, and the
+//! commands that it denies.
 
 use std::time::Duration;
 
-use super::Session;
 use crate::{
     error::Reason,
-    node::redis::enrol::NodeReport,
+    node::redis::{enrol::NodeReport, status::Status},
     protocol::{Answer, Op},
     time::Timestamp,
 };
@@ -57,29 +57,71 @@ fn is_over(reason: &Reason, report: &NodeReport, silence: Duration) -> bool {
     is_cause_gone.unwrap_or(silence >= REFUSAL_TTL)
 }
 
-impl Session<'_> {
+/// The state by which refusals on a connection are judged.
+pub(super) struct RefusalRecord {
+    /// The time at which a vote last stored something.
+    stored: Option<Timestamp>,
+    /// Whether the server may deny commands to operations.
+    may_be_denied: bool,
+}
+
+impl RefusalRecord {
+    pub(super) const fn new() -> Self {
+        // An earlier connection may have met a denied command.
+        Self { stored: None, may_be_denied: true }
+    }
+
     /// Records the outcome of a vote.
-    pub(super) fn note_vote(&mut self, op: &Op, result: &Result<Answer, Reason>, now: Timestamp) {
+    pub(super) fn note_vote(
+        &mut self,
+        status: &Status,
+        op: &Op,
+        result: &Result<Answer, Reason>,
+        now: Timestamp,
+    ) {
         match result {
             Ok(answer) if has_stored(op, answer) => {
-                self.vote_counted = Some(now);
-                self.status.end_refusing(|_, _| true);
+                self.stored = Some(now);
+                status.end_refusing(|_, _| true);
             }
             Ok(_) => {}
             Err(reason) => {
                 let is_recent = |at| now.saturating_duration_since(at) < RECENT;
-                let is_outweighed = self.vote_counted.is_some_and(is_recent);
+                let is_outweighed = self.stored.is_some_and(is_recent);
                 if concerns_all(op, reason).is_some_and(|all| all || !is_outweighed) {
-                    self.status.set_refusing(reason);
+                    status.set_refusing(reason);
                 }
             }
         }
     }
 
-    /// Ends the refusal of a server if a health check shows that it is over.
-    pub(super) fn review_refusal(&self, report: &NodeReport) {
-        self.status.end_refusing(|reason, silence| is_over(reason, report, silence));
+    /// Records a command that the server denies, until an operation of the kind succeeds.
+    pub(super) fn note_permission(
+        &mut self,
+        status: &Status,
+        op: &Op,
+        result: &Result<Answer, Reason>,
+    ) {
+        match result {
+            // Such an operation may not have reached the denied command.
+            Ok(Answer::Held(_)) => {}
+            Ok(_) if self.may_be_denied => {
+                self.may_be_denied = status.denied(|denied| denied.succeeded(op));
+            }
+            Ok(_) => {}
+            Err(reason) => {
+                if let Some(command) = reason.denied_command() {
+                    self.may_be_denied = true;
+                    status.denied(|denied| denied.refused(op, command));
+                }
+            }
+        }
     }
+}
+
+/// Ends the refusal of a server if a health check shows that it is over.
+pub(super) fn review_refusal(status: &Status, report: &NodeReport) {
+    status.end_refusing(|reason, silence| is_over(reason, report, silence));
 }
 
 #[cfg(test)]

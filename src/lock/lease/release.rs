@@ -1,0 +1,94 @@
+//! The release of a grant: to the next waiter of this process, to a linger, or to the nodes.
+
+use std::{sync::Arc, task::Waker, time::Duration};
+
+use super::{
+    active::ActiveLease,
+    shared::{Grant, LeaseState, SharedLease},
+};
+use crate::{
+    lock::{queue::LeftWaiters, stall::StallWatch},
+    metrics,
+    quorum::{Event, NextHolder},
+    sync::atomic::Ordering,
+    time::Timestamp,
+};
+
+/// Maximum time for which hand-offs keep a lease. Then it returns to the nodes, which know whether
+/// other processes wait.
+const HAND_OFF_PERIOD: Duration = Duration::from_millis(100);
+
+impl ActiveLease {
+    /// Releases the grant: to the next waiter of this process if possible, else to the nodes, after
+    /// all that was sent before. Then the turn in the local line passes on.
+    pub(crate) fn release(self: &Arc<Self>, awaited: bool) {
+        if self.is_forked() {
+            return;
+        }
+        let Some(mut state) = self.state() else { return };
+        if state.grant.holder_gone {
+            return;
+        }
+        state.grant.holder_gone = true;
+        let now = self.now();
+        let held = state.grant.held_since.take().map(|since| now.saturating_duration_since(since));
+        if let Some(time) = held {
+            self.client().hold_times.record(self.resource(), time);
+        }
+        // The next holder must not overlap with users of this handle.
+        self.valid_until.store(0, Ordering::SeqCst);
+        let Some((lease, waker, left)) = self.shared.hand_on(&mut state, now) else {
+            if let Err(mut state) = self.shared.linger(state, now) {
+                if state.granted.is_some() {
+                    self.client().wakeups.returning(self.resource(), self.shared.started);
+                }
+                let mut actions = std::mem::take(&mut state.spare);
+                state.lease.handle(Event::Release { awaited }, now, &mut actions);
+                self.shared.carry_out(state, actions, now);
+            }
+            return held.into_iter().for_each(metrics::held);
+        };
+        let mut former = std::mem::replace(&mut state.grant, Grant::of(&lease, now));
+        former.over = true;
+        let mut wakers = Vec::new();
+        former.watchers.take(&mut wakers);
+        self.shared.end_checks(&mut former, &mut wakers);
+        let nudge = self.shared.arm_later(&mut state, now);
+        drop(state);
+        self.timers().nudge(nudge);
+        held.into_iter().for_each(metrics::held);
+        left.update_gauge();
+        crate::log::debug!(resource = %self.resource(), "handed on");
+        StallWatch::start(&lease, &lease.plan);
+        crate::sync::wake_all(wakers);
+        crate::sync::wake(waker);
+    }
+}
+
+impl SharedLease {
+    /// Gives the lease to the first waiter in line. Returns its grant and its waker, or `None`,
+    /// without a change, if the lease has to go back to the nodes.
+    fn hand_on(
+        self: &Arc<Self>,
+        state: &mut LeaseState,
+        now: Timestamp,
+    ) -> Option<(Arc<ActiveLease>, Waker, LeftWaiters)> {
+        let nth = state.grant.nth + 1;
+        let limit = self.client.settings.bounds.handoff_limit;
+        let is_short = nth <= limit
+            && state
+                .granted
+                .is_some_and(|since| now.saturating_duration_since(since) < HAND_OFF_PERIOD);
+        let lingers = || limit > 0 && !state.grant.plan.linger.is_zero() && self.is_unwanted();
+        let is_allowed = (is_short || lingers()) && self.may_stay(state, now);
+        let ticket = state.ticket.as_ref().filter(|_| is_allowed)?;
+        let lease = &mut state.lease;
+        let in_turn = |at_grant| self.client.wakeups.is_in_turn(self.resource(), nth, at_grant);
+        ticket.hand_on(self.ttl, in_turn, |plan| {
+            let next = NextHolder { max_hold: plan.max_hold, auto_extend: plan.auto_extend };
+            let hand_off = lease.hand_on(next, now)?;
+            self.token.store(hand_off.token, Ordering::Release);
+            Some(ActiveLease::new(self, nth, *plan, now, Some(hand_off)))
+        })
+    }
+}
