@@ -60,7 +60,7 @@ impl JobContext {
     }
 
     /// Which attempt at the tick this is, from 1: retries count, and so do runs of other replicas
-    /// that were broken off, where the job [claims at the end](super::Claim::AtEnd).
+    /// that were interrupted, where the job [claims at the end](super::Claim::AtEnd).
     pub fn attempt(&self) -> u32 {
         self.attempt
     }

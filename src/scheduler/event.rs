@@ -53,7 +53,7 @@ pub enum JobEventKind {
         /// Why this replica did not run them.
         why: MissReason,
     },
-    /// The tick's runs were broken off, and it is not repeated any more: there were
+    /// The tick's runs were interrupted, and it is not repeated any more: there were
     /// [`max_attempts`](super::Job::max_attempts) of them, or the tick is older than
     /// [`catch_up`](super::Job::catch_up). Each replica sends this.
     GivenUp {
@@ -62,7 +62,7 @@ pub enum JobEventKind {
     },
     /// A triggered run did not end: its replica crashed, or could not store the end. Sent by the replica
     /// that has the job's lock next, once for the fleet. For a tick, see [`Missed`](Self::Missed).
-    BrokenOff {
+    Interrupted {
         /// The owner that ran it.
         by: Arc<str>,
     },
@@ -174,7 +174,7 @@ pub enum MissReason {
     /// The job paused after a failure.
     BackingOff,
     /// The run was started and did not end: its replica crashed, or could not store the end.
-    BrokenOff {
+    Interrupted {
         /// The owner that ran it, if known.
         by: Option<Arc<str>>,
     },
@@ -195,10 +195,10 @@ impl fmt::Display for MissReason {
             Self::Paused { by } => write!(f, "the job was paused by {}", ServerText(by)),
             Self::NotLeading => f.write_str("another replica was to lead"),
             Self::BackingOff => f.write_str("the job paused after a failure"),
-            Self::BrokenOff { by: Some(by) } => {
+            Self::Interrupted { by: Some(by) } => {
                 write!(f, "its run by {} did not end", ServerText(by))
             }
-            Self::BrokenOff { by: None } => f.write_str("its run did not end"),
+            Self::Interrupted { by: None } => f.write_str("its run did not end"),
             Self::Late => f.write_str("no replica was running, or this one got no processor"),
         }
     }
@@ -255,14 +255,14 @@ impl fmt::Display for SkipReason {
 impl std::error::Error for SkipReason {}
 
 impl JobEventKind {
-    /// Returns the name of the kind: `finished`, `broken_off`.
+    /// Returns the name of the kind: `finished`, `interrupted`.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Claimed { .. } => "claimed",
             Self::Skipped(_) => "skipped",
             Self::Missed { .. } => "missed",
             Self::GivenUp { .. } => "given_up",
-            Self::BrokenOff { .. } => "broken_off",
+            Self::Interrupted { .. } => "interrupted",
             Self::Started { .. } => "started",
             Self::Extended { .. } => "extended",
             Self::Stopping => "stopping",
@@ -316,7 +316,7 @@ impl fmt::Display for JobEventKind {
                 write!(f, "{count} ticks since {first} were missed: {why}")
             }
             Self::GivenUp { attempts } => write!(f, "given up after {attempts} attempts"),
-            Self::BrokenOff { by } => write!(f, "the run by {} did not end", ServerText(by)),
+            Self::Interrupted { by } => write!(f, "the run by {} did not end", ServerText(by)),
             Self::Started { token, lateness } => {
                 if *lateness < Duration::from_millis(1) {
                     f.write_str("started on time")?;

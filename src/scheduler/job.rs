@@ -161,7 +161,7 @@ impl Job {
         self
     }
 
-    /// Maximum age of a missed tick that is still run, and of a tick whose broken-off run is
+    /// Maximum age of a missed tick that is still run, and of a tick whose interrupted run is
     /// repeated. Default: 24 h.
     pub fn catch_up(mut self, window: Duration) -> Self {
         self.options.policy.catch_up = window;
@@ -216,7 +216,7 @@ impl Job {
         self
     }
 
-    /// Maximum number of runs of a tick whose runs are broken off, for a job that
+    /// Maximum number of runs of a tick whose runs are interrupted, for a job that
     /// [claims at the end](Claim::AtEnd). Then the tick is given up, with a WARN and
     /// [`GivenUp`](super::JobEventKind::GivenUp), so work that crashes its process is not repeated
     /// without end. Retries within a run don't count. Default: 10; zero counts as 1.

@@ -6,7 +6,7 @@
 //! | starting jobs, and stopping them | [`Scheduler`], [`SchedulerHandle`] |
 //! | one replica that runs all jobs | [`Scheduler::leader_only`], [`Candidate`] |
 //! | the context of a run | [`JobContext`] |
-//! | options for missed, overlapping and broken-off runs | [`Missed`], [`Overlap`], [`Claim`] |
+//! | options for missed, overlapping and interrupted runs | [`Missed`], [`Overlap`], [`Claim`] |
 //! | work that must run again | [`NotDone`] |
 //! | runs on demand | [`Trigger`], [`RequestedRun`] |
 //! | pauses and requests of the whole fleet | [`JobCommand`], [`JobControl`] |

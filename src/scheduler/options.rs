@@ -1,4 +1,4 @@
-//! Options that decide about missed, overlapping and broken-off ticks.
+//! Options that decide about missed, overlapping and interrupted ticks.
 
 #[doc(inline)]
 pub use redlock_core::tick_policy::{Missed, Overlap};
@@ -9,10 +9,10 @@ pub use redlock_core::tick_policy::{Missed, Overlap};
 #[cfg_attr(feature = "config", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Claim {
-    /// When its run starts: a broken-off run is not repeated. Each tick runs at most once.
+    /// When its run starts: an interrupted run is not repeated. Each tick runs at most once.
     #[default]
     AtStart,
-    /// When its run has ended: any replica starts a broken-off run again, up to
+    /// When its run has ended: any replica starts an interrupted run again, up to
     /// [`max_attempts`](crate::Job::max_attempts) times and within
     /// [`catch_up`](crate::Job::catch_up). Each tick that is started runs at least once, so its work
     /// must be repeatable.

@@ -32,13 +32,13 @@ pub struct JobOutcome {
     /// Delay of the run's start after its scheduled time; zero for a tick that did not run.
     pub lateness: Duration,
     /// What happened: a run was finished, failed, panicked, lost, timed out, stopped or not done; or ticks
-    /// were missed, given up or broken off.
+    /// were missed, given up or interrupted.
     pub kind: JobEventKind,
 }
 
 impl JobOutcome {
     /// Whether a person should know: the run failed, panicked, lost its lock or took longer than
-    /// [`max_run`](super::Job::max_run); or ticks were missed, given up or broken off. Ticks that are missed
+    /// [`max_run`](super::Job::max_run); or ticks were missed, given up or interrupted. Ticks that are missed
     /// as the job is paused are none of these.
     pub const fn is_failure(&self) -> bool {
         match &self.kind {
@@ -48,7 +48,7 @@ impl JobOutcome {
             | JobEventKind::Lost { .. }
             | JobEventKind::TimedOut { .. }
             | JobEventKind::GivenUp { .. }
-            | JobEventKind::BrokenOff { .. } => true,
+            | JobEventKind::Interrupted { .. } => true,
             _ => false,
         }
     }
@@ -99,7 +99,7 @@ impl OutcomeHook {
         let lateness = match kind {
             JobEventKind::Missed { .. }
             | JobEventKind::GivenUp { .. }
-            | JobEventKind::BrokenOff { .. } => Duration::ZERO,
+            | JobEventKind::Interrupted { .. } => Duration::ZERO,
             JobEventKind::Finished { .. }
             | JobEventKind::Failed { .. }
             | JobEventKind::Panicked { .. }

@@ -167,7 +167,7 @@ pub struct JobCounts {
     /// Ticks that neither this replica nor, as far as it knows, another one has run: the previous run
     /// had not ended, the lock was held, or too few nodes answered.
     pub skipped: u64,
-    /// Ticks that this replica found to be given up, or broken off.
+    /// Ticks that this replica found to be given up, or interrupted.
     pub missed: u64,
 }
 

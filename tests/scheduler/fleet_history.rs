@@ -98,7 +98,7 @@ fn crashed_run_is_entered_by_next() {
     let runs = history(&scene, &b.redlock);
     let told: Vec<_> =
         runs.iter().map(|run| (&*run.owner, run.result, run.ended.is_some())).collect();
-    let expected = [("a", JobRunResult::BrokenOff, false), ("b", JobRunResult::Finished, true)];
+    let expected = [("a", JobRunResult::Interrupted, false), ("b", JobRunResult::Finished, true)];
     assert_eq!(told, expected);
     assert_eq!(ticks(&runs), [60_000, 120_000]);
 }
@@ -121,10 +121,11 @@ fn crashed_request_is_entered_by_next() {
     scene.advance(600 * SECOND);
     let runs = history(&scene, &b.redlock);
     let told: Vec<_> = runs.iter().map(|run| (&*run.owner, run.result, run.trigger)).collect();
-    let expected = [("a", JobRunResult::BrokenOff, Some(id)), ("b", JobRunResult::Finished, None)];
+    let expected =
+        [("a", JobRunResult::Interrupted, Some(id)), ("b", JobRunResult::Finished, None)];
     assert_eq!(told, expected);
     let event = jobs.new_events().into_iter().find(|event| event.trigger == Some(id)).unwrap();
-    assert_eq!(crate::scene::event_name(&event.kind), "broken off");
+    assert_eq!(crate::scene::event_name(&event.kind), "interrupted");
 }
 
 #[test]

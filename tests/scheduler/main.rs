@@ -1,7 +1,6 @@
 //! Tests of the scheduler, over the testing kit's clock and nodes.
 
 mod blocking;
-mod broken_off;
 mod candidate;
 mod changes;
 mod clocks;
@@ -16,6 +15,7 @@ mod fleet_state;
 mod fleet_stop;
 mod fleet_unused;
 mod hangs;
+mod interrupted;
 mod layers;
 mod leader_only;
 mod log_lines;

@@ -125,9 +125,9 @@ async fn failed_tick_is_given_up() {
 async fn attempts_are_counted_over_hosts() {
     let (_nodes, one, other) = hosts();
     assert!(fail(request(&one, 1).attempts(3)).await.is_err());
-    let broken_off = request(&other, 1).attempts(3);
+    let interrupted = request(&other, 1).attempts(3);
     let (started, is_running) = tokio::sync::oneshot::channel();
-    let endless = broken_off.run(|_| async {
+    let endless = interrupted.run(|_| async {
         started.send(()).unwrap();
         std::future::pending::<Result<(), String>>().await
     });
@@ -140,7 +140,7 @@ async fn attempts_are_counted_over_hosts() {
     let history = one.job_history("job").await.unwrap();
     let results: Vec<_> = history.iter().map(|run| (run.attempt, run.result)).collect();
     let expected =
-        [(1, JobRunResult::Failed), (2, JobRunResult::BrokenOff), (3, JobRunResult::Finished)];
+        [(1, JobRunResult::Failed), (2, JobRunResult::Interrupted), (3, JobRunResult::Finished)];
     assert_eq!(results, expected);
     assert_eq!(history[0].error.as_deref(), Some("no disk"));
     assert_eq!(&*history[1].owner, "other");

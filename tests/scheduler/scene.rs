@@ -246,7 +246,7 @@ pub(crate) fn event_name(kind: &JobEventKind) -> &'static str {
         JobEventKind::Skipped(SkipReason::Unavailable { .. }) => "unavailable",
         JobEventKind::Missed { .. } => "missed",
         JobEventKind::GivenUp { .. } => "given up",
-        JobEventKind::BrokenOff { .. } => "broken off",
+        JobEventKind::Interrupted { .. } => "interrupted",
         JobEventKind::Started { .. } => "started",
         JobEventKind::Extended { .. } => "extended",
         JobEventKind::Stopping => "stopping",

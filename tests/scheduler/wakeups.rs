@@ -47,7 +47,7 @@ fn shutdown_hands_over_the_queued_tick() {
 }
 
 #[test]
-fn broken_off_run_repeats_at_once() {
+fn interrupted_run_repeats_at_once() {
     let scene = Scene::new();
     let [(runner, jobs), (other, _other)] = during_a_run(&scene, |job| job.claim(Claim::AtEnd));
     shut_down(&scene, &jobs, SECOND);

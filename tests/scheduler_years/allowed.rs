@@ -98,20 +98,20 @@ impl Model<'_> {
         Ok(())
     }
 
-    /// Whether what was broken off was repeated as soon as a process could.
+    /// Whether what was interrupted was repeated as soon as a process could.
     pub(crate) fn repeats_are_prompt(&self) -> Result<(), Fault> {
         for (index, again) in self.runs.iter().enumerate() {
             let same = |run: &&&Run| run.tick == again.tick;
             let Some(first) = self.runs[..index].iter().rev().find(same) else { continue };
-            let broken_off = first.ended.unwrap_or(YEAR);
+            let interrupted = first.ended.unwrap_or(YEAR);
             let might_earlier = |stretch: &&HealthyPeriod| {
-                let since = stretch.from.max(broken_off) + SETTLED;
+                let since = stretch.from.max(interrupted) + SETTLED;
                 let is_able =
                     self.rules(stretch.version).claim == Claim::AtEnd && since <= stretch.until;
                 is_able && since < again.began
             };
             if let Some(stretch) = self.stretches.iter().find(might_earlier) {
-                let (tick, since) = (clock(again.tick), clock(stretch.from.max(broken_off)));
+                let (tick, since) = (clock(again.tick), clock(stretch.from.max(interrupted)));
                 let what = format!("tick {tick} is repeated late: it could be from {since} on");
                 return self.fault(again.began, &what);
             }
@@ -121,7 +121,7 @@ impl Model<'_> {
 
     pub(crate) fn missed_are_true(&self) -> Result<(), Fault> {
         for report in self.history.missed.iter().filter(|report| report.job == self.job) {
-            // A broken-off run is reported as well.
+            // An interrupted run is reported as well.
             let ended = |run: &Run| {
                 let ended = run.ended.unwrap_or(YEAR);
                 run.finished && !self.is_end_disturbed(run.began, ended)
@@ -137,11 +137,11 @@ impl Model<'_> {
                 return self.fault(report.at, &what);
             }
             let base = self.first_boot_of_schedule(report.version);
-            // A run of before may have been broken off, or a claim, where something got lost.
-            let is_broken_off = report.first == report.last
+            // A run of before may have been interrupted, or a claim, where something got lost.
+            let is_interrupted = report.first == report.last
                 && (self.runs_of(report.first).next().is_some()
                     || self.is_disturbed(report.first, report.first + 6 * MINUTE));
-            if report.first < base && !is_broken_off {
+            if report.first < base && !is_interrupted {
                 let (first, base) = (clock(report.first), clock(base));
                 let what =
                     format!("tick {first} is reported as missed, before the schedule, {base}");

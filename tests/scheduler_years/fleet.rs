@@ -56,7 +56,7 @@ struct Process {
 const QUORUM_LOST: u32 = 2;
 
 const TICK_SETTLES: Ms = 2 * SECOND;
-/// A replica may take a broken-off run for a current one until its lock is over.
+/// A replica may take an interrupted run for a current one until its lock is over.
 const LATE_SETTLES: Ms = 20 * SECOND;
 const EVENT_SETTLES: Ms = 35 * SECOND;
 

@@ -58,7 +58,7 @@ impl History {
                 run.machine,
                 run.token,
                 run.ended.map_or("the end".into(), clock),
-                if run.finished { "" } else { ", broken off" },
+                if run.finished { "" } else { ", interrupted" },
             );
             lines.push((run.began, text));
         }

@@ -1,10 +1,10 @@
 //! A model of the documented policies, which judges a year after its end.
 //!
-//! * No tick starts twice, but one whose run was broken off where the job claims at the end.
+//! * No tick starts twice, but one whose run was interrupted where the job claims at the end.
 //! * No tick starts before its time, later than the policy allows, or in place of a newer one that was
 //!   due. No two runs of a job go at once, and tokens grow.
 //! * No tick of before a changed schedule runs, and none that ran is reported as missed.
-//! * A run that was broken off is repeated, where it is, within half a minute of when a process could.
+//! * A run that was interrupted is repeated, where it is, within half a minute of when a process could.
 //! * A tick that comes while a process is there and reaches a quorum runs at once. One that came while
 //!   none did is made up for as the policy says, within half a minute of the end of the outage.
 //! * No job pauses for longer than its period, the outages in between, and a minute.

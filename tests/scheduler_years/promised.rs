@@ -56,7 +56,7 @@ impl Model<'_> {
         judged: &mut Judged,
     ) -> Result<(), Fault> {
         let is_known = || self.is_known(stretch.version, tick) || tick > stretch.from + SECOND;
-        // A replica may take a broken-off run for a current one until its lock is over.
+        // A replica may take an interrupted run for a current one until its lock is over.
         let is_after_break = self.is_after_break(start);
         let is_quiet = !is_after_break
             && !self.is_disturbed(start.saturating_sub(SETTLED), start + AT_ONCE)
@@ -64,7 +64,7 @@ impl Model<'_> {
         let deadline = start + if is_quiet { AT_ONCE } else { SETTLED };
         let may_be_lost = rules.claim == Claim::AtStart && self.is_disturbed(start, deadline)
             || is_after_break && rules.start_within <= ASKED;
-        // What was broken off, and is to be repeated, comes first.
+        // What was interrupted, and is to be repeated, comes first.
         let is_blocked =
             self.is_disturbed(start.saturating_sub(SETTLED), deadline + SECOND) && !is_quiet;
         if may_be_lost || is_blocked || !is_known() || self.is_busy(start, start + 1) {
@@ -77,7 +77,7 @@ impl Model<'_> {
         self.fault(deadline, &format!("tick {} does not run: {rules:?}", clock(tick)))
     }
 
-    /// Whether the last run before a moment was broken off, or its end may not have been stored.
+    /// Whether the last run before a moment was interrupted, or its end may not have been stored.
     fn is_after_break(&self, at: Ms) -> bool {
         let later = self.runs.partition_point(|run| run.began < at);
         self.runs[..later].last().is_some_and(|run| {

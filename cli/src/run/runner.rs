@@ -269,7 +269,7 @@ impl Runner<'_> {
             }
             Ok(TickOutcome::GivenUp { by, attempts, .. }) => {
                 let reason = format!(
-                    "{} tried the tick last; attempts so far: {attempts}, which failed or were broken off, \
+                    "{} tried the tick last; attempts so far: {attempts}, which failed or were interrupted, \
                      and --attempts allows no more",
                     client(by.as_deref())
                 );

@@ -194,7 +194,7 @@ mod notified {
 
     /// The host that ran it is gone: the next one tells.
     #[test]
-    fn broken_off_run_is_told() {
+    fn interrupted_run_is_told() {
         let site = Site::with_ttl("2s");
         let mut first = notify(&site, 1, "echo $$ > begun; sleep 60", &[]);
         site.line_of("begun");

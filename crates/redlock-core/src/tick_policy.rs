@@ -19,7 +19,7 @@
 //!
 //! # Lost runs
 //!
-//! If a job claims at the start, a run without an end was broken off: the replica that claims the
+//! If a job claims at the start, a run without an end was interrupted: the replica that claims the
 //! next tick, or runs on demand, counts it as missed, once for the fleet. If it claims at the end,
 //! such a run is repeated up to `max_attempts` times and within `catch_up`, then given up; each
 //! replica reports that. If a majority forgot (a floor, also on new servers), a delay after the end
@@ -99,7 +99,7 @@ pub struct JobRecord {
     /// The watermark: the newest tick that anyone claimed. It only rises.
     pub tick: Option<WallTime>,
     /// The end of that tick's run, or of a later run on demand, by the runner's clock. `None` if it
-    /// is unknown, because the run still continues or was broken off.
+    /// is unknown, because the run still continues or was interrupted.
     pub last_end: Option<WallTime>,
     /// Whether the watermark's tick must run again: its run did not end, and the job claims at the
     /// end.
@@ -137,7 +137,7 @@ pub enum Due {
         tick: WallTime,
         /// When it was due: the tick plus the jitter of the job.
         start: WallTime,
-        /// Whether the tick was claimed before and its run broken off.
+        /// Whether the tick was claimed before and its run interrupted.
         again: bool,
         /// The ticks that are given up.
         missed: Option<MissedTicks>,
@@ -224,7 +224,7 @@ fn choose(
     }
 }
 
-/// Returns the tick whose run was broken off, once it is not repeated any more.
+/// Returns the tick whose run was interrupted, once it is not repeated any more.
 pub fn given_up(
     schedule: &Schedule,
     job: &str,
@@ -249,7 +249,7 @@ fn wait(times: Timetable<'_>, after: WallTime, missed: Option<MissedTicks>) -> D
 fn due_after_end(times: Timetable<'_>, record: &JobRecord, now: WallTime) -> Due {
     let missed = None;
     let (after, end) = match record.tick {
-        // A run that was broken off counts as one that took no time.
+        // A run that was interrupted counts as one that took no time.
         Some(tick) => (tick, Some(record.last_end.unwrap_or(tick))),
         None => (just_before(record.base), record.last_end),
     };
@@ -262,7 +262,7 @@ fn due_after_end(times: Timetable<'_>, record: &JobRecord, now: WallTime) -> Due
         return Due::Wait { tick, start, missed };
     }
     // A run that is late by a delay or more gets the present time as its tick. With the old tick, a
-    // run that is broken off would be followed by others at once, one for each delay that has
+    // run that is interrupted would be followed by others at once, one for each delay that has
     // passed.
     let late = times.schedule.next(tick, Some(start)).is_some_and(|next| next <= now);
     let (tick, start) = if late { (now, now) } else { (tick, start) };

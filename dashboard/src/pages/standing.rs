@@ -81,8 +81,8 @@ pub(super) const fn result(result: JobRunResult) -> &'static str {
         JobRunResult::TimedOut => "timed out",
         JobRunResult::Stopped => "stopped",
         JobRunResult::NotDone => "not done",
-        JobRunResult::BrokenOff => "broken off",
-        // The run may have been broken off, which the next run finds.
+        JobRunResult::Interrupted => "interrupted",
+        // The run may have been interrupted, which the next run finds.
         JobRunResult::Open => "begun",
         _ => "unknown",
     }

@@ -95,7 +95,7 @@ impl Redlock {
     ///
     /// A replica that runs the job starts it within 5 s or so, once no other run is in progress. It first
     /// removes the request from a majority of the servers: so it starts once at most. If that replica then
-    /// crashes, the next run reports it as broken off. The run does not count as a tick: the schedule ignores it. With
+    /// crashes, the next run reports it as interrupted. The run does not count as a tick: the schedule ignores it. With
     /// [`until`](JobCommand::until), it is not started later.
     pub fn trigger_job(&self, name: impl Into<Arc<str>>) -> JobCommand<u64> {
         self.command(name, CommandKind::Trigger, identity)

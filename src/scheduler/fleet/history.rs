@@ -65,8 +65,8 @@ pub enum JobRunResult {
     /// The work was [not done](crate::scheduler::NotDone), and is run again.
     NotDone,
     /// It did not end: its replica crashed, or could not store the end. Found by the next run.
-    BrokenOff,
-    /// A triggered run has begun. It is in progress, or was broken off and no later run has found it yet.
+    Interrupted,
+    /// A triggered run has begun. It is in progress, or was interrupted and no later run has found it yet.
     Open,
 }
 
@@ -79,7 +79,7 @@ const RESULTS: [(JobRunResult, &str); 9] = [
     (JobRunResult::TimedOut, "t"),
     (JobRunResult::Stopped, "s"),
     (JobRunResult::NotDone, "n"),
-    (JobRunResult::BrokenOff, "b"),
+    (JobRunResult::Interrupted, "b"),
     (JobRunResult::Open, "o"),
 ];
 
@@ -94,7 +94,7 @@ impl JobRun {
             trigger: None,
             started: WallTime::since_epoch(run.since).into(),
             ended: None,
-            result: JobRunResult::BrokenOff,
+            result: JobRunResult::Interrupted,
             owner,
             attempt: run.attempt,
             lateness: run.since.saturating_sub(run.tick),
@@ -129,7 +129,7 @@ impl JobRun {
     }
 
     const fn is_ended(&self) -> bool {
-        !matches!(self.result, JobRunResult::BrokenOff | JobRunResult::Open)
+        !matches!(self.result, JobRunResult::Interrupted | JobRunResult::Open)
     }
 }
 
@@ -190,7 +190,7 @@ impl JobRuns {
     }
 
     /// Adds the latest run if it has not ended. Under the job's lock: it is not in progress.
-    pub(in super::super) fn add_broken_off(&mut self, latest: Option<&LatestClaim>) {
+    pub(in super::super) fn add_interrupted(&mut self, latest: Option<&LatestClaim>) {
         let Some(LatestClaim { run, owner, .. }) = latest.filter(|latest| latest.run.is_open())
         else {
             return;
@@ -207,12 +207,12 @@ impl JobRuns {
         }
     }
 
-    /// Marks the triggered runs that have not ended as broken off, and returns them. Under the job's lock:
+    /// Marks the triggered runs that have not ended as interrupted, and returns them. Under the job's lock:
     /// no run is in progress.
     pub(in super::super) fn break_off_open(&mut self) -> Vec<JobRun> {
         let open = self.0.iter_mut().filter(|run| run.result == JobRunResult::Open);
         open.map(|run| {
-            run.result = JobRunResult::BrokenOff;
+            run.result = JobRunResult::Interrupted;
             run.clone()
         })
         .collect()
@@ -329,7 +329,7 @@ mod tests {
             tick: at(tick),
             trigger: None,
             started: at(tick + 3),
-            ended: (!matches!(result, JobRunResult::Open | JobRunResult::BrokenOff))
+            ended: (!matches!(result, JobRunResult::Open | JobRunResult::Interrupted))
                 .then(|| at(tick + 8)),
             result,
             owner: "svc 1".into(),
@@ -430,11 +430,11 @@ mod tests {
     }
 
     #[test]
-    fn end_replaces_broken_off_run() {
+    fn end_replaces_interrupted_run() {
         let mut runs = JobRuns::default();
-        runs.add(run(1_000, JobRunResult::BrokenOff));
+        runs.add(run(1_000, JobRunResult::Interrupted));
         runs.add(run(1_000, JobRunResult::Finished));
-        runs.add(run(1_000, JobRunResult::BrokenOff));
+        runs.add(run(1_000, JobRunResult::Interrupted));
         assert_eq!(runs.0, [run(1_000, JobRunResult::Finished)]);
     }
 

@@ -18,7 +18,7 @@
 //! both locks, before it starts: so it starts at most once. An entry without an end is then stored in
 //! the history, as no claim shows such a run. The history is prepared with the claim, so that the end
 //! of the run costs one more operation, in parallel with the end of the claim. The next holder of the
-//! lock finds an open claim or an open entry, and enters the run as broken off.
+//! lock finds an open claim or an open entry, and enters the run as interrupted.
 //!
 //! To *forget* a job, a client deletes these fields under both locks. A node that missed that keeps
 //! them: a claim that a minority keeps does not count, except for the run before it; a document does,

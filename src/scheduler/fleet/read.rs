@@ -35,7 +35,7 @@ impl Redlock {
     }
 
     /// Returns the latest runs of a job on the whole fleet, at most 50, the oldest first: those that have
-    /// ended, those that were broken off, and a triggered one that is in progress. Each replica stores a run
+    /// ended, those that were interrupted, and a triggered one that is in progress. Each replica stores a run
     /// when it ends, on a majority of the servers. The job need not be known to this process.
     ///
     /// # Errors

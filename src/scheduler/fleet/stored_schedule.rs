@@ -28,7 +28,7 @@ pub struct StoredSchedule {
     pub zones: Option<Arc<str>>,
     /// The latest tick that was run.
     pub tick: Option<SystemTime>,
-    /// End of the latest run; `None` while it lasts, and if it was broken off.
+    /// End of the latest run; `None` while it lasts, and if it was interrupted.
     pub ended: Option<SystemTime>,
 }
 

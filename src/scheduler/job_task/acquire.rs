@@ -112,7 +112,7 @@ impl JobTask {
             self.waits.refusals = 0;
         }
         // The holder that runs the tick also continues the schedule; others take over only if it crashes or
-        // ends. A broken-off run has no holder: the others may have refused each other.
+        // ends. An interrupted run has no holder: the others may have refused each other.
         let is_going = self.fleet.latest.as_ref().is_some_and(|latest| {
             latest.run.is_open() && (latest.owner.is_none() || latest.owner.as_ref() == owner)
         });

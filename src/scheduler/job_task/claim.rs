@@ -58,8 +58,8 @@ impl JobTask {
             Purpose::Request if !self.take_over_request().await => return None,
             // A run on demand does not count as a tick: what the nodes keep stays the latest.
             Purpose::Trigger | Purpose::Request => {
-                self.reports.broken_off(&self.env, before.as_ref(), self.fleet.own_tick);
-                self.history.enter_broken_off(&self.env, before.as_ref());
+                self.reports.interrupted(&self.env, before.as_ref(), self.fleet.own_tick);
+                self.history.enter_interrupted(&self.env, before.as_ref());
                 let none = TickRun::new(Duration::ZERO, 1, millis(self.fleet.record.base));
                 let run = before.as_ref().map_or(none, |latest| latest.run);
                 (self.info(now, now, now, true), run)
@@ -108,9 +108,9 @@ impl JobTask {
         }
         self.reports.forget_skipped(&self.env, &self.fleet.record, tick);
         if !again {
-            self.reports.broken_off(&self.env, before.as_ref(), self.fleet.own_tick);
+            self.reports.interrupted(&self.env, before.as_ref(), self.fleet.own_tick);
         }
-        self.history.enter_broken_off(&self.env, before.as_ref());
+        self.history.enter_interrupted(&self.env, before.as_ref());
         self.reports.missed(&self.env, missed);
         self.env.emit(tick, JobEventKind::Claimed { attempt });
         Some((self.info(tick, start, now, false), run))
@@ -220,7 +220,7 @@ impl JobTask {
                 job = %self.env.job.name,
                 %error,
                 "a tick that was claimed and not started could not be given back: others take it \
-                 for one whose run was broken off"
+                 for one whose run was interrupted"
             );
         }
     }

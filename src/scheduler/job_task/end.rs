@@ -143,7 +143,7 @@ impl JobTask {
     }
 
     /// Stores the end of a run on a majority, with retries while the lock is held: until then no
-    /// other replica takes the run for a broken-off one. Returns whether it is stored.
+    /// other replica takes the run for an interrupted one. Returns whether it is stored.
     async fn store_end(&mut self, end: TickClaim, lock: &LockContext) -> bool {
         loop {
             let Err(error) = self.store(end.clone()).await else { return true };
@@ -152,7 +152,7 @@ impl JobTask {
                 crate::log::warn!(
                     job = %self.env.job.name,
                     %error,
-                    "the end of a run is not stored: others take it for one that was broken off"
+                    "the end of a run is not stored: others take it for one that was interrupted"
                 );
                 return false;
             }

@@ -36,12 +36,12 @@ impl HistoryState {
     }
 
     /// Enters the runs that have not ended, under the job's lock: nothing is in progress.
-    pub(super) fn enter_broken_off(&mut self, env: &JobEnv, latest: Option<&LatestClaim>) {
+    pub(super) fn enter_interrupted(&mut self, env: &JobEnv, latest: Option<&LatestClaim>) {
         let Some((_, runs)) = &mut self.read else { return };
         for run in &self.unstored {
             runs.add(run.clone());
         }
-        runs.add_broken_off(latest);
+        runs.add_interrupted(latest);
         for run in runs.break_off_open() {
             crate::log::warn!(
                 job = %env.job.name,
@@ -49,7 +49,7 @@ impl HistoryState {
                 owner = %ServerText(&run.owner),
                 "a triggered run did not end: its replica crashed, or could not store the end"
             );
-            let kind = JobEventKind::BrokenOff { by: run.owner };
+            let kind = JobEventKind::Interrupted { by: run.owner };
             env.events.emit_for(&env.job, run.tick.into(), run.trigger, kind);
         }
     }

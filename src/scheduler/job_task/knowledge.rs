@@ -275,7 +275,7 @@ impl FleetKnowledge {
     }
 
     /// Whether fewer than a quorum of nodes know that the latest run has ended: a replica that does not
-    /// reach them takes it for a broken-off run.
+    /// reach them takes it for an interrupted run.
     pub(super) fn is_end_unreplicated(&self) -> bool {
         let latest = self.latest.as_ref();
         latest.is_some_and(|latest| !latest.run.is_open() && !latest.is_replicated)

@@ -20,7 +20,7 @@ const REGISTER_DELAY: RangeInclusive<Duration> = Duration::ZERO..=Duration::from
 /// A job's next step, as far as it is known.
 pub(super) struct NextStep {
     pub(super) due: Due,
-    /// Why the nodes could not be queried for missed ticks and broken-off runs.
+    /// Why the nodes could not be queried for missed ticks and interrupted runs.
     pub(super) unknown: Option<LockError>,
 }
 
@@ -67,7 +67,7 @@ impl JobTask {
         self.env.due(&self.fleet.record, now)
     }
 
-    /// Gives up a tick whose runs were broken off, once it is too late or has had `max_attempts`.
+    /// Gives up a tick whose runs were interrupted, once it is too late or has had `max_attempts`.
     pub(super) fn give_up(&mut self, now: WallTime) {
         if let Some(tick) = self.env.given_up(&self.fleet.record, now) {
             self.fleet.record.unfinished = false;

@@ -148,7 +148,7 @@ impl Reports {
 
     /// Reports a latest run that never ended. The replica that claims the next tick reports it,
     /// once for the fleet; runs of this replica, up to `own_tick`, were reported when they broke off.
-    pub(super) fn broken_off(
+    pub(super) fn interrupted(
         &self,
         env: &JobEnv,
         latest: Option<&LatestClaim>,
@@ -167,8 +167,8 @@ impl Reports {
             "the run of a tick did not end: its replica crashed, or could not store the end; the \
              tick counts as missed"
         );
-        let why = MissReason::BrokenOff { by: owner.clone() };
-        count_broken_off(env, tick, JobEventKind::Missed { count: 1, first: tick, why });
+        let why = MissReason::Interrupted { by: owner.clone() };
+        count_interrupted(env, tick, JobEventKind::Missed { count: 1, first: tick, why });
     }
 
     /// Reports a tick that is given up; each replica does so once.
@@ -184,10 +184,10 @@ impl Reports {
             attempts,
             max_attempts = policy.max_attempts,
             catch_up = ?policy.catch_up,
-            "a tick is given up: each of its runs was broken off, and their number has reached \
+            "a tick is given up: each of its runs was interrupted, and their number has reached \
              max_attempts, or the tick is older than catch_up"
         );
-        count_broken_off(env, tick, JobEventKind::GivenUp { attempts });
+        count_interrupted(env, tick, JobEventKind::GivenUp { attempts });
     }
 
     /// Records that too few nodes let the job run; logs the first of consecutive failures. Returns
@@ -240,7 +240,7 @@ impl Reports {
     }
 }
 
-fn count_broken_off(env: &JobEnv, tick: WallTime, kind: JobEventKind) {
+fn count_interrupted(env: &JobEnv, tick: WallTime, kind: JobEventKind) {
     env.job.count(|counts| counts.missed += 1);
     metrics::job_missed(&env.job.name, 1);
     env.emit(tick, kind);

@@ -113,7 +113,7 @@ impl JobTask {
         let attempt = if info.triggered { 1 } else { run.attempt };
         let mut entry = self.entry(&info, attempt);
         if info.triggered {
-            // No claim shows a run that is broken off.
+            // No claim shows a run that is interrupted.
             let stored = self.history.store(&self.env, token, entry.clone()).await;
             self.history.note_stored(&self.env, token, stored);
         }

@@ -299,7 +299,7 @@ impl<'a> TickAttempt<'a> {
                 Some(runs) => runs,
                 None => JobRuns::read(self.redlock, self.job, token).await?,
             };
-            runs.add_broken_off(latest);
+            runs.add_interrupted(latest);
             runs.add(run);
             runs.store(self.redlock, self.job, (token, 0)).await
         };

@@ -62,7 +62,7 @@ pub enum TickOutcome<T> {
     /// The work succeeded, and this is recorded.
     Ran(T),
     /// The work succeeded, but too few nodes recorded that. Others take the tick for one whose run was
-    /// broken off.
+    /// interrupted.
     RanUnrecorded(T, LockError),
     /// The tick has been run.
     #[non_exhaustive]
@@ -80,7 +80,7 @@ pub enum TickOutcome<T> {
         /// The owner that began it, where that is known.
         by: Option<Arc<str>>,
     },
-    /// The tick has had its maximum number of attempts: those runs failed, or were broken off.
+    /// The tick has had its maximum number of attempts: those runs failed, or were interrupted.
     #[non_exhaustive]
     GivenUp {
         /// The owner that tried it last, where that is known.

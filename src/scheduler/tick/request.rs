@@ -96,7 +96,7 @@ impl TickRequest {
         self
     }
 
-    /// Sets how often a tick is tried at most, over all hosts: a run that failed or was broken off is
+    /// Sets how often a tick is tried at most, over all hosts: a run that failed or was interrupted is
     /// repeated by the next request. Default: 1. Zero counts as 1.
     pub const fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = attempts;
@@ -131,7 +131,7 @@ impl TickRequest {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the work, and releases the lock. The attempt counts as broken off.
+    /// Dropping the future drops the work, and releases the lock. The attempt counts as interrupted.
     pub async fn run<F, Fut, T, E>(self, work: F) -> Result<TickOutcome<T>, TickError<E>>
     where
         F: FnOnce(TickContext) -> Fut,

@@ -17,7 +17,7 @@ fn replica_takes_over_within_ttl() {
     let mut seen = 0;
     let mut waits: Vec<Duration> = Vec::new();
     for kill in 0..KILLS {
-        let first = fleet.run_since(seen, "a run to be broken off", |line| line.run.attempt == 1);
+        let first = fleet.run_since(seen, "a run to be interrupted", |line| line.run.attempt == 1);
         // Some runs are killed at once, others after one or several renewals.
         thread::sleep(LONG_TTL * kill / 5);
         seen = fleet.journal.lines().len();

@@ -29,7 +29,7 @@ pub(super) struct Verdict {
     /// Runs that were frozen past the end of their lock, and the number of them that continued.
     frozen: usize,
     went_on: usize,
-    /// Runs that were broken off by a kill.
+    /// Runs that were interrupted by a kill.
     killed: usize,
     /// Starts of other runs while a replica was frozen.
     meanwhile: usize,

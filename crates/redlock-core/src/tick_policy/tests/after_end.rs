@@ -47,10 +47,10 @@ fn what_is_lost_puts_nothing_off() {
 
 #[test]
 fn unknown_end_counts_from_the_tick() {
-    let broken_off = JobRecord { last_end: None, ..ran(5) };
-    assert_eq!(ask(&broken_off, 6), wait(15, None));
-    assert_eq!(ask(&broken_off, 15), run(15, None));
-    let unfinished = JobRecord { unfinished: true, ..broken_off };
+    let interrupted = JobRecord { last_end: None, ..ran(5) };
+    assert_eq!(ask(&interrupted, 6), wait(15, None));
+    assert_eq!(ask(&interrupted, 15), run(15, None));
+    let unfinished = JobRecord { unfinished: true, ..interrupted };
     let again = Due::Run { tick: at(5), start: at(5), again: true, missed: None };
     assert_eq!(ask(&unfinished, 6), again);
 }
@@ -62,7 +62,7 @@ fn tick_exceeds_watermark_despite_clocks() {
     assert_eq!(ask(&record, 20), Due::Wait { tick: soonest, start: soonest, missed: None });
 }
 
-/// Each run is broken off at once. If ticks were a delay apart since before the outage, all ticks
+/// Each run is interrupted at once. If ticks were a delay apart since before the outage, all ticks
 /// that have passed would run without a pause.
 #[test]
 fn outage_is_not_caught_up() {

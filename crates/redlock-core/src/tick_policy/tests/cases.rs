@@ -105,14 +105,14 @@ fn tick_on_time_needs_no_window() {
 }
 
 #[test]
-fn broken_off_run_goes_first() {
+fn interrupted_run_goes_first() {
     let (schedule, policy) = every_ten();
-    let broken_off = JobRecord { last_end: None, unfinished: true, ..ran(20) };
+    let interrupted = JobRecord { last_end: None, unfinished: true, ..ran(20) };
     let again = Due::Run { tick: at(20), start: at(20), again: true, missed: None };
 
     // Holds for clocks that are behind and ahead.
     for now in [5, 20, 25, 1_000_000] {
-        assert_eq!(due(&schedule, JOB, &policy, &broken_off, at(now)), again);
+        assert_eq!(due(&schedule, JOB, &policy, &interrupted, at(now)), again);
     }
     assert_eq!(due(&schedule, JOB, &policy, &ran_until(20, 29), at(30)), run(30, None));
 
@@ -126,12 +126,12 @@ fn broken_off_run_goes_first() {
 fn window_or_attempts_end_broken_runs() {
     let schedule = Schedule::every(seconds(10));
     let policy = Policy { catch_up: seconds(100), max_attempts: 3, ..Policy::default() };
-    let broken_off = JobRecord { last_end: None, unfinished: true, attempt: 1, ..ran(20) };
+    let interrupted = JobRecord { last_end: None, unfinished: true, attempt: 1, ..ran(20) };
     let ask = |record: &JobRecord, now| given_up(&schedule, JOB, &policy, record, at(now));
 
-    assert_eq!(ask(&broken_off, 120), None);
-    assert_eq!(ask(&broken_off, 121), Some(at(20)));
-    let often = |attempt| JobRecord { attempt, ..broken_off.clone() };
+    assert_eq!(ask(&interrupted, 120), None);
+    assert_eq!(ask(&interrupted, 121), Some(at(20)));
+    let often = |attempt| JobRecord { attempt, ..interrupted.clone() };
 
     assert_eq!(
         [2, 3, 4].map(|attempt| ask(&often(attempt), 30)),

@@ -49,8 +49,8 @@ fn triggered_run_overlaps_ticks() {
 #[test]
 fn unknown_end_overlaps_nothing() {
     let (schedule, policy) = every_ten();
-    let broken_off = JobRecord { last_end: None, ..ran(10) };
-    assert_eq!(due(&schedule, JOB, &policy, &broken_off, at(21)), run(20, None));
+    let interrupted = JobRecord { last_end: None, ..ran(10) };
+    assert_eq!(due(&schedule, JOB, &policy, &interrupted, at(21)), run(20, None));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Runs that were broken off, and runs whose end was not stored.
+//! Runs that were interrupted, and runs whose end was not stored.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ fn fleet_counts_a_crashed_tick_once() {
     let events: Vec<_> =
         events.iter().filter(|event| event_name(&event.kind) == "missed").collect();
     let first = scene.log.entries()[0].tick;
-    let why = MissReason::BrokenOff { by: Some("a".into()) };
+    let why = MissReason::Interrupted { by: Some("a".into()) };
     assert_eq!(events[0].kind, JobEventKind::Missed { count: 1, first, why });
     assert_eq!((events.len(), events[0].tick), (1, first));
 }
@@ -118,7 +118,7 @@ fn unstored_end_is_stored_after_outage() {
         assert_eq!(at_a.status("j").counts.finished, 1);
         scene.nodes.start(0..5);
         scene.advance(6 * SECOND);
-        // A new replica does not take the run for broken off.
+        // A new replica does not take the run for interrupted.
         let at_b = b.start([job(&b)]);
         scene.advance(DAY);
         let attempts: Vec<u32> = scene.log.entries().iter().map(|run| run.attempt).collect();
