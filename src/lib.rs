@@ -61,6 +61,7 @@
 //! |---|---|
 //! | a lock around a future, or held by hand | [`Redlock::lock`] |
 //! | a lock around each request | [`RedlockLayer`]; [`key`] has the names of resources |
+//! | at most n requests, or n holders of a name, at a time in the whole fleet | [`RedlockLayer::slots`], [`LockOptions::slots`] |
 //! | work that is done once per key: webhooks, `Idempotency-Key` | [`OnceLayer`], [`Redlock::once`] |
 //! | rejecting stale writers in front of a resource | [`FencingLayer`] |
 //! | periodic jobs, once per tick across a fleet | [`Scheduler`] |

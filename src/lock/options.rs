@@ -394,6 +394,23 @@ mod tests {
     }
 
     #[test]
+    fn slots_apply_to_locks_with_several_holders_only() {
+        let redlock = Redlock::embedded();
+
+        for (place, request) in PLACES {
+            let request = request(&redlock, NEW.slots(3));
+
+            if matches!(place, "LockRequest" | "RedlockLayer") {
+                request.plan().unwrap();
+                assert_eq!(request.options.slots, Some(3), "{place}");
+            } else {
+                let refused = invalid(request.plan().unwrap_err());
+                assert!(refused.contains("slots does not apply"), "{place}: {refused}");
+            }
+        }
+    }
+
+    #[test]
     fn builder_defaults_reach_the_lock() {
         for (option, options, has) in OPTIONS {
             let built = Redlock::builder().nodes(["redis://h"]).options(options).build();
@@ -417,6 +434,9 @@ mod tests {
         assert_eq!((plan.ttl, plan.wait), (TIME, TIME));
         let plan = redlock.lock("x").options(NEW.ttl(TIME)).ttl(TIME * 2).plan().unwrap();
         assert_eq!(plan.ttl, TIME * 2);
+        let request = redlock.lock("x").slots(2).options(NEW.ttl(TIME));
+        assert_eq!(request.options.slots, Some(2), "other options do not unset it");
+        assert_eq!(request.options(NEW.slots(3)).options.slots, Some(3));
     }
 
     /// The message of an invalid request.
@@ -445,7 +465,8 @@ mod tests {
     #[cfg(feature = "config")]
     #[test]
     fn serde_reads_what_it_writes() {
-        for (option, options, _) in OPTIONS {
+        let options = OPTIONS.map(|(option, options, _)| (option, options));
+        for (option, options) in options.into_iter().chain([("slots", NEW.slots(3))]) {
             let text = toml::to_string(&options);
             let text = text.unwrap_or_else(|error| panic!("{option}: {error}"));
             assert_eq!(toml::from_str::<LockOptions>(&text).unwrap(), options, "{text}");
@@ -456,5 +477,6 @@ mod tests {
             toml::from_str::<LockOptions>("ttl = '2s'").unwrap(),
             NEW.ttl(TIME).or(NEW).ttl(Duration::from_secs(2))
         );
+        assert_eq!(toml::from_str::<LockOptions>("slots = 3").unwrap(), NEW.slots(3));
     }
 }

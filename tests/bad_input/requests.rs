@@ -5,7 +5,8 @@ use std::{convert::Infallible, future::IntoFuture, time::Duration};
 use axum::http::{HeaderValue, Request};
 use tower::{Layer, ServiceExt, service_fn};
 use tower_redlock::{
-    LockError, LockRequest, Redlock, RedlockLayer, Resource,
+    Job, LockError, LockOptions, LockRequest, OnceLayer, Redlock, RedlockLayer, Resource, Schedule,
+    Scheduler,
     error::ResourceError,
     layer::{KeyError, ResourceKey},
     node::EmbeddedNodes,
@@ -101,6 +102,27 @@ async fn invalid_options_are_named() {
 
     assert!(invalid_request(|r| r.max_hold(Duration::ZERO)).await.contains("max_hold"));
     assert!(invalid_request(|r| r.max_attempts(0)).await.contains("max_attempts"));
+}
+
+#[tokio::test]
+async fn slots_of_what_has_one_holder_are_refused() {
+    const SLOTS: LockOptions = LockOptions::new().slots(2);
+    let recorder = Recorder::default();
+    let redlock = recorder.redlock();
+    let job = Job::new("x", Schedule::every(Duration::from_secs(60)), async |_| {}).options(SLOTS);
+    let work = async |_| Ok::<_, Infallible>(());
+    let inner = service_fn(async |()| -> Result<(), Infallible> { panic!("it must not run") });
+    let layer = OnceLayer::new(redlock.clone(), "layer", |(): &()| "x").options(SLOTS);
+
+    for text in [
+        redlock.leader("x").options(SLOTS).run(|_| async {}).await.unwrap_err().to_string(),
+        Scheduler::new(redlock.clone()).job(job).start().unwrap_err().to_string(),
+        redlock.once("x").options(SLOTS).run(work).await.unwrap_err().to_string(),
+        layer.layer(inner).oneshot(()).await.unwrap_err().to_string(),
+    ] {
+        assert!(text.contains("slots does not apply: this lock has one holder"), "{text}");
+    }
+    assert_eq!(recorder.count(), 0);
 }
 
 #[tokio::test]

@@ -15,6 +15,7 @@ mod lost;
 mod once;
 mod orders;
 mod site;
+mod slots;
 mod statuses;
 mod streams;
 #[path = "../support/mod.rs"]

@@ -13,6 +13,7 @@ mod fixture;
 mod live;
 mod nested;
 mod settings;
+mod slots;
 mod types;
 mod upgrades;
 mod with_axum;

@@ -192,6 +192,29 @@ async fn axum() {
 }
 
 #[tokio::test]
+async fn limits() {
+    let mut example = Example::start("limits");
+    let url = example.url().await;
+    let export = async |tenant: &str| {
+        let (status, _, text) = send(Request::post(format!("{url}/exports/{tenant}")), "").await;
+        (status, text)
+    };
+
+    let (first, second, third, other) =
+        tokio::join!(export("acme"), export("acme"), export("acme"), export("other"));
+    let mut acme = [first.0, second.0, third.0];
+    acme.sort_unstable();
+
+    assert_eq!(acme, [StatusCode::OK, StatusCode::OK, StatusCode::TOO_MANY_REQUESTS]);
+    assert_eq!(other.0, StatusCode::OK);
+    assert!(other.1.starts_with("exported other in slot "), "{}", other.1);
+    let is_free = async || export("acme").await.0 == StatusCode::OK;
+    eventually_async("a slot is free", is_free).await;
+
+    example.interrupt().await;
+}
+
+#[tokio::test]
 async fn tonic() {
     let mut example = Example::start("tonic");
     let mut client = OrdersClient::connect(example.url().await).await.unwrap();

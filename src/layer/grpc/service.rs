@@ -37,6 +37,7 @@ impl<K> RedlockLayer<K> {
     /// | what happened | status | details | did the method run? |
     /// |---|---|---|---|
     /// | held by another | `ABORTED` | `RetryInfo`: an [estimate](RedlockLayer::retry_after) of when it is free | no |
+    /// | all [slots](RedlockLayer::slots) held | `RESOURCE_EXHAUSTED` | `ErrorInfo`: `FULL`, domain `tower-redlock`; `RetryInfo` | no |
     /// | no quorum, too slow, shutting down | `UNAVAILABLE` | `RetryInfo`: 1 s | no |
     /// | the wait was over | as what was met last | | no |
     /// | lost while it ran | `UNKNOWN` | `ErrorInfo`: `LOCK_LOST`, domain `tower-redlock` | yes, to some point |

@@ -46,6 +46,7 @@ impl<K> RedlockLayer<K> {
     /// | what happened | status | `Retry-After` | did the handler run? |
     /// |---|---|---|---|
     /// | held by another | 409 | an [estimate](RedlockLayer::retry_after) of when it is free, in whole seconds | no |
+    /// | all [slots](RedlockLayer::slots) held | 503 | the same estimate | no |
     /// | no quorum, too slow, shutting down | 503 | 1 s | no |
     /// | the wait was over | as what was met last | | no |
     /// | lost while it ran, also inside its last poll | 500, `outcome: unknown` | none: it may have happened | yes, to some point |

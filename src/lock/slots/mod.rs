@@ -2,7 +2,7 @@
 //!
 //! Counting holders on a majority of nodes would be unsound: the n holders that one node counts need
 //! not be the n of another. So slot *i* of a name is a lock of its own, `slot:<i>:<name>`, and keeps
-//! every promise of a lock. What is added is the choice of a slot.
+//! every promise of a lock (R15). What is added is the choice of a slot.
 //!
 //! | part | where |
 //! |---|---|

@@ -20,13 +20,13 @@ on_both! {
 }
 
 #[derive(Debug, Default)]
-struct HintCounter {
+pub(super) struct HintCounter {
     listening: AtomicBool,
     freed: AtomicUsize,
     others: AtomicUsize,
 }
 
-async fn subscribe(subject: &Subject, name: &str) -> (Arc<HintCounter>, Subscription) {
+pub(super) async fn subscribe(subject: &Subject, name: &str) -> (Arc<HintCounter>, Subscription) {
     let counter = Arc::<HintCounter>::default();
     let received = Arc::clone(&counter);
     let hints = Hints::from_fn(move |hint| match hint {
@@ -45,7 +45,7 @@ async fn subscribe(subject: &Subject, name: &str) -> (Arc<HintCounter>, Subscrip
     (counter, subscription)
 }
 
-async fn assert_hints(counter: &HintCounter, times: usize) {
+pub(super) async fn assert_hints(counter: &HintCounter, times: usize) {
     eventually_async("the hints arrive", async || counter.freed.load(Ordering::SeqCst) >= times)
         .await;
     assert_eq!(counter.freed.load(Ordering::SeqCst), times);

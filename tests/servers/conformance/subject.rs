@@ -73,6 +73,12 @@ impl Names for &str {
     }
 }
 
+impl Names for Resource {
+    fn resource(self) -> Resource {
+        self
+    }
+}
+
 impl<const N: usize> Names for [&str; N] {
     fn resource(self) -> Resource {
         Resource::new(self).expect("valid names")

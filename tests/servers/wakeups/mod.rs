@@ -8,3 +8,4 @@ mod handover;
 mod line;
 mod linger;
 mod shares;
+mod slots;
