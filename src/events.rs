@@ -139,30 +139,36 @@ impl LockEventKind {
 
 impl fmt::Display for LockEventKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let resource = self.resource().map(display_names).unwrap_or_default();
         match self {
-            Self::Granted { resource, token, waited } => {
+            Self::Granted { token, waited, .. } => {
                 write!(f, "{resource} was acquired after {waited:.1?}, with token {token}")
             }
-            Self::Refused { resource, waited, error } => {
+            Self::Refused { waited, error, .. } => {
                 write!(f, "{resource} was not acquired within {waited:.1?}: {error}")
             }
-            Self::Lost { resource, cause } => write!(f, "{resource} was lost: {cause}"),
-            Self::HardStopped { resource, token } => {
+            Self::Lost { cause, .. } => write!(f, "{resource} was lost: {cause}"),
+            Self::HardStopped { token, .. } => {
                 write!(
                     f,
                     "the work under {resource}, token {token}, was dropped at the end of its lock"
                 )
             }
-            Self::Overrun { resource, by } => {
+            Self::Overrun { by, .. } => {
                 write!(f, "the work under {resource} blocks {by:.1?} past the end of its lock")
             }
-            Self::FenceRaised { resource, token } => {
+            Self::FenceRaised { token, .. } => {
                 write!(f, "the fences of {resource} were raised to those of token {token}")
             }
             Self::NodeOut { node, reason } => write!(f, "{node} does not vote any more: {reason}"),
             Self::NodeBack { node } => write!(f, "{node} is back"),
         }
     }
+}
+
+/// Returns the names as people read them.
+fn display_names(resource: &Resource) -> String {
+    resource.names().map(Resource::display_name).collect::<Vec<_>>().join(" + ")
 }
 
 #[cfg(feature = "config")]
@@ -222,6 +228,20 @@ mod tests {
         let json = serde_json::to_value(LockEvent { at, kind }).unwrap();
         assert_eq!(json["event"], name);
         json
+    }
+
+    #[test]
+    fn text_shows_slots_by_number() {
+        let (token, waited) = (FencingToken::new(7), Duration::from_secs(1));
+        let text = |resource| LockEventKind::Granted { resource, token, waited }.to_string();
+
+        let slot = text(Resource::of_slot("export", 3).unwrap());
+        let line = text(Resource::of_any_slot("export"));
+        let set = text(Resource::new(["b", "a"]).unwrap());
+
+        assert_eq!(slot, "export, slot 3 was acquired after 1.0s, with token 7");
+        assert!(line.starts_with("export, any slot was acquired"), "{line}");
+        assert!(set.starts_with("a + b was acquired"), "{set}");
     }
 
     #[test]

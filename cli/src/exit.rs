@@ -93,6 +93,54 @@ impl From<LockError> for Failure {
             LockError::NoRandomness(_) | LockError::Forked { .. } => SYSTEM,
             _ => UNAVAILABLE,
         };
-        Self::new(code, error.to_string())
+        Self::new(code, text(&error))
+    }
+}
+
+/// Returns the text of an error; where all slots of a name are held, with every holder.
+fn text(error: &LockError) -> String {
+    let whole = error.to_string();
+    let root = error.root();
+    let LockError::Held { slots, expires_in, .. } = root else { return whole };
+    if slots.is_empty() {
+        return whole;
+    }
+    let before = whole.strip_suffix(&root.to_string()).unwrap_or_default();
+    let holders = slots.iter().map(|holder| {
+        let owner = holder.owner.as_deref().unwrap_or("another client");
+        format!("slot {} by {owner}", holder.slot)
+    });
+    let holders = holders.collect::<Vec<_>>().join(", ");
+    let free = expires_in.map(|after| format!("; one is free in {after:.1?} unless renewed"));
+    format!("{before}all {} slots are held: {holders}{}", slots.len(), free.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tower_redlock::{Redlock, node::EmbeddedNodes};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn full_set_names_every_holder() {
+        let redlock =
+            Redlock::builder().nodes_from(&EmbeddedNodes::new(3)).owner("me").build().unwrap();
+        let request = || redlock.lock("export").slots(10);
+        let mut held = Vec::new();
+        for _ in 0..10 {
+            held.push(request().await.unwrap());
+        }
+
+        let at_once = Failure::from(request().await.unwrap_err());
+        let later = Failure::from(request().wait(Duration::from_millis(1)).await.unwrap_err());
+
+        assert_eq!((at_once.code, later.code), (HELD, HELD));
+        let all = "all 10 slots are held: slot 0 by me, slot 1 by me, ";
+        assert!(at_once.message.starts_with(all), "{}", at_once.message);
+        assert!(at_once.message.contains(", slot 9 by me"), "{}", at_once.message);
+        assert!(later.message.starts_with("gave up after waiting "), "{}", later.message);
+        assert!(later.message.contains(&format!("; last seen: {all}")), "{}", later.message);
     }
 }

@@ -277,3 +277,109 @@ async fn jobs_have_pages() {
     let page = page(&dashboard, "/jobs").await;
     assert!(page.contains(r#"<a rel="next" href="jobs?page=2">"#), "{page}");
 }
+
+mod slots {
+    use super::*;
+
+    /// A manager that holds the only slot of `export`, with a request that waits for any.
+    async fn full() -> (Redlock, tower_redlock::Lock, JoinHandle<()>) {
+        let redlock = embedded();
+        let held = redlock.lock("export").slots(1).await.unwrap();
+        let waits = redlock.lock("export").slots(1).wait(Duration::from_secs(600));
+        let waiting = tokio::spawn(async move { drop(waits.await) });
+        while redlock.snapshot().waiting.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        (redlock, held, waiting)
+    }
+
+    async fn json(dashboard: &Dashboard, path: &str) -> serde_json::Value {
+        serde_json::from_str(&page(dashboard, path).await).unwrap()
+    }
+
+    #[tokio::test]
+    async fn list_has_names_and_numbers() {
+        let (redlock, _held, waiting) = full().await;
+        let dashboard = over(&redlock, Access::ReadOnly);
+
+        let locks = page(&dashboard, "/locks").await;
+        let found = page(&dashboard, "/locks?q=export,+slot").await;
+        let api = json(&dashboard, "/api/locks").await;
+
+        for part in [
+            r#"data-lock="slot:0:export""#,
+            r#"lock?name=slot%3A0%3Aexport"><bdi>export, slot 0</bdi>"#,
+            "<bdi>export, any slot</bdi>",
+        ] {
+            assert!(locks.contains(part), "{part}: {locks}");
+        }
+        assert!(found.contains("<bdi>export, slot 0</bdi>"), "{found}");
+        let lock = &api["fleet"]["locks"][0];
+        assert_eq!(lock["name"], "slot:0:export");
+        assert_eq!((&lock["slot"], &lock["slot_of"]), (&0.into(), &"export".into()));
+        let line = &api["process"]["waiting"][0];
+        assert_eq!((&line["name"], &line["slot_of"]), (&"slot:*:export".into(), &"export".into()));
+        assert!(line["slot"].is_null());
+        waiting.abort();
+    }
+
+    #[tokio::test]
+    async fn page_leads_to_all_slots() {
+        let (redlock, _held, waiting) = full().await;
+        let _plain = redlock.lock("export").await.unwrap();
+        let dashboard = over(&redlock, Access::All);
+        let all = r#"href="locks?q=export%2C+slot""#;
+
+        let slot = page(&dashboard, "/lock?name=slot:0:export").await;
+        let line = page(&dashboard, "/lock?name=slot:*:export").await;
+        let plain = page(&dashboard, "/lock?name=export").await;
+        let form = page(&dashboard, "/break?name=slot:0:export").await;
+        let api = json(&dashboard, "/api/lock?name=slot:0:export").await;
+
+        assert!(slot.contains("<title>export, slot 0 – Lock"), "{slot}");
+        assert!(slot.contains(all) && slot.contains("break?name=slot%3A0%3Aexport"), "{slot}");
+        assert!(line.contains("<title>export, any slot – Lock") && line.contains(all), "{line}");
+        assert!(line.contains("No lock, but the requests of this process"), "{line}");
+        assert!(!plain.contains(all), "{plain}");
+        assert!(form.contains("export, slot 0") && form.contains(r#"value="slot:0:export""#));
+        assert_eq!((&api["slot"], &api["slot_of"]), (&0.into(), &"export".into()));
+        waiting.abort();
+    }
+
+    #[tokio::test]
+    async fn slot_is_broken_by_its_form() {
+        let (redlock, _held, waiting) = full().await;
+        waiting.abort();
+        let dashboard = over(&redlock, Access::All);
+        let form = page(&dashboard, "/break?name=slot:0:export").await;
+        let (form, holder) = (field(&form, "form"), field(&form, "holder"));
+
+        let sent = format!("name=slot:0:export&form={form}&holder={holder}");
+        let reply = post(&dashboard, "/break", &sent).await;
+
+        assert_eq!(location(&reply), "lock?name=slot%3A0%3Aexport&done=break");
+        let events = page(&dashboard, "/events").await;
+        assert!(events.contains("export, slot 0, by ann: "), "{events}");
+    }
+
+    #[tokio::test]
+    async fn events_name_any_slot() {
+        let (redlock, _held, waiting) = full().await;
+        waiting.abort();
+        let dashboard = over(&redlock, Access::ReadOnly);
+        assert!(redlock.lock("export").slots(1).wait(Duration::ZERO).await.is_err());
+
+        // A task records the event.
+        let refused = loop {
+            let events = json(&dashboard, "/api/events").await;
+            if let Some(event) = events["process"]["events"].get(0) {
+                break event.clone();
+            }
+            tokio::task::yield_now().await;
+        };
+
+        assert_eq!(refused["names"][0], "slot:*:export");
+        let text = refused["text"].as_str().unwrap();
+        assert!(text.starts_with("export, any slot was not acquired within "), "{text}");
+    }
+}

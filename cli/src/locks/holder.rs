@@ -5,11 +5,12 @@ use std::time::Duration;
 use humantime::format_rfc3339_seconds;
 use serde_json::{Value, json};
 use tower_redlock::{
-    LockError, Redlock,
+    LockError, Redlock, Resource,
     error::{Reason, Vote, VoteOutcome},
     lock::Holder,
 };
 
+use super::slot::{is_one_lock, with_slot};
 use crate::{
     client::Client,
     exit::Failure,
@@ -24,7 +25,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Shows the holder of a name, node by node
 ///
-/// The lock of a job, a leader or a once key has a name that begins with `job:`, `leader:` or `once:`.
+/// The lock of a job, a leader or a once key has a name that begins with `job:`, `leader:` or `once:`. Slot 3
+/// of `export` is `slot:3:export`; `redlock ls export` lists the slots that are held.
 #[derive(Debug, clap::Args)]
 pub(crate) struct InspectArgs {
     /// The name of the lock
@@ -57,15 +59,18 @@ pub(crate) async fn ask(redlock: &Redlock, name: &str) -> Result<Option<Holder>,
 
 /// Asks for the holder. Prints that it is unknown if too few nodes answered.
 pub(super) async fn look(client: &Client, name: &str) -> Result<Option<Holder>, Failure> {
+    is_one_lock(name)?;
     let holder = ask(&client.redlock, name).await;
     let Err(error @ LockError::NoQuorum { .. }) = holder else { return Ok(holder?) };
     client.output.show_json(&unknown_json(name, &error))?;
     let mut failure = Failure::from(error);
-    failure.message = format!("the holder of {name:?} is unknown: {}", failure.message);
+    failure.message =
+        format!("the holder of {:?} is unknown: {}", Resource::display_name(name), failure.message);
     Err(failure)
 }
 
 pub(super) fn text(name: &str, holder: Option<&Holder>) -> String {
+    let name = Resource::display_name(name);
     let Some(holder) = holder else { return format!("{name:?} is free\n") };
     let owner = shown_or(holder.owner.as_deref(), "a key that tower-redlock did not write");
     let state = if holder.is_quorum {
@@ -97,26 +102,27 @@ pub(super) fn text(name: &str, holder: Option<&Holder>) -> String {
 
 /// The holder of a name, or that the name is free.
 pub(super) fn holder_json(name: &str, holder: Option<&Holder>) -> Value {
-    let Some(holder) = holder else {
-        return json!({ "resource": name, "held": false, "holder": null });
+    let json = match holder {
+        None => json!({ "resource": name, "held": false, "holder": null }),
+        Some(holder) => json!({
+            "resource": name,
+            "held": holder.is_quorum,
+            "holder": {
+                "owner": holder.owner.as_deref(),
+                "since_unix_ms": holder.since.and_then(unix_millis),
+                "remaining_ms": holder.remaining.map(millis),
+                "token": holder.token.get(),
+                "quorum": holder.is_quorum,
+                "nodes": holder.votes.iter().map(vote_json).collect::<Vec<_>>(),
+            },
+        }),
     };
-    json!({
-        "resource": name,
-        "held": holder.is_quorum,
-        "holder": {
-            "owner": holder.owner.as_deref(),
-            "since_unix_ms": holder.since.and_then(unix_millis),
-            "remaining_ms": holder.remaining.map(millis),
-            "token": holder.token.get(),
-            "quorum": holder.is_quorum,
-            "nodes": holder.votes.iter().map(vote_json).collect::<Vec<_>>(),
-        },
-    })
+    with_slot(json, name)
 }
 
 /// The document for a holder that is unknown, as too few nodes answered.
 pub(super) fn unknown_json(name: &str, error: &LockError) -> Value {
-    json!({ "resource": name, "held": null, "error": error.to_string() })
+    with_slot(json!({ "resource": name, "held": null, "error": error.to_string() }), name)
 }
 
 fn vote_json(vote: &Vote) -> Value {

@@ -4,8 +4,9 @@ use std::time::SystemTime;
 
 use futures_util::TryStreamExt;
 use serde_json::{Value, json};
-use tower_redlock::lock::Holder;
+use tower_redlock::{Resource, lock::Holder};
 
+use super::slot::with_slot;
 use crate::{
     client::Client,
     exit::Failure,
@@ -23,6 +24,8 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub(crate) struct LsArgs {
     /// Only names that match: * is any text, ? is any character, \ takes the next one as it is
+    ///
+    /// A slot matches by its own name, such as slot:3:export, and by the name that it belongs to.
     #[arg(default_value = "*")]
     glob: Glob,
 }
@@ -37,7 +40,7 @@ pub(crate) async fn ls(shared: &SharedArgs, args: &LsArgs) -> Result<(), Failure
             Ok(None) => break Ok(()),
             Err(error) => break Err(error),
         };
-        if !args.glob.matches(&holder.name) {
+        if !is_wanted(&args.glob, &holder.name) {
             continue;
         }
         if shared.json {
@@ -53,6 +56,10 @@ pub(crate) async fn ls(shared: &SharedArgs, args: &LsArgs) -> Result<(), Failure
     Ok(ended?)
 }
 
+fn is_wanted(glob: &Glob, name: &str) -> bool {
+    glob.matches(name) || Resource::slot_of(name).is_some_and(|(_, of)| glob.matches(of))
+}
+
 /// The columns of [`lock_cells`].
 pub(crate) const COLUMNS: [&str; 7] =
     ["NAME", "OWNER", ">TOKEN", ">HELD", ">ENDS IN", "NODES", "WAITERS"];
@@ -63,7 +70,7 @@ pub(crate) fn lock_cells(holder: &Holder, now: SystemTime) -> [String; 7] {
     let held = holder.since.map(|at| short(now.duration_since(at).unwrap_or_default()));
     let token = Some(holder.token.get()).filter(|token| *token > 0);
     [
-        shown(&holder.name),
+        shown(&Resource::display_name(&holder.name)),
         shown_or(holder.owner.as_deref(), "(foreign key)"),
         token.map_or_else(|| "-".into(), |token| token.to_string()),
         held.unwrap_or_else(|| "-".into()),
@@ -74,7 +81,7 @@ pub(crate) fn lock_cells(holder: &Holder, now: SystemTime) -> [String; 7] {
 }
 
 pub(crate) fn lock_json(holder: &Holder) -> Value {
-    json!({
+    let json = json!({
         "name": &*holder.name,
         "owner": holder.owner.as_deref(),
         "token": holder.token.get(),
@@ -85,7 +92,8 @@ pub(crate) fn lock_json(holder: &Holder) -> Value {
         "lingers": holder.lingers,
         "kept": holder.kept,
         "nodes": holder.votes.len(),
-    })
+    });
+    with_slot(json, &holder.name)
 }
 
 #[cfg(test)]
@@ -134,6 +142,31 @@ pub(crate) mod tests {
         assert_eq!(lock_cells(&holder, UNIX_EPOCH), cells);
         assert_eq!(lock_json(&holder)["owner"], Value::Null);
         assert_eq!(lock_json(&holder)["name"], "odd\u{202e}");
+    }
+
+    #[tokio::test]
+    async fn slots_are_shown_by_name_and_number() {
+        let mut holder = holder().await;
+        assert_eq!(lock_json(&holder)["slot"], Value::Null);
+        assert_eq!(lock_json(&holder)["slot_of"], Value::Null);
+        holder.name = "slot:3:export".into();
+
+        let json = lock_json(&holder);
+
+        assert_eq!(lock_cells(&holder, UNIX_EPOCH)[0], "export, slot 3");
+        assert_eq!(json["name"], "slot:3:export");
+        assert_eq!((&json["slot"], &json["slot_of"]), (&3.into(), &"export".into()));
+    }
+
+    #[test]
+    fn slots_match_by_both_names() {
+        let is_wanted = |glob: &str, name| is_wanted(&glob.parse().unwrap(), name);
+        for glob in ["export", "exp*", "slot:3:*", "slot:*:export", "*"] {
+            assert!(is_wanted(glob, "slot:3:export"), "{glob}");
+        }
+        for glob in ["slot:4:*", "slot", "report"] {
+            assert!(!is_wanted(glob, "slot:3:export"), "{glob}");
+        }
     }
 
     #[tokio::test]

@@ -5,10 +5,12 @@
 //! | `ls`: a lock as a row of a table | `ls` |
 //! | `inspect`: a holder, node by node | `holder` |
 //! | `break` | `revoke` |
+//! | what slots have besides | `slot` |
 
 mod holder;
 pub(crate) mod ls;
 mod revoke;
+mod slot;
 
 pub(crate) use self::{
     holder::{InspectArgs, ask, inspect},

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use serde_json::json;
-use tower_redlock::{error::ReleaseError, lock::Released};
+use tower_redlock::{Resource, error::ReleaseError, lock::Released};
 
 use super::holder::{ask, holder_json, look, text, unknown_json};
 use crate::{
@@ -15,7 +15,8 @@ use crate::{
 
 /// Takes a lock away from its holder, after a confirmation
 ///
-/// Use it only if the holder is known to be dead. Shows the holder first, and deletes only its keys.
+/// Use it only if the holder is known to be dead. Shows the holder first, and deletes only its keys. Slot 3 of
+/// `export` is the lock `slot:3:export`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BreakArgs {
     /// The name of the lock
@@ -35,16 +36,17 @@ stop it, or wait until its lock expires.";
 pub(crate) async fn take_away(shared: &SharedArgs, args: &BreakArgs) -> Result<ExitCode, Failure> {
     let client = Client::settled(shared).await?;
     let (redlock, output, name) = (&client.redlock, client.output, &args.name);
+    let shown = Resource::display_name(name);
     let Some(holder) = look(&client, name).await? else {
         output.show(
             &json!({ "before": holder_json(name, None), "result": "free" }),
-            &format!("{name:?} is free: there is nothing to break\n"),
+            &format!("{shown:?} is free: there is nothing to break\n"),
         )?;
         return Ok(ExitCode::SUCCESS);
     };
     output.explain(&format!("{}\n{MEANING}", text(name, Some(&holder))))?;
     let owner = shown_or(holder.owner.as_deref(), "a foreign key");
-    confirm(&format!("Take {name:?} away from {owner}?"), args.yes).await?;
+    confirm(&format!("Take {shown:?} away from {owner}?"), args.yes).await?;
 
     let (result, said, code) = match redlock.revoke(&holder).await {
         Ok(Released::AlreadyLost) => {
@@ -58,7 +60,7 @@ pub(crate) async fn take_away(shared: &SharedArgs, args: &BreakArgs) -> Result<E
     let (after, now) = match ask(redlock, name).await {
         Ok(after) => {
             let text = match after.as_ref().filter(|next| next.is_quorum) {
-                None => format!("now: {name:?} is free\n"),
+                None => format!("now: {shown:?} is free\n"),
                 next => format!("now: {}", text(name, next)),
             };
             (holder_json(name, after.as_ref()), text)

@@ -4,21 +4,21 @@ use std::env;
 
 use rustix::process::getpid;
 use serde::{Deserialize, Serialize};
-use tower_redlock::Redlock;
+use tower_redlock::{Redlock, Resource};
 
 use super::processes::ancestors;
 
 /// The variable with the names that are held for a command and its descendants.
 pub(super) const VARIABLE: &str = "REDLOCK_HELD";
 
-/// What one `redlock run` holds while its command runs.
+/// The locks that one `redlock run` requests, or holds while its command runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Held {
     /// Its process.
     pub(super) pid: i32,
     /// The servers and the prefix: other sets have other locks.
     set: String,
-    pub(super) names: Vec<String>,
+    names: Vec<String>,
 }
 
 impl Held {
@@ -29,22 +29,24 @@ impl Held {
         Self { pid: getpid().as_raw_nonzero().get(), set, names }
     }
 
-    /// Returns the process above this one that holds one of these names, and that name.
-    pub(super) fn above(&self) -> Option<(i32, String)> {
+    /// Returns those of these names that processes above this one hold, each with its process.
+    pub(super) fn above(&self) -> Vec<(i32, &str)> {
         let ancestors = ancestors();
-        let others = read().into_iter().filter(|held| held.set == self.set);
         // The variable may be in the environment of a process that outlived its `redlock run`.
         let is_above = |held: &Held| !cfg!(target_os = "linux") || ancestors.contains(&held.pid);
-        others.filter(is_above).find_map(|held| {
-            let name = held.names.into_iter().find(|name| self.names.contains(name))?;
-            Some((held.pid, name))
-        })
+        let above: Vec<_> =
+            read().into_iter().filter(|held| held.set == self.set && is_above(held)).collect();
+        let held = self.names.iter().filter_map(|name| {
+            Some((above.iter().find(|held| held.names.contains(name))?.pid, name.as_str()))
+        });
+        held.collect()
     }
 
-    /// Returns the variable's value for a command that runs under these names as well.
-    pub(super) fn value(&self) -> String {
+    /// Returns the variable's value for a command that runs under this lock as well.
+    pub(super) fn value(&self, lock: &Resource) -> String {
         let mut all = read();
-        all.push(self.clone());
+        let names = lock.names().map(str::to_owned).collect();
+        all.push(Self { pid: self.pid, set: self.set.clone(), names });
         serde_json::to_string(&all).unwrap_or_default()
     }
 }

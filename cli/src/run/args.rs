@@ -21,13 +21,15 @@ or the job's run was stopped, and the command ended; 64 for wrong usage, or if a
 name; 78 for wrong or missing settings, or servers that can't vote. With --once or --tick, 0 if it is done already.
 
 The command runs in a process group of its own. What it leaves running there is ended before the lock \
-is released. The environment has REDLOCK_NAME, REDLOCK_TOKEN, REDLOCK_OWNER and REDLOCK_HELD. \
+is released. The environment has REDLOCK_NAME, REDLOCK_TOKEN, REDLOCK_OWNER and REDLOCK_HELD, and with \
+--slots REDLOCK_SLOT. \
 The environment of --notify-failure has REDLOCK_JOB, REDLOCK_TICK, REDLOCK_ATTEMPT, REDLOCK_OUTCOME and REDLOCK_ERROR.";
 
 /// Run a command while a lock is held, and end it before the lock can be another client's
 #[derive(Debug, clap::Args)]
 #[command(after_help = MODES, override_usage = "\
 redlock run [OPTIONS] NAME... -- COMMAND [ARG]...
+       redlock run [OPTIONS] --slots NUMBER NAME -- COMMAND [ARG]...
        redlock run [OPTIONS] --once KEY -- COMMAND [ARG]...
        redlock run [OPTIONS] --tick JOB --cron EXPRESSION [--tz ZONE] -- COMMAND [ARG]...
        redlock run [OPTIONS] --leader NAME -- COMMAND [ARG]...")]
@@ -40,6 +42,10 @@ pub(crate) struct RunArgs {
     /// The command and its arguments; no shell is involved
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+    /// Run the command while it has one of this many slots of the name: 1 to 256, alike on all hosts
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=i64::from(Resource::MAX_SLOTS)),
+        conflicts_with_all = ["once", "tick", "leader"])]
+    pub(crate) slots: Option<u32>,
     /// Run the command unless it has succeeded under this key before
     #[arg(long, value_name = "KEY")]
     pub(crate) once: Option<String>,
@@ -98,8 +104,8 @@ pub(crate) struct RunArgs {
     /// Leave the command in the process group of this program, as with a terminal on the standard input
     #[arg(long)]
     pub(crate) foreground: bool,
-    /// Run the command at once if a process above this one holds a name: by default that is an error, as the
-    /// two would wait for each other
+    /// Run the command at once if a process above this one holds a name, or with --slots a slot of it: by
+    /// default it is an error if the two would wait for each other
     #[arg(long)]
     pub(crate) pass_through: bool,
     /// Do not end processes that outlive the command: they run without the lock
@@ -126,15 +132,6 @@ fn at(text: &str) -> Result<Moment, &'static str> {
 }
 
 impl RunArgs {
-    /// The names of the locks that the command runs under.
-    pub(crate) fn lock_names(&self) -> Vec<String> {
-        let special = [("once", &self.once), ("job", &self.tick), ("leader", &self.leader)];
-        let special = special
-            .into_iter()
-            .filter_map(|(kind, name)| Some(format!("{kind}:{}", name.as_ref()?)));
-        self.names.iter().cloned().chain(special).collect()
-    }
-
     /// The limit for the wait for the lock; [`Duration::MAX`] means without a limit.
     pub(crate) fn wait(&self) -> Duration {
         if self.no_wait { Duration::ZERO } else { self.wait.unwrap_or(Duration::MAX) }
@@ -144,6 +141,8 @@ impl RunArgs {
 /// What the command is run for.
 pub(crate) enum Task<'a> {
     Lock(Resource),
+    /// One of these slots of the name.
+    Slot(Resource, Vec<Resource>),
     Once(&'a str),
     Tick(&'a str, Box<TickRequest>),
 }
@@ -160,8 +159,34 @@ impl<'a> Task<'a> {
             Some(name) => Resource::of_leader(name),
             None => Resource::new(args.names.iter().map(String::as_str)),
         };
-        Ok(Self::Lock(resource.map_err(LockError::from)?))
+        let resource = resource.map_err(LockError::from)?;
+        match args.slots {
+            Some(count) => slots_of(resource, count),
+            None => Ok(Self::Lock(resource)),
+        }
     }
+
+    /// Returns the names of the locks that the command runs under; with slots, of those that it may run under.
+    pub(crate) fn lock_names(&self) -> Vec<String> {
+        match self {
+            Self::Lock(resource) => resource.names().map(str::to_owned).collect(),
+            Self::Slot(_, slots) => slots.iter().map(Resource::to_string).collect(),
+            Self::Once(key) => vec![format!("once:{key}")],
+            Self::Tick(job, _) => vec![format!("job:{job}")],
+        }
+    }
+}
+
+fn slots_of(resource: Resource, count: u32) -> Result<Task<'static>, Failure> {
+    let resource = resource.not_reserved().map_err(LockError::from)?;
+    let mut names = resource.names();
+    let (Some(name), None) = (names.next(), names.next()) else {
+        return Err(Failure::usage("--slots takes one name: the slots are those of that name"));
+    };
+    let slots: Result<_, _> = (0..count).map(|slot| Resource::of_slot(name, slot)).collect();
+    let slots = slots.map_err(LockError::from)?;
+    drop(names);
+    Ok(Task::Slot(resource, slots))
 }
 
 fn tick_request(redlock: &Redlock, job: &str, args: &RunArgs) -> Result<TickRequest, Failure> {

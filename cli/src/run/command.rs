@@ -31,6 +31,8 @@ use crate::output::say;
 
 /// Interval between messages about processes that do not end.
 pub(super) const TELL: Duration = Duration::from_secs(5);
+/// The variable with the number of the slot that the command runs under.
+pub(super) const SLOT_VARIABLE: &str = "REDLOCK_SLOT";
 /// Time for the watchdog to kill the command if the lock is not about to end.
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -73,6 +75,8 @@ impl WatchedCommand {
             .arg(watchdog::ARGUMENT)
             .args(options.map(|option| option.to_string()))
             .args(&args.command)
+            // That of a `redlock run` above belongs to another lock.
+            .env_remove(SLOT_VARIABLE)
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             // A signal to the group of `run` must not stop it.
             .process_group(0)

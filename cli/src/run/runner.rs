@@ -9,6 +9,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use futures_util::future::join_all;
 use humantime::format_rfc3339_seconds;
 use rustix::process::{Signal, getpid, kill_process};
 use tokio::{
@@ -18,7 +19,7 @@ use tokio::{
 };
 use tower_redlock::{
     LockContext, LockOptions, Redlock, Resource,
-    lock::NotReady,
+    lock::{Holder, NotReady},
     once::{Once, OnceError},
     scheduler::{TickError, TickOutcome, TickRequest},
 };
@@ -27,7 +28,7 @@ use super::{
     ancestors::{self, Held},
     args::{RunArgs, Task},
     clock::KILL_MARGIN,
-    command::{WatchedCommand, shown},
+    command::{SLOT_VARIABLE, WatchedCommand, shown},
     ended::{Ended, Outcome},
     hook::shell,
     messages::{Order, Sender},
@@ -83,16 +84,13 @@ pub(crate) async fn run(shared: &SharedArgs, args: &RunArgs) -> Result<ExitCode,
     let settings = Settings::new(shared)?;
     let redlock = build(&settings, args)?;
     let task = Task::new(&redlock, args)?;
-    let held = Held::new(&redlock, settings.prefix(), args.lock_names());
-    if let Some((pid, name)) = held.above() {
-        if args.pass_through {
-            return Err(start::replace(&args.command));
-        }
-        return Err(Failure::usage(format!(
-            "{} was not run: \"{name}\" is held by the redlock run above it, process {pid}, and each would \
-             wait for the other: remove one of the two, or give the inner one --pass-through",
-            shown(&args.command)
-        )));
+    let held = Held::new(&redlock, settings.prefix(), task.lock_names());
+    let above = held.above();
+    if args.pass_through && !above.is_empty() {
+        return Err(start::replace(&args.command));
+    }
+    if let Some(reason) = endless_wait(&task, &above) {
+        return Err(Failure::usage(format!("{} was not run: {reason}", shown(&args.command))));
     }
     // Before anything is locked or claimed for it.
     start::check(&args.command)?;
@@ -117,6 +115,28 @@ pub(crate) async fn run(shared: &SharedArgs, args: &RunArgs) -> Result<ExitCode,
     runner.end(&outcome).await;
     let is_verbose = !args.quiet && (shared.verbose > 0 || stderr().is_terminal());
     Ok(outcome.report(&shown(&args.command), args.conflict_exit_code, is_verbose))
+}
+
+/// Returns why the lock is not granted while the processes above this one, which hold these names, wait for it.
+fn endless_wait(task: &Task<'_>, above: &[(i32, &str)]) -> Option<String> {
+    let (pid, name) = above.first()?;
+    match task {
+        // A slot that is free, or that another process holds, is granted in time.
+        Task::Slot(_, slots) if above.len() < slots.len() => None,
+        Task::Slot(resource, slots) => {
+            let pids: Vec<_> = above.iter().map(|(pid, _)| pid.to_string()).collect();
+            Some(format!(
+                "all {} slots of \"{resource}\" are held by redlock runs above it, process {}, and each would \
+                 wait for the other: remove one of them, or give the inner one --pass-through",
+                slots.len(),
+                pids.join(", ")
+            ))
+        }
+        _ => Some(format!(
+            "\"{name}\" is held by the redlock run above it, process {pid}, and each would wait for the other: \
+             remove one of the two, or give the inner one --pass-through"
+        )),
+    }
 }
 
 fn build(settings: &Settings, args: &RunArgs) -> Result<Redlock, Failure> {
@@ -186,6 +206,7 @@ impl Runner<'_> {
         let options = LockOptions::new().wait(wait).max_hold(max_hold);
         match task {
             Task::Lock(resource) => self.lock(&resource, options).await,
+            Task::Slot(resource, slots) => self.slot(&resource, &slots, options).await,
             Task::Once(key) => self.once(key, options).await,
             Task::Tick(job, request) => self.tick(job, request.options(options)).await,
         }
@@ -213,11 +234,22 @@ impl Runner<'_> {
         let holder = async || {
             let holder = self.redlock.inspect(resource.clone()).await;
             let Ok(Some(holder)) = holder else { return names.clone() };
-            let since = holder.since.map(|since| format!(" for {}", short(age(since))));
-            let owner = holder.owner.as_deref().unwrap_or("a foreign key");
-            format!("{}, held by {owner}{}", holder.name, since.unwrap_or_default())
+            format!("{}, held by {}", holder.name, held_by(&holder))
         };
         self.waiting.during(run, holder).await.map_or_else(Outcome::from, Outcome::from)
+    }
+
+    async fn slot(&self, resource: &Resource, slots: &[Resource], options: LockOptions) -> Outcome {
+        let name = resource.to_string();
+        let count = u32::try_from(slots.len()).unwrap_or(u32::MAX);
+        let request = self.redlock.lock(resource.clone()).options(options).slots(count);
+        let run = request.run(|context| self.work(&name, context, Vec::new(), || false));
+        let holders = async || {
+            let holders = slots.iter().map(|slot| self.redlock.inspect(slot.clone()));
+            let holders = join_all(holders).await.into_iter().map(|holder| holder.ok().flatten());
+            waiting_for_slot(&name, slots.len(), &holders.collect::<Vec<_>>())
+        };
+        self.waiting.during(run, holders).await.map_or_else(Outcome::from, Outcome::from)
     }
 
     async fn once(&self, key: &str, options: LockOptions) -> Outcome {
@@ -306,9 +338,10 @@ impl Runner<'_> {
             ("REDLOCK_NAME", name.to_owned()),
             ("REDLOCK_TOKEN", context.fencing_token().to_string()),
             ("REDLOCK_OWNER", self.redlock.owner().to_string()),
-            (ancestors::VARIABLE, self.held.value()),
+            (ancestors::VARIABLE, self.held.value(context.resource())),
         ];
-        let environment = more.into_iter().chain(own);
+        let slot = context.slot().map(|slot| (SLOT_VARIABLE, slot.to_string()));
+        let environment = more.into_iter().chain(own).chain(slot);
         let environment = environment.map(|(name, value)| (name.to_owned(), value)).collect();
         let mut command = self.command.lock().await;
         self.waiting.end();
@@ -348,6 +381,23 @@ impl Runner<'_> {
         let tick = tick.unwrap_or_default();
         failure.notify(&self.redlock, command, (job, &tick), &self.signals).await;
     }
+}
+
+/// Returns the reason of a wait for a slot, with the holders of all slots.
+fn waiting_for_slot(name: &str, count: usize, holders: &[Option<Holder>]) -> String {
+    let held = (0..).zip(holders).filter_map(|(slot, holder): (u32, _)| {
+        Some(format!("slot {slot} by {}", held_by(holder.as_ref()?)))
+    });
+    let held = held.collect::<Vec<_>>().join(", ");
+    let waiting = format!("{name}, any of {count} slots");
+    if held.is_empty() { waiting } else { format!("{waiting}, held: {held}") }
+}
+
+/// Returns the owner of a lock, and for how long it has held it.
+fn held_by(holder: &Holder) -> String {
+    let since = holder.since.map(|since| format!(" for {}", short(age(since))));
+    let owner = holder.owner.as_deref().unwrap_or("a foreign key");
+    format!("{owner}{}", since.unwrap_or_default())
 }
 
 fn client(owner: Option<&str>) -> &str {

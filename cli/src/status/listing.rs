@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use futures_util::TryStreamExt;
 use serde_json::{Value, json};
-use tower_redlock::{Redlock, lock::Holder};
+use tower_redlock::{Redlock, Resource, lock::Holder};
 
 use crate::{
     jobs::{self, JobRow, first_jobs},
@@ -45,7 +45,11 @@ impl Listing {
             }
             break;
         }
-        listing.locks.sort_by(|a, b| a.name.cmp(&b.name));
+        // The slots of a name stand together, by their numbers.
+        listing.locks.sort_by_cached_key(|lock| match Resource::slot_of(&lock.name) {
+            Some((slot, of)) => (of.to_owned(), Some(slot)),
+            None => (lock.name.to_string(), None),
+        });
         match first_jobs(redlock, JOBS).await {
             Ok((jobs, more)) => (listing.jobs, listing.more_jobs) = (jobs, more),
             Err(error) => listing.error = Some(error.to_string()),

@@ -91,6 +91,71 @@ fn patterns_choose_names() {
     assert_eq!(redlock(&servers, &["ls", "nothing"]).is(0, &[]).stdout, "");
 }
 
+/// Locks with names of slots, and the lock of the bare name.
+fn export_slots() -> Vec<RedisServer> {
+    let servers = RedisServer::start_n(3);
+    redlock(&servers, &["ls"]).is(0, &[]);
+    for (name, owner) in [
+        ("export", "whole"),
+        ("slot:10:export", "tenth"),
+        ("slot:2:export", "second"),
+        ("slot:2:report", "other"),
+    ] {
+        store(&servers, name, owner, 7);
+    }
+    servers
+}
+
+#[test]
+fn slots_are_listed_by_name_and_number() {
+    let servers = export_slots();
+    let names = |args: &[&str]| {
+        let outcome = redlock(&servers, args);
+        let lines = outcome.is(0, &[]).stdout.lines().filter(|line| line.contains("/3"));
+        let mut names: Vec<_> =
+            lines.map(|line| line.split("  ").next().unwrap().to_owned()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(&["ls", "export"]), ["export", "export, slot 10", "export, slot 2"]);
+    assert_eq!(names(&["ls", "slot:*:export"]), ["export, slot 10", "export, slot 2"]);
+    assert_eq!(names(&["ls", "slot:2:*"]), ["export, slot 2", "report, slot 2"]);
+
+    let json = redlock(&servers, &["ls", "--json", "slot:2:export"]).is(0, &[]).json();
+    assert_eq!(json["name"], "slot:2:export");
+    assert_eq!((&json["slot"], &json["slot_of"]), (&2.into(), &"export".into()));
+}
+
+#[test]
+fn status_lists_slots_by_number() {
+    let outcome = redlock(&export_slots(), &["status"]);
+    let at = |name: &str| outcome.stdout.find(name).unwrap_or_else(|| panic!("{outcome:#?}"));
+    let places = ["export  ", "export, slot 2", "export, slot 10", "report, slot 2"].map(at);
+    assert!(places.is_sorted(), "{outcome:#?}");
+}
+
+#[test]
+fn slot_is_inspected_and_broken_by_its_name() {
+    let servers = export_slots();
+    let held = "\"export, slot 2\" is held by second";
+    redlock(&servers, &["inspect", "slot:2:export"]).is(0, &[held]);
+    let json = redlock(&servers, &["--json", "inspect", "slot:2:export"]).is(0, &[]).json();
+    assert_eq!((&json["resource"], &json["slot"]), (&"slot:2:export".into(), &2.into()));
+    assert_eq!(json["slot_of"], "export");
+
+    let broken = redlock(&servers, &["break", "slot:2:export", "--yes"]);
+    broken.is(0, &[held, "deleted on a quorum", "now: \"export, slot 2\" is free"]);
+    let free = redlock(&servers, &["inspect", "slot:2:export", "--json"]).is(0, &[]).json();
+    assert_eq!((&free["held"], &free["slot"]), (&false.into(), &2.into()));
+
+    // Others are not affected.
+    redlock(&servers, &["inspect", "slot:10:export"]).is(0, &["is held by tenth"]);
+    redlock(&servers, &["inspect", "export"]).is(0, &["\"export\" is held by whole"]);
+    for command in [&["inspect", "slot:*:export"][..], &["break", "slot:*:export", "--yes"]] {
+        redlock(&servers, command).is(64, &["redlock ls 'slot:*:export'"]);
+    }
+}
+
 #[tokio::test]
 async fn many_locks_are_listed_once() {
     let servers = RedisServer::start_n(3);

@@ -12,4 +12,5 @@ mod nested;
 mod program;
 mod rounds;
 mod signals;
+mod slots;
 mod waits;

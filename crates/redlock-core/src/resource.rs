@@ -30,6 +30,8 @@ const JOB: &str = "job:";
 const LEADER: &str = "leader:";
 const ONCE: &str = "once:";
 const SLOT: &str = "slot:";
+/// The beginning of the name of a line of requests for any slot.
+const ANY_SLOT: &str = "slot:*:";
 
 /// One name, the usual case, takes one allocation.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -161,8 +163,25 @@ impl Resource {
     /// Returns the name of the line of requests for any slot of a name. No lock has it.
     #[doc(hidden)]
     pub fn of_any_slot(name: &str) -> Self {
-        let name = format!("{SLOT}*:{name}");
+        let name = format!("{ANY_SLOT}{name}");
         Self { names: ResourceNames::One(name.into()), is_own: true }
+    }
+
+    /// Returns the name whose slots a line of requests is for, if it is [one](Self::of_any_slot).
+    #[doc(hidden)]
+    pub fn any_slot_of(line: &str) -> Option<&str> {
+        line.strip_prefix(ANY_SLOT).filter(|name| !name.is_empty())
+    }
+
+    /// Returns the name of a lock or of a line of requests as people read it: `export, slot 3`,
+    /// `export, any slot`.
+    #[doc(hidden)]
+    pub fn display_name(name: &str) -> Cow<'_, str> {
+        match (Self::slot_of(name), Self::any_slot_of(name)) {
+            (Some((slot, name)), _) => format!("{name}, slot {slot}").into(),
+            (None, Some(name)) => format!("{name}, any slot").into(),
+            (None, None) => name.into(),
+        }
     }
 
     /// Returns the number of the slot and the name that it belongs to, if it is a [slot](Self::of_slot).
@@ -176,8 +195,11 @@ impl Resource {
     /// Returns the number of the slot and the name that it belongs to, if a lock's name is that of a
     /// [slot](Self::of_slot).
     pub fn slot_of(name: &str) -> Option<(u32, &str)> {
-        let (number, name) = name.strip_prefix(SLOT)?.split_once(':')?;
-        Some((number.parse().ok()?, name)).filter(|(_, name)| !name.is_empty())
+        let (digits, name) = name.strip_prefix(SLOT)?.split_once(':')?;
+        let number: u32 = digits.parse().ok()?;
+        // A key may have any name: `slot:03:x` is another lock than slot 3.
+        let is_slot = number < Self::MAX_SLOTS && number.to_string() == digits && !name.is_empty();
+        is_slot.then_some((number, name))
     }
 
     /// Returns the resource that is locked while a job is paused, resumed or requested to run. No
@@ -473,6 +495,27 @@ mod tests {
 
         assert!(reserved("jobs:x").is_ok());
         assert_eq!(Resource::of_job(""), Err(ResourceError::EmptyName));
+    }
+
+    #[test]
+    fn slots_are_found_by_their_names() {
+        for (name, slot, shown) in [
+            ("slot:3:export", Some((3, "export")), "export, slot 3"),
+            ("slot:255:a:b", Some((255, "a:b")), "a:b, slot 255"),
+            ("slot:*:export", None, "export, any slot"),
+            ("slot:256:export", None, "slot:256:export"),
+            ("slot:03:export", None, "slot:03:export"),
+            ("slot:+3:export", None, "slot:+3:export"),
+            ("slot:3:", None, "slot:3:"),
+            ("slot:*:", None, "slot:*:"),
+            ("export", None, "export"),
+        ] {
+            assert_eq!(Resource::slot_of(name), slot, "{name}");
+            assert_eq!(Resource::display_name(name), shown);
+        }
+
+        let line = Resource::of_any_slot("export").to_string();
+        assert_eq!(Resource::any_slot_of(&line), Some("export"));
     }
 
     #[test]

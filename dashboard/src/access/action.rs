@@ -1,5 +1,9 @@
 //! What viewers may do, and what it is done to.
 
+use std::borrow::Cow;
+
+use tower_redlock::Resource;
+
 /// Something that a viewer may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -60,6 +64,14 @@ impl Subject {
         match self {
             Self::Lock | Self::Job => "name",
             Self::Key => "key",
+        }
+    }
+
+    /// Returns the name of a subject as people read it.
+    pub(crate) fn display_name(self, name: &str) -> Cow<'_, str> {
+        match self {
+            Self::Lock => Resource::display_name(name),
+            Self::Job | Self::Key => name.into(),
         }
     }
 

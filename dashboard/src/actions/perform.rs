@@ -59,7 +59,7 @@ fn record(log: &EventLog, Command { action, subject, by, .. }: &Command, acted: 
         source: EventSource::Viewer,
         kind,
         names: vec![Arc::clone(subject)],
-        text: format!("{subject}, by {by}: {what}"),
+        text: format!("{}, by {by}: {what}", action.subject().display_name(subject)),
         is_bad,
     });
 }

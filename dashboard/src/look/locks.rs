@@ -1,11 +1,11 @@
 //! The locks of the fleet.
 
-use std::{sync::Arc, time::SystemTime};
+use std::{borrow::Cow, sync::Arc, time::SystemTime};
 
 use futures_util::TryStreamExt as _;
 use serde::Serialize;
 use tower_redlock::{
-    Redlock,
+    Redlock, Resource,
     error::{Reason, VoteOutcome},
     lock::Holder,
 };
@@ -18,7 +18,7 @@ const MAX_LOCKS: usize = 100_000;
 /// Number of locks after which the first ones are shown.
 const FIRST: usize = 1_000;
 
-/// All locks, sorted by name, as far as they were read.
+/// All locks, sorted by name, the slots of a name together, as far as they were read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LockListing {
     pub(crate) locks: Vec<ShownLock>,
@@ -32,6 +32,10 @@ pub(crate) struct LockListing {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct ShownLock {
     pub(crate) name: Arc<str>,
+    /// The number of the slot, if it is one.
+    slot: Option<u32>,
+    /// The name that the slot belongs to.
+    slot_of: Option<Arc<str>>,
     /// `None`: a key that the library did not write.
     pub(crate) owner: Option<Arc<str>>,
     /// Zero without fencing.
@@ -49,14 +53,19 @@ pub(crate) struct ShownLock {
     /// Number of nodes that keep the key of this lease.
     pub(crate) kept: usize,
     pub(crate) nodes: usize,
-    /// Its name and owner in lower case. Changing the case of 100,000 names at each search would take longer than
+    /// Its names and owner in lower case. Changing the case of 100,000 names at each search would take longer than
     /// the search itself.
     #[serde(skip)]
     folded: Box<str>,
 }
 
 impl ShownLock {
-    /// Returns whether its name or its owner contains a text, which is in lower case.
+    /// Returns its name as people read it.
+    pub(crate) fn display_name(&self) -> Cow<'_, str> {
+        Resource::display_name(&self.name)
+    }
+
+    /// Returns whether its name, as it is or as it is shown, or its owner contains a text, which is in lower case.
     pub(crate) fn has(&self, wanted: &str) -> bool {
         self.folded.contains(wanted)
     }
@@ -69,8 +78,11 @@ impl ShownLock {
 
 impl From<&Holder> for ShownLock {
     fn from(holder: &Holder) -> Self {
+        let (slot, slot_of) = Resource::slot_of(&holder.name).unzip();
         Self {
             name: Arc::clone(&holder.name),
+            slot,
+            slot_of: slot_of.map(Arc::from),
             owner: holder.owner.clone(),
             token: holder.token.get(),
             since: holder.since,
@@ -85,9 +97,12 @@ impl From<&Holder> for ShownLock {
     }
 }
 
-/// Returns a name and an owner in lower case, separated so that no search matches across both.
+/// Returns a name, as it is and as it is shown, and an owner in lower case, separated so that no search matches
+/// across them.
 fn fold(name: &str, owner: Option<&str>) -> Box<str> {
-    [&*name.to_lowercase(), &*owner.unwrap_or_default().to_lowercase()].join("\n").into()
+    let other = Some(Resource::display_name(name)).filter(|shown| shown != name);
+    let texts = [Some(name), other.as_deref(), owner];
+    texts.into_iter().flatten().map(str::to_lowercase).collect::<Vec<_>>().join("\n").into()
 }
 
 /// What the servers say of one name. `Ok(None)`: the lock is free.
@@ -151,8 +166,13 @@ pub(super) async fn read(redlock: Redlock, reading: Arc<Reading<LockListing>>) -
 }
 
 fn sorted(mut listing: LockListing) -> LockListing {
-    listing.locks.sort_by(|a, b| a.name.cmp(&b.name));
+    listing.locks.sort_by(|a, b| place(a).cmp(&place(b)));
     listing
+}
+
+/// Returns what locks are sorted by.
+fn place(lock: &ShownLock) -> (&str, Option<u32>) {
+    (lock.slot_of.as_ref().unwrap_or(&lock.name), lock.slot)
 }
 
 pub(super) async fn read_one(redlock: Redlock, name: String) -> LockDetails {
@@ -177,5 +197,43 @@ mod tests {
             assert!(lock.has(wanted), "{wanted}");
         }
         assert!(!lock.has("worker-8") && !lock.has("übworker"));
+    }
+
+    #[tokio::test]
+    async fn slots_are_found_by_both_names() {
+        let redlock = Redlock::embedded();
+        let _held = redlock.lock("Export").slots(1).await.unwrap();
+        let holder = redlock.inspect("slot:0:Export").await.unwrap().unwrap();
+        let lock = ShownLock::from(&holder);
+
+        for wanted in ["slot:0:export", "export, slot 0", "export"] {
+            assert!(lock.has(wanted), "{wanted}");
+        }
+        assert!(!lock.has("export, slot 1"));
+    }
+
+    #[tokio::test]
+    async fn slots_of_a_name_stand_together() {
+        let redlock = Redlock::embedded();
+        let mut held = Vec::new();
+        for name in ["exports", "export"] {
+            held.push(redlock.lock(name).await.unwrap());
+        }
+        for _ in 0..11 {
+            held.push(redlock.lock("export").slots(11).await.unwrap());
+        }
+        let mut listing = LockListing::default();
+        for lock in &held {
+            let holder = redlock.inspect(lock.resource()).await.unwrap().unwrap();
+            listing.locks.push(ShownLock::from(&holder));
+        }
+
+        let names: Vec<_> =
+            sorted(listing).locks.iter().map(|lock| lock.display_name().into_owned()).collect();
+
+        let slots = (0..11).map(|slot| format!("export, slot {slot}"));
+        let expected: Vec<_> =
+            std::iter::once("export".into()).chain(slots).chain(["exports".into()]).collect();
+        assert_eq!(names, expected);
     }
 }

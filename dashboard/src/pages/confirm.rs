@@ -164,5 +164,5 @@ fn confirmation(visit: &Visit, action: Action, name: &str, now: (Markup, Offer))
             }
         }
     };
-    visit.subpage(section, title, name, &content)
+    visit.subpage(section, title, &action.subject().display_name(name), &content)
 }

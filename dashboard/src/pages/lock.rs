@@ -2,11 +2,12 @@
 
 use maud::{Markup, html};
 use serde_json::{Value, json};
+use tower_redlock::Resource;
 
 use super::{
     events::event_list,
     layout::Visit,
-    locks::waiting_json,
+    locks::{slot_of, waiting_json},
     region::{RegionSource, actions, look_json, look_region, region, trouble},
     words::{ago, span, text, token, until},
 };
@@ -23,13 +24,30 @@ const MAX_EVENTS: usize = 20;
 pub(crate) async fn lock(site: &Site, visit: &Visit, name: &str) -> Markup {
     let look = site.looks.lock(name).await;
     let content = html! {
+        (other_slots(visit, name))
         (look_region("holder", "Holder", RegionSource::Fleet, look.as_deref(), |lock| holder(lock, visit, name)))
         (region("here", "In this process", RegionSource::Process, &here(site, visit, name)))
         (region("lock-events", "Last events", RegionSource::Process, &html! {
             (event_list(&site.log.about(EventSource::Lock, name, MAX_EVENTS)))
         }))
     };
-    visit.subpage("locks", "Lock", name, &content)
+    visit.subpage("locks", "Lock", &Resource::display_name(name), &content)
+}
+
+/// Returns a link to all slots of a name, if this is one of them, or the line of requests for any of them.
+fn other_slots(visit: &Visit, name: &str) -> Markup {
+    let of = slot_of(name).1;
+    html! {
+        @if let Some(of) = of {
+            @let search = format!("{of}, slot");
+            p {
+                @if Resource::any_slot_of(name).is_some() {
+                    "No lock, but the requests of this process for any slot. "
+                }
+                a #slots href=(visit.link("locks", &[("q", &*search)])) { "The slots that are held" }
+            }
+        }
+    }
 }
 
 fn holder(holder: &LockDetails, visit: &Visit, name: &str) -> Markup {
@@ -121,5 +139,12 @@ pub(crate) async fn lock_json(site: &Site, name: &str) -> Value {
             "look": look_json(&look),
         })
     });
-    json!({ "name": name, "fleet": fleet, "process": { "waiting": waiting, "events": events } })
+    let (slot, slot_of) = slot_of(name);
+    json!({
+        "name": name,
+        "slot": slot,
+        "slot_of": slot_of,
+        "fleet": fleet,
+        "process": { "waiting": waiting, "events": events },
+    })
 }

@@ -2,7 +2,10 @@
 
 use maud::{Markup, html};
 use serde_json::{Value, json};
-use tower_redlock::lock::{Snapshot, WaitingName};
+use tower_redlock::{
+    Resource,
+    lock::{Snapshot, WaitingName},
+};
 
 use super::{
     layout::Visit,
@@ -77,7 +80,7 @@ fn fleet(listing: &LockListing, visit: &Visit) -> Markup {
 fn row(lock: &ShownLock, visit: &Visit) -> Markup {
     html! {
         tr data-lock=(lock.name) .minority[!lock.is_quorum] {
-            th scope="row" { a href=(visit.link("lock", &[("name", &*lock.name)])) { (text(&lock.name)) } }
+            th scope="row" { a href=(visit.link("lock", &[("name", &*lock.name)])) { (text(&lock.display_name())) } }
             td { @match &lock.owner { Some(owner) => (text(owner)), None => em { "a foreign key" } } }
             td { @match lock.since { Some(since) => (ago(since, visit.now)), None => "–" } }
             td { @match lock.ends { Some(ends) => (until(ends, visit.now)), None => "never" } }
@@ -100,7 +103,7 @@ fn waiting(snapshot: &Snapshot, visit: &Visit) -> Markup {
             (table("waiting", "waiting requests", &["Name", "#Requests", "Oldest"], &html! {
                 @for WaitingName { name, requests, oldest, .. } in waiting {
                     tr data-waiting=(name) {
-                        th scope="row" { a href=(visit.link("lock", &[("name", &**name)])) { (text(name)) } }
+                        th scope="row" { a href=(visit.link("lock", &[("name", &**name)])) { (text(&Resource::display_name(name))) } }
                         td.number { (requests) }
                         td { (span(*oldest)) }
                     }
@@ -123,7 +126,20 @@ fn held(snapshot: &Snapshot) -> Markup {
 }
 
 pub(super) fn waiting_json(of: &WaitingName) -> Value {
-    json!({ "name": of.name, "requests": of.requests, "oldest_ms": millis(of.oldest) })
+    let (slot, slot_of) = slot_of(&of.name);
+    json!({
+        "name": of.name,
+        "slot": slot,
+        "slot_of": slot_of,
+        "requests": of.requests,
+        "oldest_ms": millis(of.oldest),
+    })
+}
+
+/// Returns the number of a slot, without one for any slot, and the name that it belongs to.
+pub(super) fn slot_of(name: &str) -> (Option<u32>, Option<&str>) {
+    let (slot, of) = Resource::slot_of(name).unzip();
+    (slot, of.or_else(|| Resource::any_slot_of(name)))
 }
 
 pub(crate) async fn locks_json(site: &Site, params: &Params) -> Value {

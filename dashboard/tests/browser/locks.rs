@@ -55,6 +55,37 @@ async fn waiting_requests_are_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn slot_is_reached_from_the_waiting_line() {
+    let scene = Scene::new().await;
+    let held = scene.process("worker-7").await.lock("export").slots(1).await.unwrap();
+    let site = scene.serve().await;
+    let browser = Browser::start().await;
+    let here = scene.redlock.lock("export").slots(1).wait(crate::support::LONG);
+    let waiting = tokio::spawn(async move { here.await });
+    let line = with("data-waiting", "slot:*:export");
+    browser.open_with(&site.page(""), &line).await;
+    browser.wait_text(&line, "export, any slot").await;
+
+    browser.click(&format!("{line} a")).await;
+    browser.wait_text(".subject", "export, any slot").await;
+    let pages = [site.page(""), browser.url().await];
+    browser.click("#slots").await;
+    let slot = with("data-lock", "slot:0:export");
+    browser.wait_text(&slot, "export, slot 0").await;
+    browser.wait_text(&slot, "worker-7").await;
+    browser.click(&format!("{slot} a")).await;
+    browser.wait_text(".subject", "export, slot 0").await;
+    browser.wait_text("#holder", "worker-7").await;
+
+    for page in pages.into_iter().chain([browser.url().await]) {
+        assert_strict(&page, &http::get(&page).await.body);
+    }
+    held.release().await.unwrap();
+    assert_eq!(waiting.await.unwrap().unwrap().slot(), Some(0));
+    browser.is_quiet(Quiet::Wholly).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn leftovers_are_marked() {
     let scene = Scene::new().await;
     scene.store(1, "invoice:left", "crashed", 7);
