@@ -89,7 +89,7 @@ impl SlotRequest {
         // Requests of this process that wait come first.
         let is_first = self.core.queue.have_lines(&self.set.line) == [false];
         if is_first {
-            match self.round(None).await {
+            match self.round(&[], None).await {
                 Err(error) if self.may_wait(&error) && self.plan.max_attempts != Some(1) => {}
                 result => return result,
             }
@@ -107,10 +107,21 @@ impl SlotRequest {
         is_temporary && !self.plan.wait.is_zero()
     }
 
-    /// Tries slots that may be free, until one is granted or none is left.
-    async fn round(&mut self, lead_node: Option<LeadNode>) -> Result<Lock, LockError> {
-        self.known = KnownSlots::new(self.set.count());
-        let mut is_read = false;
+    /// Tries slots that may be free, until one is granted or none is left: those that were released
+    /// since the last round, which the nodes do not report again, or any.
+    async fn round(
+        &mut self,
+        released: &[u32],
+        lead_node: Option<LeadNode>,
+    ) -> Result<Lock, LockError> {
+        if released.is_empty() {
+            self.known = KnownSlots::new(self.set.count());
+        }
+        for slot in released {
+            self.known.set_free(*slot);
+        }
+        // Other slots are as they were known.
+        let mut is_read = !released.is_empty();
         loop {
             match self.reserve() {
                 Some(reserved) => {
@@ -253,18 +264,13 @@ impl SlotRequest {
     ) -> Result<Lock, LockError> {
         let mut retries = RetryHistory::default();
         let deadline = self.started + self.plan.wait;
-        let mut released = None;
+        let mut released = Vec::new();
         loop {
             let now = self.core.client.clock().now();
             let lead_node = retries.begin_at(self.plan, now).lead_node;
             rounds += 1;
-            let result = match released {
-                Some(slot) => self.attempt(slot, lead_node).await,
-                None => self.round(lead_node).await,
-            };
+            let result = self.round(&released, lead_node).await;
             let error = match result {
-                // Other slots are as they were known.
-                Err(LockError::Held { .. }) => self.full(),
                 Err(error) if self.may_wait(&error) => error,
                 result => return result,
             };
@@ -283,13 +289,14 @@ impl SlotRequest {
             let Self { core, set, plan, next_turn, .. } = self;
             let (client, heads) = (&core.client, core.queue.heads());
             let mut pause = retries.pause(client, heads, &set.all, (plan, deadline));
-            let mut turn = next_turn.take().map(|at| client.timers.sleep_until(at));
+            let mut turn = next_turn.map(|at| client.timers.sleep_until(at));
             poll_fn(|cx| {
                 let is_turn = turn.as_mut().is_some_and(|turn| Pin::new(turn).poll(cx).is_ready());
                 if is_turn { Poll::Ready(()) } else { pause.poll(&mut retries, client, plan, cx) }
             })
             .await;
-            released = retries.released(client).and_then(|slot| u32::try_from(slot).ok());
+            let numbers = retries.released(client).into_iter().map(u32::try_from);
+            released = numbers.filter_map(Result::ok).collect();
         }
     }
 

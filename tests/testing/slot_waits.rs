@@ -1,0 +1,137 @@
+//! Requests that wait for one of several slots, in virtual time.
+
+use std::{
+    future::IntoFuture,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use tower_redlock::{
+    Lock, LockError, LockRequest, Redlock,
+    node::{Node, Reply},
+    testing::{ManualClock, Nodes, Task},
+};
+
+use super::wakeups::{MINUTE, SECOND};
+use crate::mock_node::{MockNode, with_nodes};
+
+const MS: Duration = Duration::from_millis(1);
+
+type Acquiring = Task<Result<Lock, LockError>>;
+
+/// Processes over three nodes.
+struct Fleet {
+    clock: ManualClock,
+    processes: Vec<Redlock>,
+}
+
+impl Fleet {
+    /// Processes whose round trips to the nodes take these times.
+    fn new(round_trips: &[Duration]) -> Self {
+        let clock = ManualClock::with_seed(1);
+        let nodes = Nodes::new(3, &clock);
+        let process = |(i, round_trip): (usize, &Duration)| {
+            let replica = nodes.replica(format!("p{i}")).redlock();
+            let nodes = replica.nodes().iter().map(|node| distant(&clock, node, *round_trip));
+            let builder = Redlock::builder().clock(clock.clone()).spawner(clock.spawner());
+            with_nodes(builder.owner(format!("p{i}")), nodes).build().unwrap()
+        };
+        let processes = round_trips.iter().enumerate().map(process).collect();
+        Self { clock, processes }
+    }
+
+    fn near(processes: usize) -> Self {
+        Self::new(&vec![Duration::ZERO; processes])
+    }
+
+    fn request(&self, process: usize, slots: u32) -> LockRequest {
+        self.processes[process].lock("export").slots(slots)
+    }
+
+    fn begin(&self, request: LockRequest) -> Acquiring {
+        let task = self.clock.spawn(request.into_future());
+        self.clock.settle();
+        task
+    }
+
+    /// Makes a single attempt at near nodes.
+    fn attempt(&self, process: usize, slots: u32) -> Result<Lock, LockError> {
+        self.begin(self.request(process, slots)).take().expect("the nodes answer at once")
+    }
+
+    fn fill(&self, process: usize, slots: u32) -> Vec<Lock> {
+        (0..slots).map(|_| self.attempt(process, slots).unwrap()).collect()
+    }
+
+    /// Starts tasks that hold slots again and again. Returns the count of their holds.
+    fn work(&self, process: usize, slots: u32, tasks: u32, hold: Duration) -> Arc<AtomicU32> {
+        let count = Arc::<AtomicU32>::default();
+        for _ in 0..tasks {
+            let (counted, clock) = (Arc::clone(&count), self.clock.clone());
+            let redlock = self.processes[process].clone();
+            drop(self.clock.spawn(async move {
+                loop {
+                    let request = redlock.lock("export").slots(slots);
+                    let lock = request.wait(60 * MINUTE).await.unwrap();
+                    counted.fetch_add(1, Ordering::Relaxed);
+                    clock.sleep(hold).await;
+                    drop(lock);
+                }
+            }));
+        }
+        count
+    }
+}
+
+/// A node that answers after this time.
+fn distant(clock: &ManualClock, inner: &Arc<dyn Node>, round_trip: Duration) -> MockNode {
+    if round_trip.is_zero() {
+        return MockNode::forwarding(inner);
+    }
+    let (clock, node) = (clock.clone(), Arc::clone(inner));
+    MockNode::over(inner, move |op, reply, _| {
+        let (there, back, node) = (clock.clone(), clock.clone(), Arc::clone(&node));
+        drop(clock.spawn(async move {
+            there.sleep(round_trip / 2).await;
+            let send = move |answer| {
+                let arrival = back.clone();
+                drop(back.spawn(async move {
+                    arrival.sleep(round_trip / 2).await;
+                    reply.send(answer);
+                }));
+            };
+            node.send(op, Reply::from_fn(send));
+        }));
+    })
+}
+
+#[test]
+fn slots_released_together_wake_a_process_each() {
+    let fleet = Fleet::near(3);
+    let held = fleet.fill(0, 2);
+    let waiting = [1, 2].map(|process| fleet.begin(fleet.request(process, 2).wait(MINUTE)));
+    fleet.clock.advance(10 * MS);
+
+    drop(held);
+    // Much less than any pause without a message.
+    fleet.clock.advance(20 * MS);
+
+    assert!(waiting.iter().all(Task::is_finished));
+}
+
+#[test]
+fn busy_near_process_leaves_slots_to_a_distant_one() {
+    for slots in [1, 4] {
+        let fleet = Fleet::new(&[MS / 5, 8 * MS]);
+        let near = fleet.work(0, slots, 2 * slots, 7 * MS);
+        let distant = fleet.work(1, slots, 2, 7 * MS);
+
+        fleet.clock.advance(10 * SECOND);
+
+        let (near, distant) = (near.load(Ordering::Relaxed), distant.load(Ordering::Relaxed));
+        assert!(5 * distant > near, "{slots} slots: {near} and {distant}");
+    }
+}
