@@ -86,22 +86,21 @@ pub(super) async fn inspect_name(
     client: &Client,
     name: &Arc<str>,
 ) -> Result<Option<Holder>, Votes> {
-    inspect_names(client, &[Arc::clone(name)].into())
+    inspect_names(client, &[Arc::clone(name)].into(), |_| false)
         .await
         .map(|mut holders| holders.pop().flatten())
 }
 
-/// Returns the holder of each name, or the votes if too few nodes answered.
+/// Returns the holder of each name, by the answers of all nodes or those that are `enough`; or the
+/// votes if too few nodes answered.
 pub(super) async fn inspect_names(
     client: &Client,
     names: &Arc<[Arc<str>]>,
+    enough: fn(&[Result<Answer, Reason>]) -> bool,
 ) -> Result<Vec<Option<Holder>>, Votes> {
     let op = Op::Inspect(Arc::clone(names));
-    let answers: Vec<_> = query(client, &op, |_| false)
-        .await
-        .into_iter()
-        .map(|answer| found(names, answer))
-        .collect();
+    let answers: Vec<_> =
+        query(client, &op, enough).await.into_iter().map(|answer| found(names, answer)).collect();
     if answers.iter().flatten().count() < formulas::quorum(answers.len()) {
         // For several names, the vote on the first one.
         let first = |answer: &NodeKeys| match answer {

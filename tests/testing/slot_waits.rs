@@ -25,6 +25,7 @@ type Acquiring = Task<Result<Lock, LockError>>;
 /// Processes over three nodes.
 struct Fleet {
     clock: ManualClock,
+    nodes: Nodes,
     processes: Vec<Redlock>,
 }
 
@@ -40,7 +41,7 @@ impl Fleet {
             with_nodes(builder.owner(format!("p{i}")), nodes).build().unwrap()
         };
         let processes = round_trips.iter().enumerate().map(process).collect();
-        Self { clock, processes }
+        Self { clock, nodes, processes }
     }
 
     fn near(processes: usize) -> Self {
@@ -134,4 +135,15 @@ fn busy_near_process_leaves_slots_to_a_distant_one() {
         let (near, distant) = (near.load(Ordering::Relaxed), distant.load(Ordering::Relaxed));
         assert!(5 * distant > near, "{slots} slots: {near} and {distant}");
     }
+}
+
+#[test]
+fn hung_node_does_not_delay_the_choice() {
+    let fleet = Fleet::near(2);
+    let _held = fleet.fill(1, 3);
+    fleet.nodes.freeze([2]);
+
+    let _last = fleet.attempt(0, 4).unwrap();
+
+    assert!(fleet.attempt(0, 4).is_err());
 }

@@ -13,7 +13,7 @@ use super::{
     slot_set::{ReservedSlot, SlotSet},
 };
 use crate::{
-    error::LockError,
+    error::{LockError, Reason},
     events::LockEventKind,
     lock::{
         LockOptions,
@@ -27,6 +27,7 @@ use crate::{
         wakeups::{LONGEST_YIELD, RetryHistory, slot_turn},
     },
     metrics,
+    protocol::{Answer, formulas},
     quorum::LeadNode,
     resource::Resource,
     time::Timestamp,
@@ -69,6 +70,10 @@ pub(in crate::lock) async fn acquire(
 /// Returns the error for slots of a set of names.
 pub(in crate::lock) fn not_of_a_set() -> LockError {
     LockError::InvalidRequest("slots are those of one name, not of a set of names".into())
+}
+
+fn is_quorum(answers: &[Result<Answer, Reason>]) -> bool {
+    answers.iter().filter(|answer| answer.is_ok()).count() >= formulas::quorum(answers.len())
 }
 
 struct SlotRequest {
@@ -185,7 +190,8 @@ impl SlotRequest {
 
     /// Reads the holders of all slots.
     async fn read(&mut self) -> Result<(), LockError> {
-        let holders = inspect_names(&self.core.client, &self.set.inspected).await;
+        // A node that hangs delays no choice: an attempt is what decides.
+        let holders = inspect_names(&self.core.client, &self.set.inspected, is_quorum).await;
         let holders = holders.map_err(|votes| LockError::NoQuorum { votes })?;
         for (slot, holder) in (0..).zip(holders) {
             match holder {
