@@ -147,3 +147,18 @@ fn hung_node_does_not_delay_the_choice() {
 
     assert!(fleet.attempt(0, 4).is_err());
 }
+
+#[test]
+fn a_third_attempt_waits_for_a_release() {
+    let fleet = Fleet::near(2);
+    let held = fleet.fill(0, 2);
+    // As for a lock, the second one follows the subscription.
+    let mut waiting = fleet.begin(fleet.request(1, 2).wait(MINUTE).max_attempts(3));
+    fleet.clock.advance(100 * MS);
+    assert!(!waiting.is_finished());
+
+    drop(held);
+    fleet.clock.settle();
+
+    assert!(waiting.take().expect("it was woken").is_ok());
+}

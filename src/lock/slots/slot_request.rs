@@ -93,14 +93,20 @@ impl SlotRequest {
     async fn acquire(&mut self) -> Result<Lock, LockError> {
         // Requests of this process that wait come first.
         let is_first = self.core.queue.have_lines(&self.set.line) == [false];
+        let tried = self.core.client.clock().now();
+        let mut failed = None;
         if is_first {
             match self.round(&[], None).await {
-                Err(error) if self.may_wait(&error) && self.plan.max_attempts != Some(1) => {}
+                Err(error) if self.may_wait(&error) && self.plan.max_attempts != Some(1) => {
+                    failed = Some(error);
+                }
                 result => return result,
             }
         }
         let ticket = self.turn().await?;
-        self.wait(ticket, u32::from(is_first)).await
+        // A round before a wait in line knows nothing of the slots now.
+        let failed = failed.filter(|_| !self.has_waited).map(|error| (error, tried));
+        self.wait(ticket, u32::from(is_first), failed).await
     }
 
     /// Returns whether a request that waits continues after this error.
@@ -262,23 +268,29 @@ impl SlotRequest {
         }
     }
 
-    /// Makes attempts as slots are released, until one is granted or the wait is over.
+    /// Makes attempts as slots are released, until one is granted or the wait is over. `failed` is the
+    /// error of a round that has just failed, and its start.
     async fn wait(
         &mut self,
         ticket: Ticket<SharedLease>,
         mut rounds: u32,
+        mut failed: Option<(LockError, Timestamp)>,
     ) -> Result<Lock, LockError> {
         let mut retries = RetryHistory::default();
         let deadline = self.started + self.plan.wait;
         let mut released = Vec::new();
         loop {
-            let now = self.core.client.clock().now();
-            let lead_node = retries.begin_at(self.plan, now).lead_node;
-            rounds += 1;
-            let result = self.round(&released, lead_node).await;
-            let error = match result {
-                Err(error) if self.may_wait(&error) => error,
-                result => return result,
+            let error = if let Some((error, tried)) = failed.take() {
+                retries.begin_at(self.plan, tried);
+                error
+            } else {
+                let now = self.core.client.clock().now();
+                let lead_node = retries.begin_at(self.plan, now).lead_node;
+                rounds += 1;
+                match self.round(&released, lead_node).await {
+                    Err(error) if self.may_wait(&error) => error,
+                    result => return result,
+                }
             };
             let error = retries.failed(error, 0, false);
             ticket.report(&error);
