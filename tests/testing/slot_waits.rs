@@ -162,3 +162,15 @@ fn a_third_attempt_waits_for_a_release() {
 
     assert!(waiting.take().expect("it was woken").is_ok());
 }
+
+#[test]
+fn a_line_uses_all_slots_at_distant_nodes() {
+    let fleet = Fleet::new(&[10 * MS]);
+    let served = fleet.work(0, 64, 100, 50 * MS);
+
+    fleet.clock.advance(10 * SECOND);
+
+    // A hold and three round trips for each: 64 slots have room for 8,000 holds.
+    let served = served.load(Ordering::Relaxed);
+    assert!(served > 6_000, "{served}");
+}

@@ -53,6 +53,12 @@ impl KnownSlots {
         (home..count).chain(0..home.min(count)).filter(may_be_free)
     }
 
+    /// Returns the slots that were found free.
+    pub(super) fn free(&self) -> impl Iterator<Item = usize> {
+        let is_free = |(_, state): &(usize, &SlotState)| matches!(state, SlotState::Free);
+        self.0.iter().enumerate().filter(is_free).map(|(slot, _)| slot)
+    }
+
     /// Returns the error for a request that found no free slot. A slot without a known holder is
     /// being acquired by another request of this process, `owner`.
     pub(super) fn full(&self, owner: &Arc<str>) -> LockError {

@@ -62,6 +62,8 @@ pub(in crate::lock) async fn acquire(
         has_waited: false,
         known,
         next_turn: None,
+        ticket: None,
+        has_stepped_aside: false,
     };
     let result = request.acquire().await;
     request.end(result)
@@ -87,6 +89,10 @@ struct SlotRequest {
     known: KnownSlots,
     /// When a slot that is left to other processes may be tried.
     next_turn: Option<Timestamp>,
+    /// The first place in the line of this process.
+    ticket: Option<Ticket<SharedLease>>,
+    /// Whether it has passed the first place on before it was granted a slot.
+    has_stepped_aside: bool,
 }
 
 impl SlotRequest {
@@ -103,10 +109,12 @@ impl SlotRequest {
                 result => return result,
             }
         }
-        let ticket = self.turn().await?;
+        self.ticket = Some(self.turn().await?);
         // A round before a wait in line knows nothing of the slots now.
         let failed = failed.filter(|_| !self.has_waited).map(|error| (error, tried));
-        self.wait(ticket, u32::from(is_first), failed).await
+        let result = self.wait(u32::from(is_first), failed).await;
+        self.ticket = None;
+        result
     }
 
     /// Returns whether a request that waits continues after this error.
@@ -125,22 +133,17 @@ impl SlotRequest {
         released: &[u32],
         lead_node: Option<LeadNode>,
     ) -> Result<Lock, LockError> {
-        if released.is_empty() {
-            self.known = KnownSlots::new(self.set.count());
-        }
-        for slot in released {
-            self.known.set_free(*slot);
-        }
-        // Other slots are as they were known.
-        let mut is_read = !released.is_empty();
+        let mut is_read = self.recall(released).await?;
         loop {
             match self.reserve() {
                 Some(reserved) => {
+                    self.step_aside(reserved.has_spare);
                     let result = self.attempt(reserved.number, lead_node).await;
                     drop(reserved);
                     if !matches!(result, Err(LockError::Held { .. })) {
                         return result;
                     }
+                    self.set.forget();
                 }
                 None if is_read => return Err(self.full()),
                 None => {}
@@ -149,6 +152,37 @@ impl SlotRequest {
                 self.read().await?;
                 is_read = true;
             }
+        }
+    }
+
+    /// Prepares what is known of the slots for a round. Returns whether it was read. The first
+    /// request in line reads before it tries any, and the next ones use what it read, because the
+    /// line would otherwise pass one slot in a round trip.
+    async fn recall(&mut self, released: &[u32]) -> Result<bool, LockError> {
+        if !released.is_empty() {
+            // Other slots are as they were known.
+            for slot in released {
+                self.known.set_free(*slot);
+            }
+            return Ok(true);
+        }
+        self.known = KnownSlots::new(self.set.count());
+        if self.ticket.is_none() {
+            return Ok(false);
+        }
+        if let Some(known) = self.set.recall(self.core.client.clock().now()) {
+            self.known = known;
+            return Ok(false);
+        }
+        self.read().await?;
+        Ok(true)
+    }
+
+    /// Passes the first place on while this request tries a slot, if another one is free as well.
+    /// Once, because a request that is refused then goes to the end of the line.
+    fn step_aside(&mut self, has_spare: bool) {
+        if has_spare && !self.has_stepped_aside && self.ticket.take().is_some() {
+            self.has_stepped_aside = true;
         }
     }
 
@@ -211,6 +245,10 @@ impl SlotRequest {
                 None => self.known.set_free(slot),
             }
         }
+        if self.ticket.is_some() {
+            let until = self.core.client.clock().now() + self.plan.node_timeout;
+            self.set.remember(&self.known, until);
+        }
         Ok(())
     }
 
@@ -272,7 +310,6 @@ impl SlotRequest {
     /// error of a round that has just failed, and its start.
     async fn wait(
         &mut self,
-        ticket: Ticket<SharedLease>,
         mut rounds: u32,
         mut failed: Option<(LockError, Timestamp)>,
     ) -> Result<Lock, LockError> {
@@ -293,12 +330,19 @@ impl SlotRequest {
                 }
             };
             let error = retries.failed(error, 0, false);
-            ticket.report(&error);
+            if let Some(ticket) = &self.ticket {
+                ticket.report(&error);
+            }
             if self.plan.wait.is_zero() || self.plan.max_attempts == Some(rounds) {
                 return Err(error);
             }
             if deadline <= self.core.client.clock().now() {
                 return Err(self.timed_out(error));
+            }
+            if self.ticket.is_none() {
+                self.ticket = Some(self.turn().await?);
+                released.clear();
+                continue;
             }
             if !retries.count(&self.core.queue, self.has_waited) {
                 return Err(error);

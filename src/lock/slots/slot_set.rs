@@ -46,6 +46,8 @@ struct SlotSetState {
     turns: Vec<Timestamp>,
     /// When another number of slots was last reported.
     reported: Option<Timestamp>,
+    /// What the first request in line read last, and until when others use it.
+    read: Option<(KnownSlots, Timestamp)>,
 }
 
 impl SlotSets {
@@ -81,6 +83,7 @@ impl SlotSet {
             trying: vec![false; slots.len()],
             turns: vec![Timestamp::ZERO; slots.len()],
             reported: None,
+            read: None,
         };
         Ok(Self {
             name: Arc::clone(name),
@@ -123,8 +126,9 @@ impl SlotSet {
             }
             if state.turns[slot] <= now {
                 (state.turns[slot], state.trying[slot]) = (Timestamp::ZERO, true);
+                let has_spare = known.free().any(|slot| !used_here[slot] && !state.trying[slot]);
                 drop(state);
-                return Ok(ReservedSlot { set: Arc::clone(self), number });
+                return Ok(ReservedSlot { set: Arc::clone(self), number, has_spare });
             }
             let earlier = next.is_none_or(|next| state.turns[slot] < next);
             next = if earlier { Some(state.turns[slot]) } else { next };
@@ -135,6 +139,24 @@ impl SlotSet {
     /// Records the slot that this process holds now.
     pub(super) fn prefer(&self, slot: u32) {
         self.state().home = slot;
+    }
+
+    /// Keeps what was read for other requests of this process.
+    pub(super) fn remember(&self, known: &KnownSlots, until: Timestamp) {
+        let former = self.state().read.replace((known.clone(), until));
+        drop(former);
+    }
+
+    /// Returns what another request read.
+    pub(super) fn recall(&self, now: Timestamp) -> Option<KnownSlots> {
+        let state = self.state();
+        state.read.as_ref().filter(|(_, until)| now < *until).map(|(known, _)| known.clone())
+    }
+
+    /// Forgets what was read, because it has changed.
+    pub(super) fn forget(&self) {
+        let former = self.state().read.take();
+        drop(former);
     }
 
     /// Returns whether another number of slots is reported now.
@@ -159,6 +181,8 @@ impl SlotSet {
 pub(super) struct ReservedSlot {
     set: Arc<SlotSet>,
     pub(super) number: u32,
+    /// Whether another slot was found free.
+    pub(super) has_spare: bool,
 }
 
 impl Drop for ReservedSlot {
