@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::{AbortHandle, abortable};
 use tower_redlock::{
     Lock, LockError, LockRequest, Redlock,
     node::{Node, Reply},
@@ -56,6 +57,13 @@ impl Fleet {
         let task = self.clock.spawn(request.into_future());
         self.clock.settle();
         task
+    }
+
+    fn begin_abortable(&self, request: LockRequest) -> AbortHandle {
+        let (acquire, handle) = abortable(request.into_future());
+        drop(self.clock.spawn(acquire));
+        self.clock.settle();
+        handle
     }
 
     /// Makes a single attempt at near nodes.
@@ -173,4 +181,21 @@ fn a_line_uses_all_slots_at_distant_nodes() {
     // A hold and three round trips for each: 64 slots have room for 8,000 holds.
     let served = served.load(Ordering::Relaxed);
     assert!(served > 6_000, "{served}");
+}
+
+#[test]
+fn single_attempt_leaves_no_turn_to_others() {
+    let fleet = Fleet::near(2);
+    let held = fleet.attempt(0, 1).unwrap();
+    // It still listens after it has left.
+    let former = fleet.begin_abortable(fleet.request(1, 1).wait(MINUTE));
+    fleet.clock.advance(100 * MS);
+    former.abort();
+    fleet.clock.settle();
+    drop(held);
+    let pausing = fleet.begin_abortable(fleet.request(0, 1).wait(MINUTE));
+    pausing.abort();
+    fleet.clock.settle();
+
+    assert!(fleet.attempt(0, 1).is_ok());
 }

@@ -191,12 +191,9 @@ impl SlotRequest {
         let Self { core, set, plan, started, known, .. } = self;
         let client = &core.client;
         let now = client.clock().now();
-        let turn = |slot: &Resource| {
-            if plan.wait.is_zero() {
-                return now;
-            }
-            slot_turn(client, slot, plan.node_timeout, *started + LONGEST_YIELD)
-        };
+        let unknown_until = *started + LONGEST_YIELD;
+        let turn = |slot: &Resource| slot_turn(client, slot, plan.node_timeout, unknown_until);
+        let turn = (!plan.wait.is_zero()).then_some(&turn);
         let reserved = set.reserve(&core.queue, known, now, turn);
         self.next_turn = reserved.as_ref().err().copied().flatten();
         reserved.ok()

@@ -104,14 +104,14 @@ impl SlotSet {
     }
 
     /// Reserves a slot that may be free and that no other request of this process holds or tries.
-    /// `turn` returns when this process may try a slot; without a slot that it may try now, returns
-    /// when there is one.
+    /// `turn` returns when this process may try a slot, for a request that waits; without a slot that
+    /// it may try now, returns when there is one.
     pub(super) fn reserve(
         self: &Arc<Self>,
         queue: &Queue<SharedLease>,
         known: &KnownSlots,
         now: Timestamp,
-        turn: impl Fn(&Resource) -> Timestamp,
+        turn: Option<&impl Fn(&Resource) -> Timestamp>,
     ) -> Result<ReservedSlot, Option<Timestamp>> {
         let used_here = queue.have_lines(&self.all);
         let mut state = self.state();
@@ -121,10 +121,10 @@ impl SlotSet {
             if used_here[slot] || state.trying[slot] {
                 continue;
             }
-            if state.turns[slot] == Timestamp::ZERO {
+            if let (Some(turn), Timestamp::ZERO) = (turn, state.turns[slot]) {
                 state.turns[slot] = turn(&self.slots[slot]);
             }
-            if state.turns[slot] <= now {
+            if turn.is_none() || state.turns[slot] <= now {
                 (state.turns[slot], state.trying[slot]) = (Timestamp::ZERO, true);
                 let has_spare = known.free().any(|slot| !used_here[slot] && !state.trying[slot]);
                 drop(state);
