@@ -199,3 +199,21 @@ fn single_attempt_leaves_no_turn_to_others() {
 
     assert!(fleet.attempt(0, 1).is_ok());
 }
+
+#[test]
+fn timeout_in_line_is_of_slots() {
+    let fleet = Fleet::near(2);
+    let _held = fleet.fill(1, 2);
+    let first = fleet.begin_abortable(fleet.request(0, 2).wait(MINUTE));
+    let _second = fleet.begin(fleet.request(0, 2).wait(MINUTE));
+    fleet.nodes.freeze(0..3);
+    // The second request is the first now, and has no answer yet.
+    first.abort();
+    let mut third = fleet.begin(fleet.request(0, 2).wait(20 * MS));
+
+    fleet.clock.advance(30 * MS);
+
+    let error = third.take().expect("its wait is over").unwrap_err();
+    let LockError::Held { slots, .. } = error.root() else { panic!("{error:?}") };
+    assert_eq!(slots.len(), 2);
+}

@@ -297,9 +297,18 @@ impl SlotRequest {
         match admission {
             Some(Ok(Admission::Ask(ticket))) => Ok(ticket),
             Some(Ok(Admission::Granted(_))) => unreachable!("no lease has the name of the line"),
-            Some(Err(error)) => Err(error),
-            None if self.plan.wait.is_zero() => Err(place.known()),
-            None => Err(self.timed_out(place.known())),
+            Some(Err(error)) => Err(self.of_slots(error)),
+            None if self.plan.wait.is_zero() => Err(self.of_slots(place.known())),
+            None => Err(self.timed_out(self.of_slots(place.known()))),
+        }
+    }
+
+    /// Returns the error of the line as one of the slots: without a verdict of the first request, the
+    /// line says that this process holds its name.
+    fn of_slots(&self, error: LockError) -> LockError {
+        match error {
+            LockError::Held { slots, .. } if slots.is_empty() => self.full(),
+            other => other,
         }
     }
 
