@@ -39,7 +39,7 @@ pub struct Holder {
     /// of another lease of the same owner.
     pub kept: usize,
     /// Whether a request of another process that waits was refused since the lease began. It may
-    /// have given up since.
+    /// have given up since. Not known of a [slot](crate::LockOptions::slots), and false.
     pub is_awaited: bool,
     /// Whether the holder's process may keep the lock after its release, for its next request
     /// ([`LockOptions::linger`](crate::LockOptions::linger)): it may be unused.
@@ -159,7 +159,9 @@ fn holder(
         token: FencingToken::new(lease.as_ref().map_or(0, |lease| lease.token)),
         is_quorum: kept >= quorum,
         kept,
-        is_awaited: stored.iter().any(|other| same(main, other) && other.awaited),
+        // The key of a slot has the mark of a waiter from the start.
+        is_awaited: Resource::slot_of(name).is_none()
+            && stored.iter().any(|other| same(main, other) && other.awaited),
         lingers: main.lingers,
         votes,
         lease,

@@ -217,3 +217,16 @@ fn timeout_in_line_is_of_slots() {
     let LockError::Held { slots, .. } = error.root() else { panic!("{error:?}") };
     assert_eq!(slots.len(), 2);
 }
+
+#[test]
+fn holder_of_a_slot_without_waiters_is_not_awaited() {
+    let fleet = Fleet::near(1);
+    let held = fleet.attempt(0, 2).unwrap();
+    let (redlock, slot) = (fleet.processes[0].clone(), held.resource().clone());
+    let mut inspecting = fleet.clock.spawn(async move { redlock.inspect(slot).await });
+
+    fleet.clock.settle();
+
+    let holder = inspecting.take().expect("the nodes answer at once").unwrap();
+    assert!(!holder.expect("it is held").is_awaited);
+}
