@@ -10,14 +10,24 @@ use crate::{
     time::Timestamp,
 };
 
-/// Maximum number of names whose preferred slots are remembered while none of them is requested.
-const MOST_IDLE: usize = 1_024;
+/// Maximum number of slots, of all names, that are remembered while none of them is requested. A
+/// slot takes up to 2 KiB, and names may come from clients.
+const MOST_IDLE: usize = 4_096;
 /// Minimum interval between two reports of other numbers of slots for one name.
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The names with slots that this process uses or has used.
 #[derive(Debug, Default)]
-pub(crate) struct SlotSets(Mutex<HashMap<NameAndCount, Arc<SlotSet>>>);
+pub(crate) struct SlotSets(Mutex<RememberedSets>);
+
+#[derive(Debug, Default)]
+struct RememberedSets {
+    sets: HashMap<NameAndCount, Arc<SlotSet>>,
+    /// Number of slots of all sets.
+    slots: usize,
+    /// Number of slots that were in use when idle sets were last removed.
+    in_use: usize,
+}
 
 type NameAndCount = (Arc<str>, u32);
 
@@ -59,15 +69,40 @@ impl SlotSets {
         owner: &str,
     ) -> Result<Arc<SlotSet>, ResourceError> {
         let key = (Arc::clone(name), count);
-        if let Some(set) = crate::sync::lock(&self.0).get(&key) {
+        if let Some(set) = crate::sync::lock(&self.0).sets.get(&key) {
             return Ok(Arc::clone(set));
         }
         let set = Arc::new(SlotSet::new(name, count, owner)?);
-        let mut sets = crate::sync::lock(&self.0);
-        if sets.len() >= MOST_IDLE {
-            sets.retain(|_, set| Arc::strong_count(set) > 1);
+        let mut remembered = crate::sync::lock(&self.0);
+        let idle = remembered.take_idle();
+        let set = remembered.insert(key, set);
+        drop(remembered);
+        drop(idle);
+        Ok(set)
+    }
+}
+
+impl RememberedSets {
+    /// Removes the sets that no request uses, if there may be too many.
+    fn take_idle(&mut self) -> Vec<(NameAndCount, Arc<SlotSet>)> {
+        // Slots in use count twice, because a removal at each call would take quadratic time.
+        if self.slots < MOST_IDLE + 2 * self.in_use {
+            return Vec::new();
         }
-        Ok(Arc::clone(sets.entry(key).or_insert(set)))
+        let is_idle = |set: &Arc<SlotSet>| Arc::strong_count(set) == 1;
+        let idle = self.sets.extract_if(|_, set| is_idle(set)).collect();
+        self.slots = self.sets.values().map(|set| set.slots.len()).sum();
+        self.in_use = self.slots;
+        idle
+    }
+
+    fn insert(&mut self, key: NameAndCount, set: Arc<SlotSet>) -> Arc<SlotSet> {
+        let slots = &mut self.slots;
+        let insert = || {
+            *slots += set.slots.len();
+            set
+        };
+        Arc::clone(self.sets.entry(key).or_insert_with(insert))
     }
 }
 
@@ -190,5 +225,26 @@ impl Drop for ReservedSlot {
         if let Ok(slot) = usize::try_from(self.number) {
             self.set.state().trying[slot] = false;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_slots_are_bounded() {
+        let sets = SlotSets::default();
+        let get = |nth: usize| sets.get(&format!("name-{nth}").into(), 256, "owner").unwrap();
+        let used = get(0);
+
+        for nth in 1..100 {
+            get(nth);
+            let remembered = crate::sync::lock(&sets.0);
+            let slots = remembered.sets.len() * 256;
+            assert_eq!(slots, remembered.slots);
+            assert!(slots <= MOST_IDLE + 3 * 256, "{slots}");
+        }
+        assert!(Arc::ptr_eq(&used, &get(0)), "a set in use stays");
     }
 }
