@@ -230,3 +230,51 @@ fn holder_of_a_slot_without_waiters_is_not_awaited() {
     let holder = inspecting.take().expect("the nodes answer at once").unwrap();
     assert!(!holder.expect("it is held").is_awaited);
 }
+
+#[test]
+fn requests_dropped_at_any_time_leave_nothing() {
+    for seed in 0..10 {
+        let fleet = Fleet::new(&[4 * MS, 4 * MS]);
+        let mut random = Random(seed);
+        let mut running = Vec::new();
+        for step in 0..300 {
+            let process = usize::try_from(random.below(2)).unwrap();
+            // Some make a single attempt.
+            let wait = MS * random.below(200).saturating_sub(50);
+            let acquire = fleet.request(process, 3).wait(wait).into_future();
+            let (time, hold) = (fleet.clock.clone(), MS * random.below(10));
+            let (work, handle) = abortable(async move {
+                let lock = acquire.await;
+                time.sleep(hold).await;
+                drop(lock);
+            });
+            drop(fleet.clock.spawn(work));
+            running.push((handle, step + random.below(40)));
+            let is_over = |(_, until): &mut (_, u32)| *until <= step;
+            running.extract_if(.., is_over).for_each(|(handle, _)| handle.abort());
+            fleet.clock.advance(MS);
+        }
+        for (handle, _) in &running {
+            handle.abort();
+        }
+        fleet.clock.advance(500 * MS);
+
+        assert_eq!(fleet.nodes.key_counts(), [0, 0, 0], "seed {seed}");
+        let requests = [0, 1, 0].map(|process| fleet.begin(fleet.request(process, 3)));
+        fleet.clock.advance(100 * MS);
+        let granted = |mut request: Acquiring| request.take().expect("the nodes answer");
+        let locks = requests.map(granted);
+        assert!(locks.iter().all(Result::is_ok), "seed {seed}: {locks:?}");
+    }
+}
+
+/// A linear congruential generator.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, below: u32) -> u32 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        u32::try_from((self.0 >> 33) % u64::from(below)).unwrap_or(0)
+    }
+}
