@@ -39,7 +39,7 @@ pub struct Holder {
     /// of another lease of the same owner.
     pub kept: usize,
     /// Whether a request of another process that waits was refused since the lease began. It may
-    /// have given up since.
+    /// have given up since. Not known of a [slot](crate::LockOptions::slots), and false.
     pub is_awaited: bool,
     /// Whether the holder's process may keep the lock after its release, for its next request
     /// ([`LockOptions::linger`](crate::LockOptions::linger)): it may be unused.
@@ -86,22 +86,21 @@ pub(super) async fn inspect_name(
     client: &Client,
     name: &Arc<str>,
 ) -> Result<Option<Holder>, Votes> {
-    inspect_names(client, &[Arc::clone(name)].into())
+    inspect_names(client, &[Arc::clone(name)].into(), |_| false)
         .await
         .map(|mut holders| holders.pop().flatten())
 }
 
-/// Returns the holder of each name, or the votes if too few nodes answered.
+/// Returns the holder of each name, by the answers of all nodes or those that are `enough`; or the
+/// votes if too few nodes answered.
 pub(super) async fn inspect_names(
     client: &Client,
     names: &Arc<[Arc<str>]>,
+    enough: fn(&[Result<Answer, Reason>]) -> bool,
 ) -> Result<Vec<Option<Holder>>, Votes> {
     let op = Op::Inspect(Arc::clone(names));
-    let answers: Vec<_> = query(client, &op, |_| false)
-        .await
-        .into_iter()
-        .map(|answer| found(names, answer))
-        .collect();
+    let answers: Vec<_> =
+        query(client, &op, enough).await.into_iter().map(|answer| found(names, answer)).collect();
     if answers.iter().flatten().count() < formulas::quorum(answers.len()) {
         // For several names, the vote on the first one.
         let first = |answer: &NodeKeys| match answer {
@@ -160,7 +159,9 @@ fn holder(
         token: FencingToken::new(lease.as_ref().map_or(0, |lease| lease.token)),
         is_quorum: kept >= quorum,
         kept,
-        is_awaited: stored.iter().any(|other| same(main, other) && other.awaited),
+        // The key of a slot has the mark of a waiter from the start.
+        is_awaited: Resource::slot_of(name).is_none()
+            && stored.iter().any(|other| same(main, other) && other.awaited),
         lingers: main.lingers,
         votes,
         lease,

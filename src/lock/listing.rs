@@ -50,11 +50,11 @@ pub(super) fn locks(client: Arc<Client>) -> impl Stream<Item = Result<Holder, Lo
 
 async fn holders_of(client: &Client, names: Arc<[Arc<str>]>) -> Result<Vec<Option<Holder>>, Votes> {
     for _ in 1..TRIES {
-        if let Ok(holders) = inspect_names(client, &names).await {
+        if let Ok(holders) = inspect_names(client, &names, |_| false).await {
             return Ok(holders);
         }
     }
-    inspect_names(client, &names).await
+    inspect_names(client, &names, |_| false).await
 }
 
 /// Enumerates names.

@@ -53,14 +53,21 @@ impl KnownSlots {
         (home..count).chain(0..home.min(count)).filter(may_be_free)
     }
 
-    /// Returns the error for a request that found no free slot. A slot without a known holder is
-    /// being acquired by another request of this process, `owner`.
+    /// Returns the slots that were found free.
+    pub(super) fn free(&self) -> impl Iterator<Item = usize> {
+        let is_free = |(_, state): &(usize, &SlotState)| matches!(state, SlotState::Free);
+        self.0.iter().enumerate().filter(is_free).map(|(slot, _)| slot)
+    }
+
+    /// Returns the error for a request that found no free slot. A slot that was found free is being
+    /// acquired by another request of this process, `owner`.
     pub(super) fn full(&self, owner: &Arc<str>) -> LockError {
         let held = |(slot, state): (u32, &SlotState)| match state {
             SlotState::Held(held) => {
                 SlotHolder { slot, owner: held.owner.clone(), expires_in: held.expires_in }
             }
-            SlotState::Unknown | SlotState::Free => {
+            SlotState::Unknown => SlotHolder { slot, owner: None, expires_in: None },
+            SlotState::Free => {
                 SlotHolder { slot, owner: Some(Arc::clone(owner)), expires_in: None }
             }
         };
@@ -112,6 +119,7 @@ mod tests {
         let mut known = KnownSlots::new(3);
         known.set_held(0, held("a", 5));
         known.set_held(1, held("b", 2));
+        known.set_free(2);
 
         let LockError::Held { expires_in, owner, slots, .. } = known.full(&"me".into()) else {
             panic!("not held");

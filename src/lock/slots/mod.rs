@@ -19,9 +19,11 @@
 //!
 //! # Waiting
 //!
-//! The requests of a process wait in one line, and only its first watches the slots. The release of
+//! The requests of a process wait in one line, and only its first watches the slots. It reads which
+//! slots are free; if there are several, it passes its place on while it tries one, and the next
+//! requests use what it read. One that is refused then goes to the end of the line, once. The release of
 //! a slot is published in any case: whoever waits for any of them has marked none. The first request
-//! of each process is woken, and they try that slot in turns, as for a lock (R5).
+//! of each process is woken, and they try all slots that were released, in turns, as for a lock (R5).
 //!
 //! # Different numbers of slots
 //!

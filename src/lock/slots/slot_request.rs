@@ -13,7 +13,7 @@ use super::{
     slot_set::{ReservedSlot, SlotSet},
 };
 use crate::{
-    error::LockError,
+    error::{LockError, Reason},
     events::LockEventKind,
     lock::{
         LockOptions,
@@ -27,6 +27,7 @@ use crate::{
         wakeups::{LONGEST_YIELD, RetryHistory, slot_turn},
     },
     metrics,
+    protocol::{Answer, formulas},
     quorum::LeadNode,
     resource::Resource,
     time::Timestamp,
@@ -61,6 +62,8 @@ pub(in crate::lock) async fn acquire(
         has_waited: false,
         known,
         next_turn: None,
+        ticket: None,
+        has_stepped_aside: false,
     };
     let result = request.acquire().await;
     request.end(result)
@@ -69,6 +72,10 @@ pub(in crate::lock) async fn acquire(
 /// Returns the error for slots of a set of names.
 pub(in crate::lock) fn not_of_a_set() -> LockError {
     LockError::InvalidRequest("slots are those of one name, not of a set of names".into())
+}
+
+fn is_quorum(answers: &[Result<Answer, Reason>]) -> bool {
+    answers.iter().filter(|answer| answer.is_ok()).count() >= formulas::quorum(answers.len())
 }
 
 struct SlotRequest {
@@ -82,20 +89,32 @@ struct SlotRequest {
     known: KnownSlots,
     /// When a slot that is left to other processes may be tried.
     next_turn: Option<Timestamp>,
+    /// The first place in the line of this process.
+    ticket: Option<Ticket<SharedLease>>,
+    /// Whether it has passed the first place on before it was granted a slot.
+    has_stepped_aside: bool,
 }
 
 impl SlotRequest {
     async fn acquire(&mut self) -> Result<Lock, LockError> {
         // Requests of this process that wait come first.
         let is_first = self.core.queue.have_lines(&self.set.line) == [false];
+        let tried = self.core.client.clock().now();
+        let mut failed = None;
         if is_first {
-            match self.round(None).await {
-                Err(error) if self.may_wait(&error) && self.plan.max_attempts != Some(1) => {}
+            match self.round(&[], None).await {
+                Err(error) if self.may_wait(&error) && self.plan.max_attempts != Some(1) => {
+                    failed = Some(error);
+                }
                 result => return result,
             }
         }
-        let ticket = self.turn().await?;
-        self.wait(ticket, u32::from(is_first)).await
+        self.ticket = Some(self.turn().await?);
+        // A round before a wait in line knows nothing of the slots now.
+        let failed = failed.filter(|_| !self.has_waited).map(|error| (error, tried));
+        let result = self.wait(u32::from(is_first), failed).await;
+        self.ticket = None;
+        result
     }
 
     /// Returns whether a request that waits continues after this error.
@@ -107,18 +126,24 @@ impl SlotRequest {
         is_temporary && !self.plan.wait.is_zero()
     }
 
-    /// Tries slots that may be free, until one is granted or none is left.
-    async fn round(&mut self, lead_node: Option<LeadNode>) -> Result<Lock, LockError> {
-        self.known = KnownSlots::new(self.set.count());
-        let mut is_read = false;
+    /// Tries slots that may be free, until one is granted or none is left: those that were released
+    /// since the last round, which the nodes do not report again, or any.
+    async fn round(
+        &mut self,
+        released: &[u32],
+        lead_node: Option<LeadNode>,
+    ) -> Result<Lock, LockError> {
+        let mut is_read = self.recall(released).await?;
         loop {
             match self.reserve() {
                 Some(reserved) => {
+                    self.step_aside(reserved.has_spare);
                     let result = self.attempt(reserved.number, lead_node).await;
                     drop(reserved);
                     if !matches!(result, Err(LockError::Held { .. })) {
                         return result;
                     }
+                    self.set.forget();
                 }
                 None if is_read => return Err(self.full()),
                 None => {}
@@ -130,17 +155,45 @@ impl SlotRequest {
         }
     }
 
+    /// Prepares what is known of the slots for a round. Returns whether it was read. The first
+    /// request in line reads before it tries any, and the next ones use what it read, because the
+    /// line would otherwise pass one slot in a round trip.
+    async fn recall(&mut self, released: &[u32]) -> Result<bool, LockError> {
+        if !released.is_empty() {
+            // Other slots are as they were known.
+            for slot in released {
+                self.known.set_free(*slot);
+            }
+            return Ok(true);
+        }
+        self.known = KnownSlots::new(self.set.count());
+        if self.ticket.is_none() {
+            return Ok(false);
+        }
+        if let Some(known) = self.set.recall(self.core.client.clock().now()) {
+            self.known = known;
+            return Ok(false);
+        }
+        self.read().await?;
+        Ok(true)
+    }
+
+    /// Passes the first place on while this request tries a slot, if another one is free as well.
+    /// Once, because a request that is refused then goes to the end of the line.
+    fn step_aside(&mut self, has_spare: bool) {
+        if has_spare && !self.has_stepped_aside && self.ticket.take().is_some() {
+            self.has_stepped_aside = true;
+        }
+    }
+
     /// Reserves a slot whose turn it is. A single attempt is never delayed.
     fn reserve(&mut self) -> Option<ReservedSlot> {
         let Self { core, set, plan, started, known, .. } = self;
         let client = &core.client;
         let now = client.clock().now();
-        let turn = |slot: &Resource| {
-            if plan.wait.is_zero() {
-                return now;
-            }
-            slot_turn(client, slot, plan.node_timeout, *started + LONGEST_YIELD)
-        };
+        let unknown_until = *started + LONGEST_YIELD;
+        let turn = |slot: &Resource| slot_turn(client, slot, plan.node_timeout, unknown_until);
+        let turn = (!plan.wait.is_zero()).then_some(&turn);
         let reserved = set.reserve(&core.queue, known, now, turn);
         self.next_turn = reserved.as_ref().err().copied().flatten();
         reserved.ok()
@@ -174,7 +227,8 @@ impl SlotRequest {
 
     /// Reads the holders of all slots.
     async fn read(&mut self) -> Result<(), LockError> {
-        let holders = inspect_names(&self.core.client, &self.set.inspected).await;
+        // A node that hangs delays no choice: an attempt is what decides.
+        let holders = inspect_names(&self.core.client, &self.set.inspected, is_quorum).await;
         let holders = holders.map_err(|votes| LockError::NoQuorum { votes })?;
         for (slot, holder) in (0..).zip(holders) {
             match holder {
@@ -187,6 +241,10 @@ impl SlotRequest {
                 Some(holder) => self.report_more_slots(holder.owner.as_deref()),
                 None => self.known.set_free(slot),
             }
+        }
+        if self.ticket.is_some() {
+            let until = self.core.client.clock().now() + self.plan.node_timeout;
+            self.set.remember(&self.known, until);
         }
         Ok(())
     }
@@ -239,42 +297,58 @@ impl SlotRequest {
         match admission {
             Some(Ok(Admission::Ask(ticket))) => Ok(ticket),
             Some(Ok(Admission::Granted(_))) => unreachable!("no lease has the name of the line"),
-            Some(Err(error)) => Err(error),
-            None if self.plan.wait.is_zero() => Err(place.known()),
-            None => Err(self.timed_out(place.known())),
+            Some(Err(error)) => Err(self.of_slots(error)),
+            None if self.plan.wait.is_zero() => Err(self.of_slots(place.known())),
+            None => Err(self.timed_out(self.of_slots(place.known()))),
         }
     }
 
-    /// Makes attempts as slots are released, until one is granted or the wait is over.
+    /// Returns the error of the line as one of the slots: without a verdict of the first request, the
+    /// line says that this process holds its name.
+    fn of_slots(&self, error: LockError) -> LockError {
+        match error {
+            LockError::Held { slots, .. } if slots.is_empty() => self.full(),
+            other => other,
+        }
+    }
+
+    /// Makes attempts as slots are released, until one is granted or the wait is over. `failed` is the
+    /// error of a round that has just failed, and its start.
     async fn wait(
         &mut self,
-        ticket: Ticket<SharedLease>,
         mut rounds: u32,
+        mut failed: Option<(LockError, Timestamp)>,
     ) -> Result<Lock, LockError> {
         let mut retries = RetryHistory::default();
         let deadline = self.started + self.plan.wait;
-        let mut released = None;
+        let mut released = Vec::new();
         loop {
-            let now = self.core.client.clock().now();
-            let lead_node = retries.begin_at(self.plan, now).lead_node;
-            rounds += 1;
-            let result = match released {
-                Some(slot) => self.attempt(slot, lead_node).await,
-                None => self.round(lead_node).await,
-            };
-            let error = match result {
-                // Other slots are as they were known.
-                Err(LockError::Held { .. }) => self.full(),
-                Err(error) if self.may_wait(&error) => error,
-                result => return result,
+            let error = if let Some((error, tried)) = failed.take() {
+                retries.begin_at(self.plan, tried);
+                error
+            } else {
+                let now = self.core.client.clock().now();
+                let lead_node = retries.begin_at(self.plan, now).lead_node;
+                rounds += 1;
+                match self.round(&released, lead_node).await {
+                    Err(error) if self.may_wait(&error) => error,
+                    result => return result,
+                }
             };
             let error = retries.failed(error, 0, false);
-            ticket.report(&error);
+            if let Some(ticket) = &self.ticket {
+                ticket.report(&error);
+            }
             if self.plan.wait.is_zero() || self.plan.max_attempts == Some(rounds) {
                 return Err(error);
             }
             if deadline <= self.core.client.clock().now() {
                 return Err(self.timed_out(error));
+            }
+            if self.ticket.is_none() {
+                self.ticket = Some(self.turn().await?);
+                released.clear();
+                continue;
             }
             if !retries.count(&self.core.queue, self.has_waited) {
                 return Err(error);
@@ -283,13 +357,14 @@ impl SlotRequest {
             let Self { core, set, plan, next_turn, .. } = self;
             let (client, heads) = (&core.client, core.queue.heads());
             let mut pause = retries.pause(client, heads, &set.all, (plan, deadline));
-            let mut turn = next_turn.take().map(|at| client.timers.sleep_until(at));
+            let mut turn = next_turn.map(|at| client.timers.sleep_until(at));
             poll_fn(|cx| {
                 let is_turn = turn.as_mut().is_some_and(|turn| Pin::new(turn).poll(cx).is_ready());
                 if is_turn { Poll::Ready(()) } else { pause.poll(&mut retries, client, plan, cx) }
             })
             .await;
-            released = retries.released(client).and_then(|slot| u32::try_from(slot).ok());
+            let numbers = retries.released(client).into_iter().map(u32::try_from);
+            released = numbers.filter_map(Result::ok).collect();
         }
     }
 

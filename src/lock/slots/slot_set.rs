@@ -10,14 +10,24 @@ use crate::{
     time::Timestamp,
 };
 
-/// Maximum number of names whose preferred slots are remembered while none of them is requested.
-const MOST_IDLE: usize = 1_024;
+/// Maximum number of slots, of all names, that are remembered while none of them is requested. A
+/// slot takes up to 2 KiB, and names may come from clients.
+const MOST_IDLE: usize = 4_096;
 /// Minimum interval between two reports of other numbers of slots for one name.
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The names with slots that this process uses or has used.
 #[derive(Debug, Default)]
-pub(crate) struct SlotSets(Mutex<HashMap<NameAndCount, Arc<SlotSet>>>);
+pub(crate) struct SlotSets(Mutex<RememberedSets>);
+
+#[derive(Debug, Default)]
+struct RememberedSets {
+    sets: HashMap<NameAndCount, Arc<SlotSet>>,
+    /// Number of slots of all sets.
+    slots: usize,
+    /// Number of slots that were in use when idle sets were last removed.
+    in_use: usize,
+}
 
 type NameAndCount = (Arc<str>, u32);
 
@@ -46,6 +56,8 @@ struct SlotSetState {
     turns: Vec<Timestamp>,
     /// When another number of slots was last reported.
     reported: Option<Timestamp>,
+    /// What the first request in line read last, and until when others use it.
+    read: Option<(KnownSlots, Timestamp)>,
 }
 
 impl SlotSets {
@@ -57,15 +69,40 @@ impl SlotSets {
         owner: &str,
     ) -> Result<Arc<SlotSet>, ResourceError> {
         let key = (Arc::clone(name), count);
-        if let Some(set) = crate::sync::lock(&self.0).get(&key) {
+        if let Some(set) = crate::sync::lock(&self.0).sets.get(&key) {
             return Ok(Arc::clone(set));
         }
         let set = Arc::new(SlotSet::new(name, count, owner)?);
-        let mut sets = crate::sync::lock(&self.0);
-        if sets.len() >= MOST_IDLE {
-            sets.retain(|_, set| Arc::strong_count(set) > 1);
+        let mut remembered = crate::sync::lock(&self.0);
+        let idle = remembered.take_idle();
+        let set = remembered.insert(key, set);
+        drop(remembered);
+        drop(idle);
+        Ok(set)
+    }
+}
+
+impl RememberedSets {
+    /// Removes the sets that no request uses, if there may be too many.
+    fn take_idle(&mut self) -> Vec<(NameAndCount, Arc<SlotSet>)> {
+        // Slots in use count twice, because a removal at each call would take quadratic time.
+        if self.slots < MOST_IDLE + 2 * self.in_use {
+            return Vec::new();
         }
-        Ok(Arc::clone(sets.entry(key).or_insert(set)))
+        let is_idle = |set: &Arc<SlotSet>| Arc::strong_count(set) == 1;
+        let idle = self.sets.extract_if(|_, set| is_idle(set)).collect();
+        self.slots = self.sets.values().map(|set| set.slots.len()).sum();
+        self.in_use = self.slots;
+        idle
+    }
+
+    fn insert(&mut self, key: NameAndCount, set: Arc<SlotSet>) -> Arc<SlotSet> {
+        let slots = &mut self.slots;
+        let insert = || {
+            *slots += set.slots.len();
+            set
+        };
+        Arc::clone(self.sets.entry(key).or_insert_with(insert))
     }
 }
 
@@ -81,6 +118,7 @@ impl SlotSet {
             trying: vec![false; slots.len()],
             turns: vec![Timestamp::ZERO; slots.len()],
             reported: None,
+            read: None,
         };
         Ok(Self {
             name: Arc::clone(name),
@@ -101,14 +139,14 @@ impl SlotSet {
     }
 
     /// Reserves a slot that may be free and that no other request of this process holds or tries.
-    /// `turn` returns when this process may try a slot; without a slot that it may try now, returns
-    /// when there is one.
+    /// `turn` returns when this process may try a slot, for a request that waits; without a slot that
+    /// it may try now, returns when there is one.
     pub(super) fn reserve(
         self: &Arc<Self>,
         queue: &Queue<SharedLease>,
         known: &KnownSlots,
         now: Timestamp,
-        turn: impl Fn(&Resource) -> Timestamp,
+        turn: Option<&impl Fn(&Resource) -> Timestamp>,
     ) -> Result<ReservedSlot, Option<Timestamp>> {
         let used_here = queue.have_lines(&self.all);
         let mut state = self.state();
@@ -118,13 +156,14 @@ impl SlotSet {
             if used_here[slot] || state.trying[slot] {
                 continue;
             }
-            if state.turns[slot] == Timestamp::ZERO {
+            if let (Some(turn), Timestamp::ZERO) = (turn, state.turns[slot]) {
                 state.turns[slot] = turn(&self.slots[slot]);
             }
-            if state.turns[slot] <= now {
+            if turn.is_none() || state.turns[slot] <= now {
                 (state.turns[slot], state.trying[slot]) = (Timestamp::ZERO, true);
+                let has_spare = known.free().any(|slot| !used_here[slot] && !state.trying[slot]);
                 drop(state);
-                return Ok(ReservedSlot { set: Arc::clone(self), number });
+                return Ok(ReservedSlot { set: Arc::clone(self), number, has_spare });
             }
             let earlier = next.is_none_or(|next| state.turns[slot] < next);
             next = if earlier { Some(state.turns[slot]) } else { next };
@@ -135,6 +174,24 @@ impl SlotSet {
     /// Records the slot that this process holds now.
     pub(super) fn prefer(&self, slot: u32) {
         self.state().home = slot;
+    }
+
+    /// Keeps what was read for other requests of this process.
+    pub(super) fn remember(&self, known: &KnownSlots, until: Timestamp) {
+        let former = self.state().read.replace((known.clone(), until));
+        drop(former);
+    }
+
+    /// Returns what another request read.
+    pub(super) fn recall(&self, now: Timestamp) -> Option<KnownSlots> {
+        let state = self.state();
+        state.read.as_ref().filter(|(_, until)| now < *until).map(|(known, _)| known.clone())
+    }
+
+    /// Forgets what was read, because it has changed.
+    pub(super) fn forget(&self) {
+        let former = self.state().read.take();
+        drop(former);
     }
 
     /// Returns whether another number of slots is reported now.
@@ -159,6 +216,8 @@ impl SlotSet {
 pub(super) struct ReservedSlot {
     set: Arc<SlotSet>,
     pub(super) number: u32,
+    /// Whether another slot was found free.
+    pub(super) has_spare: bool,
 }
 
 impl Drop for ReservedSlot {
@@ -166,5 +225,26 @@ impl Drop for ReservedSlot {
         if let Ok(slot) = usize::try_from(self.number) {
             self.set.state().trying[slot] = false;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_slots_are_bounded() {
+        let sets = SlotSets::default();
+        let get = |nth: usize| sets.get(&format!("name-{nth}").into(), 256, "owner").unwrap();
+        let used = get(0);
+
+        for nth in 1..100 {
+            get(nth);
+            let remembered = crate::sync::lock(&sets.0);
+            let slots = remembered.sets.len() * 256;
+            assert_eq!(slots, remembered.slots);
+            assert!(slots <= MOST_IDLE + 3 * 256, "{slots}");
+        }
+        assert!(Arc::ptr_eq(&used, &get(0)), "a set in use stays");
     }
 }

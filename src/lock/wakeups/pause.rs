@@ -69,16 +69,18 @@ impl RetryHistory {
         self.begin(plan)
     }
 
-    /// Returns the first of the names that others have released since the last try.
-    pub(crate) fn released(&self, client: &Client) -> Option<usize> {
+    /// Returns the names that were released since the last try, by their positions.
+    pub(crate) fn released(&self, client: &Client) -> Vec<usize> {
         let quorum = formulas::quorum(client.nodes.len());
         let tried = self.tried.unwrap_or(Timestamp::ZERO);
-        self.waiting.iter().flat_map(|waiting| &waiting.name_waits).position(|name_wait| {
+        let is_released = |name_wait: &NameWait| {
             let terms = ((tried, name_wait.seen), None, quorum);
             let status =
                 name_wait.releases.read(|nodes, listening| release_status(nodes, listening, terms));
             matches!(status, ReleaseStatus::Free { listening: 1.., .. })
-        })
+        };
+        let name_waits = self.waiting.iter().flat_map(|waiting| &waiting.name_waits).enumerate();
+        name_waits.filter(|(_, name_wait)| is_released(name_wait)).map(|(nth, _)| nth).collect()
     }
 
     /// Records that a try failed, with the number of nodes that granted it. Returns the error of
