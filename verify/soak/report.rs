@@ -21,6 +21,8 @@ pub(crate) struct Outcome {
     time: Duration,
     tally: Tally,
     acquisitions: usize,
+    /// How many of them are of slots.
+    slots: usize,
     findings: Findings,
     examples: Vec<String>,
 }
@@ -33,7 +35,11 @@ pub(crate) struct Report {
 impl Outcome {
     pub(crate) fn of(holds: &[Hold], tally: Tally, time: Duration) -> Self {
         let findings = check(holds);
-        let acquisitions = holds.iter().map(|hold| hold.lease).collect::<HashSet<_>>().len();
+        let leases = |of_slots: bool| {
+            let holds = holds.iter().filter(|hold| !of_slots || hold.resource.starts_with("slot:"));
+            holds.map(|hold| hold.lease).collect::<HashSet<_>>().len()
+        };
+        let (acquisitions, slots) = (leases(false), leases(true));
         let origin = holds.iter().map(|hold| hold.asked).min().unwrap_or_default();
         let show = |kind: &str, pairs: &[(usize, usize)]| {
             let show = |&(first, second): &(usize, usize)| {
@@ -44,7 +50,7 @@ impl Outcome {
         };
         let mut examples = show("overlap", &findings.overlaps);
         examples.extend(show("disorder", &findings.disorders));
-        Self { time, tally, acquisitions, findings, examples }
+        Self { time, tally, acquisitions, slots, findings, examples }
     }
 
     fn problems(&self, trial: &Trial) -> Vec<String> {
@@ -58,6 +64,9 @@ impl Outcome {
                 }
                 if disorders > 0 {
                     problem(format!("{disorders} tokens out of order"));
+                }
+                if self.slots == 0 {
+                    problem("no slot was acquired; fewer than 4 tasks have none".into());
                 }
                 if self.rate() < LEAST_RATE {
                     problem(format!("only {:.1} acquisitions a second", self.rate()));
@@ -80,7 +89,7 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Tally { put_off, failed, .. } = &self.tally;
         write!(f, "{} faults, {put_off} put off, {failed} failed", self.tally.total())?;
-        write!(f, "; {:.0} acquisitions a second", self.rate())?;
+        write!(f, "; {:.0} acquisitions a second, {} of slots in all", self.rate(), self.slots)?;
         self.examples.iter().try_for_each(|example| write!(f, "\n  {example}"))
     }
 }

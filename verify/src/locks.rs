@@ -52,6 +52,17 @@ impl Locks {
         }
     }
 
+    /// Acquires one of `slots` slots of a name; `None` if none was available within the wait. The
+    /// control has no slots.
+    pub async fn acquire_slot(&self, name: &str, slots: u32, wait: Duration) -> Option<Held> {
+        match self {
+            Self::Redlock(redlock) => {
+                redlock.lock(name).slots(slots).wait(wait).await.ok().map(Held::Redlock)
+            }
+            Self::Plain(_) => None,
+        }
+    }
+
     /// Waits until all releases are done.
     pub async fn shutdown(&self) {
         if let Self::Redlock(redlock) = self {
@@ -74,6 +85,14 @@ impl Held {
         match self {
             Self::Redlock(lock) => lock.remaining(),
             Self::Plain(lock) => lock.remaining(),
+        }
+    }
+
+    /// The slot's number and its resource, if it is a slot.
+    pub fn slot(&self) -> Option<(u32, String)> {
+        match self {
+            Self::Redlock(lock) => lock.slot().map(|slot| (slot, lock.resource().to_string())),
+            Self::Plain(_) => None,
         }
     }
 

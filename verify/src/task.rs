@@ -15,6 +15,8 @@ use crate::random::Random;
 /// Number of names, so few that a task always waits.
 const QUICK_NAMES: u64 = 4;
 const SLOW_NAMES: u64 = 8;
+/// The name that has slots.
+const POOL: &str = "pool";
 
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(2);
 
@@ -31,15 +33,36 @@ pub struct TaskOptions {
     pub seed: u64,
     /// TTL of the locks.
     pub ttl: Duration,
+    /// Number of slots of which every fourth task holds one; without it, no task does.
+    pub slots: Option<u32>,
+}
+
+impl TaskOptions {
+    /// Returns the kind of the task's locks. Of the tasks without slots, two of three hold locks for
+    /// long, so that these are renewed while servers forget; the others release theirs quickly, so
+    /// that many are acquired.
+    fn kind(&self) -> Kind {
+        match self.slots {
+            Some(slots) if self.number % 4 == 3 => Kind::Slot(slots),
+            _ if self.number.is_multiple_of(3) => Kind::Quick,
+            _ => Kind::Slow,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Quick,
+    Slow,
+    /// One of so many slots.
+    Slot(u32),
 }
 
 /// A task, as described in the module's docs.
 #[derive(Debug)]
 pub struct Task {
     options: TaskOptions,
-    /// Whether the task holds locks for long. Two of three tasks do, so that these locks are
-    /// renewed while servers forget; the others release theirs quickly, so that many are acquired.
-    is_slow: bool,
+    kind: Kind,
     locks: Arc<Locks>,
     stop: Arc<AtomicBool>,
     random: Random,
@@ -52,7 +75,7 @@ impl Task {
         let stream = u64::try_from(stream).expect("a small number");
         Self {
             options,
-            is_slow: !options.number.is_multiple_of(3),
+            kind: options.kind(),
             locks,
             stop,
             random: Random::stream(options.seed, stream),
@@ -71,15 +94,15 @@ impl Task {
     async fn cycle(&mut self) {
         let name = self.name();
         let wait = self.random.millis(0..200);
-        let wanted = if self.is_slow {
-            self.random.times(self.options.ttl, 0.1, 8.0)
-        } else {
-            self.random.millis(1..60)
+        let wanted = match self.kind {
+            Kind::Quick => self.random.millis(1..60),
+            Kind::Slow => self.random.times(self.options.ttl, 0.1, 8.0),
+            Kind::Slot(_) => self.random.times(self.options.ttl, 0.01, 2.0),
         };
         let awaits_release = self.random.one_in(2);
         let clock = SystemClock::new();
         let asked = clock.now();
-        let Some(mut held) = self.locks.acquire(&name, wait).await else { return };
+        let Some(mut held) = self.acquire(&name, wait).await else { return };
         let acquired = clock.now();
         let mut belief = Belief::new(acquired, held.remaining());
         loop {
@@ -98,12 +121,26 @@ impl Task {
             held.keep().await;
             sleep(SAMPLE_INTERVAL).await;
         }
+        let name = held.slot().map_or(name, |(_, resource)| resource);
         self.tell(&name, &held, &belief, [asked.as_nanos(), acquired.as_nanos()]);
         if awaits_release {
             held.release().await;
         } else {
             held.drop();
         }
+    }
+
+    async fn acquire(&self, name: &str, wait: Duration) -> Option<Held> {
+        let Kind::Slot(slots) = self.kind else { return self.locks.acquire(name, wait).await };
+        let held = self.locks.acquire_slot(name, slots, wait).await?;
+        // The checker compares the holders of each slot: with these numbers, there are no more
+        // holders than slots. The end of a worker fails the run.
+        let number = held.slot().map(|(number, _)| number);
+        if number.is_none_or(|number| number >= slots) {
+            eprintln!("slot {number:?} of {slots}");
+            std::process::exit(1);
+        }
+        Some(held)
     }
 
     fn tell(&self, name: &str, lock: &Held, belief: &Belief, [asked, acquired]: [u64; 2]) {
@@ -125,8 +162,10 @@ impl Task {
     }
 
     fn name(&mut self) -> String {
-        let (kind, names) =
-            if self.is_slow { ("slow", SLOW_NAMES) } else { ("quick", QUICK_NAMES) };
-        format!("{kind}-{}", self.random.below(names))
+        match self.kind {
+            Kind::Quick => format!("quick-{}", self.random.below(QUICK_NAMES)),
+            Kind::Slow => format!("slow-{}", self.random.below(SLOW_NAMES)),
+            Kind::Slot(_) => POOL.into(),
+        }
     }
 }

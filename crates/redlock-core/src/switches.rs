@@ -25,6 +25,8 @@ pub enum Switch {
     Timeouts,
     /// A process pauses while others wait for what it holds again and again.
     Turns,
+    /// The same for slots.
+    SlotTurns,
     /// Guarded work is not polled after the end of its lock.
     HardStop,
 }

@@ -43,7 +43,7 @@ pub(crate) fn run(options: &WorkerOptions) -> Result<(), String> {
         let stop = Arc::new(AtomicBool::new(false));
         let tasks = (0..options.tasks).map(|number| {
             let WorkerOptions { worker, tasks, seed, .. } = *options;
-            let task = TaskOptions { worker, tasks, number, seed, ttl: TTL };
+            let task = TaskOptions { worker, tasks, number, seed, ttl: TTL, slots: None };
             tokio::spawn(Task::new(task, Arc::clone(&locks), Arc::clone(&stop)).run())
         });
         let tasks: Vec<_> = tasks.collect();

@@ -23,6 +23,8 @@ pub struct Control {
     pub work: Work,
     /// Whether a client has a wrong list of servers.
     pub has_stray: bool,
+    /// The numbers of slots that clients use.
+    pub slots: &'static [u32],
     /// The promise that is broken without it.
     pub breaks: Promise,
     /// Maximum number of seeds until it is detected.
@@ -34,6 +36,7 @@ impl Control {
     pub fn scene(&self, seed: u64) -> Scene {
         let mut scene = Scene::with(seed, self.profile, self.work);
         scene.contestant = self.contestant;
+        scene.slots = self.slots.to_vec();
         scene.has_stray = self.has_stray;
         if self.has_stray {
             scene.servers = 5;
@@ -68,6 +71,7 @@ fn control(
         profile,
         work,
         has_stray: false,
+        slots: &[],
         breaks,
         seeds,
     }
@@ -84,7 +88,7 @@ fn switched(mut control: Control, switch: Switch) -> Control {
     control
 }
 
-/// Returns all guards, and two contestants without guards.
+/// Returns all guards, and contestants without guards.
 pub fn controls() -> Vec<Control> {
     [safety(), ends(), contestants()].concat()
 }
@@ -186,6 +190,13 @@ fn ends() -> Vec<Control> {
             Switch::HardStop,
         ),
         switched(control("turns", Profile::Network, Work::Locks, Liveness, 40), Switch::Turns),
+        Control {
+            slots: &[2],
+            ..switched(
+                control("turns of slots", Profile::Network, Work::Locks, Liveness, 40),
+                Switch::SlotTurns,
+            )
+        },
         switched(control("timeouts", Profile::Hangs, Work::Locks, Ends, 40), Switch::Timeouts),
         patched(
             control("TTL of a key", Profile::Clients, Work::Locks, NoDeadlock, 40),
@@ -205,11 +216,17 @@ fn ends() -> Vec<Control> {
 }
 
 fn contestants() -> Vec<Control> {
-    use Promise::{Exclusion, OneStart};
+    use Promise::{Exclusion, OneStart, Slots};
     vec![
         Control {
             contestant: Contestant::Naive,
             ..control("naive Redlock", Profile::Servers, Work::Locks, Exclusion, 10)
+        },
+        // Three holders of two slots, of whom each of three servers counts two.
+        Control {
+            contestant: Contestant::Counting,
+            slots: &[2],
+            ..control("slots by counting", Profile::Network, Work::Locks, Slots, 10)
         },
         Control {
             contestant: Contestant::LeaseOnly,

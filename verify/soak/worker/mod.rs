@@ -10,11 +10,19 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
+use crate::trial::LocksKind;
 pub(crate) use options::{WORKER, WorkerOptions};
 use tower_redlock_verify::task::{Task, TaskOptions};
 use tower_redlock_verify::workers::READY;
 
 const SHUTDOWN: Duration = Duration::from_secs(3);
+
+/// Returns the number of slots that a worker uses: one of them has fewer than the others, as in a
+/// deployment that changes it.
+fn slots(options: &WorkerOptions) -> Option<u32> {
+    let has_slots = options.locks != LocksKind::Plain;
+    has_slots.then_some(if options.worker == 0 { 2 } else { 3 })
+}
 
 /// Works until the process receives a signal to terminate.
 pub(crate) fn run(options: &WorkerOptions) -> Result<(), String> {
@@ -34,7 +42,8 @@ pub(crate) fn run(options: &WorkerOptions) -> Result<(), String> {
         let stop = Arc::new(AtomicBool::new(false));
         let tasks = (0..options.tasks).map(|number| {
             let WorkerOptions { worker, tasks, seed, ttl, .. } = *options;
-            let task = TaskOptions { worker, tasks, number, seed, ttl };
+            let slots = slots(options);
+            let task = TaskOptions { worker, tasks, number, seed, ttl, slots };
             tokio::spawn(Task::new(task, Arc::clone(&locks), Arc::clone(&stop)).run())
         });
         let tasks: Vec<_> = tasks.collect();

@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use super::{Oracle, Promise};
+use super::{HeldSlot, Oracle, Promise};
 
 /// Returns whether a holder believes at this moment that it holds its names.
-type Belief = Arc<dyn Fn() -> bool + Send + Sync>;
+pub(super) type Belief = Arc<dyn Fn() -> bool + Send + Sync>;
 
 #[derive(Debug, Default)]
 pub(super) struct Holds {
@@ -32,11 +32,12 @@ struct Granted {
 const LATE: u64 = 5_000_000;
 
 #[derive(Clone)]
-struct Hold {
-    client: usize,
-    names: Vec<String>,
-    token: u64,
-    belief: Belief,
+pub(super) struct Hold {
+    pub(super) client: usize,
+    pub(super) names: Vec<String>,
+    pub(super) slot: Option<HeldSlot>,
+    pub(super) token: u64,
+    pub(super) belief: Belief,
 }
 
 impl fmt::Debug for Hold {
@@ -48,7 +49,7 @@ impl fmt::Debug for Hold {
 /// A hold that the oracle knows until it is dropped.
 #[derive(Debug)]
 pub struct HoldGuard {
-    oracle: Oracle,
+    pub(super) oracle: Oracle,
     id: u64,
 }
 
@@ -65,9 +66,14 @@ impl Oracle {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         self.event(format!("c{client} holds {} token {token}", names.join("+")));
         self.count("holds");
+        self.add(Hold { client, names, slot: None, token, belief: Arc::new(belief) })
+    }
+
+    /// Adds a hold, after a check of its token.
+    pub(super) fn add(&self, hold: Hold) -> HoldGuard {
+        let Hold { client, token, .. } = hold;
         // A grant that a stopped process detects late has no effect.
-        let is_believed = belief();
-        let hold = Hold { client, names, token, belief: Arc::new(belief) };
+        let is_believed = (hold.belief)();
         let mut broken = Vec::new();
         let id = {
             let mut book = self.lock();
@@ -118,6 +124,13 @@ impl Oracle {
         self.lock().holds.tokens.get(name).map_or(0, Vec::len)
     }
 
+    /// Returns the present holds, by their numbers, for which `is_wanted` returns true.
+    pub(super) fn holds_where(&self, is_wanted: impl Fn(u64, &Hold) -> bool) -> Vec<Hold> {
+        let book = self.lock();
+        let wanted = book.holds.current.iter().filter(|(id, hold)| is_wanted(**id, hold));
+        wanted.map(|(_, hold)| hold.clone()).collect()
+    }
+
     /// Records that a client's machine was suspended, with its clock, from this moment until now.
     pub fn was_suspended(&self, client: usize, from: u64) {
         let now = self.now();
@@ -132,21 +145,16 @@ impl Oracle {
 }
 
 impl HoldGuard {
-    /// Checks that no other holder believes that it holds a name of this hold, if this holder does.
+    /// Checks that no other holder believes that it holds a name of this hold, if this holder does,
+    /// and that no more holders believe in slots of a name than there are.
     pub fn check(&self) {
-        let (own, others) = {
-            let book = self.oracle.lock();
-            let Some(own) = book.holds.current.get(&self.id).cloned() else { return };
-            let shares = |hold: &Hold| hold.names.iter().any(|name| own.names.contains(name));
-            let others = book.holds.current.iter();
-            let others = others.filter(|(id, hold)| **id != self.id && shares(hold));
-            let others: Vec<_> = others.map(|(_, hold)| hold.clone()).collect();
-            (own, others)
-        };
+        self.check_slots();
+        let Some(own) = self.hold() else { return };
         if !(own.belief)() {
             return;
         }
-        for other in others {
+        let shares = |hold: &Hold| hold.names.iter().any(|name| own.names.contains(name));
+        for other in self.oracle.holds_where(|id, hold| id != self.id && shares(hold)) {
             if (other.belief)() {
                 self.oracle.broken(
                     Promise::Exclusion,
@@ -161,6 +169,10 @@ impl HoldGuard {
                 );
             }
         }
+    }
+
+    pub(super) fn hold(&self) -> Option<Hold> {
+        self.oracle.lock().holds.current.get(&self.id).cloned()
     }
 }
 

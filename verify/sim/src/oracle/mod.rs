@@ -2,6 +2,7 @@
 
 mod holds;
 mod once;
+mod slots;
 mod ticks;
 
 use std::{
@@ -10,15 +11,17 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-pub use self::{holds::HoldGuard, once::OnceGuard};
+pub use self::{holds::HoldGuard, once::OnceGuard, slots::HeldSlot};
 use self::{holds::Holds, once::OnceKeys, ticks::Ticks};
 use crate::{net::Net, trace::Trace};
 
 /// A kind of violation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Promise {
-    /// Two holders believe that they hold one name.
+    /// Two holders believe that they hold one name, or one slot.
     Exclusion,
+    /// More holders believe that they hold a slot of one name than it has.
+    Slots,
     /// Work was polled at or after the end of its lock.
     HardStop,
     /// A token is not greater than the token of an earlier lease.

@@ -30,17 +30,23 @@ impl HostClock {
         Self { net: net.clone(), fast_by, wall_ahead, stood: Arc::default() }
     }
 
-    /// Subtracts a pause of the machine.
-    pub(super) fn stood_still(&self, time: Duration) {
-        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        *self.stood.lock().unwrap_or_else(PoisonError::into_inner) += nanos;
+    /// Subtracts a pause of the machine that began at `since`, in µs of true time. The clock continues
+    /// with what it showed then: a slow one would go back if the pause were subtracted in true time.
+    pub(super) fn stood_still(&self, since: u64) {
+        let paused = self.drifted(self.net.now()) - self.drifted(since);
+        *self.stood.lock().unwrap_or_else(PoisonError::into_inner) += paused;
     }
 
     fn passed(&self) -> u64 {
-        let passed = i128::from(self.net.now()) * 1_000;
-        let drifted = passed + passed * i128::from(self.fast_by) / 1_000_000;
         let stood = *self.stood.lock().unwrap_or_else(PoisonError::into_inner);
-        u64::try_from(drifted).unwrap_or(0).saturating_sub(stood)
+        self.drifted(self.net.now()).saturating_sub(stood)
+    }
+
+    /// Returns a true time in µs as this clock counts it, in ns.
+    fn drifted(&self, micros: u64) -> u64 {
+        let passed = i128::from(micros) * 1_000;
+        let drifted = passed + passed * i128::from(self.fast_by) / 1_000_000;
+        u64::try_from(drifted).unwrap_or(0)
     }
 }
 
@@ -52,5 +58,26 @@ impl Clock for HostClock {
     fn wall(&self) -> Duration {
         Duration::from_micros(EPOCH.saturating_add_signed(self.wall_ahead))
             + Duration::from_nanos(self.passed())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{rng::Rng, trace::Trace};
+
+    #[tokio::test(start_paused = true)]
+    async fn paused_clock_never_goes_back() {
+        let net = Net::new(1, Vec::new(), Rng::of(1, 1), Trace::new(false));
+        for fast_by in [-4_000, 0, 4_000] {
+            let clock = HostClock::new(&net, fast_by, 0);
+            tokio::time::sleep(Duration::from_millis(1_234)).await;
+            let (before, since) = (clock.now(), net.now());
+
+            tokio::time::sleep(Duration::from_millis(1_751)).await;
+            clock.stood_still(since);
+
+            assert_eq!(clock.now(), before);
+        }
     }
 }

@@ -202,8 +202,7 @@ impl Machines {
 
     fn resume(&mut self, client: usize) {
         if let Some(since) = self.suspended[client].take() {
-            let stood = Duration::from_micros(self.net.now() - since);
-            self.clocks[client].stood_still(stood);
+            self.clocks[client].stood_still(since);
             self.oracle.was_suspended(client, since);
         }
         self.pause(client, false);

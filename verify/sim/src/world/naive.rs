@@ -1,5 +1,6 @@
 //! Redlock as it is often implemented: `SET NX PX` on a majority within the TTL, and a script that
-//! compares and deletes. As a control, the same oracle has to detect its violations.
+//! compares and deletes. And slots as they are often implemented: a majority of servers that each
+//! count fewer holders than slots. As controls, the same oracle has to detect their violations.
 
 use std::{fmt::Write, sync::Mutex, time::Duration};
 
@@ -23,12 +24,27 @@ pub(super) struct Naive {
 pub(super) struct NaiveLock {
     key: String,
     nonce: String,
+    /// The script that releases it.
+    release: &'static str,
     pub(super) until: Timestamp,
 }
 
 const TIMEOUT: Duration = Duration::from_millis(50);
 const RELEASE: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
+
+/// Adds a holder, with the end of its TTL, if there are fewer than slots.
+const ADD_HOLDER: &str = "\
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local all = redis.call('HGETALL', KEYS[1])
+for i = 1, #all, 2 do
+    if tonumber(all[i + 1]) <= now then redis.call('HDEL', KEYS[1], all[i]) end
+end
+if redis.call('HLEN', KEYS[1]) >= tonumber(ARGV[3]) then return 0 end
+redis.call('HSET', KEYS[1], ARGV[1], now + ARGV[2])
+return {ok = 'OK'}";
+const REMOVE_HOLDER: &str = "return redis.call('HDEL', KEYS[1], ARGV[1])";
 
 impl Naive {
     pub(super) fn new(connector: SimConnector, clock: HostClock, servers: usize, rng: Rng) -> Self {
@@ -37,21 +53,40 @@ impl Naive {
 
     /// Attempts the lock once.
     pub(super) async fn lock(&self, name: &str, ttl: Duration) -> Option<NaiveLock> {
-        let nonce = match self.rng.lock() {
-            Ok(mut rng) => rng.hex40(),
-            Err(_) => return None,
-        };
-        let (key, millis) = (format!("naive:lock:{name}"), ttl.as_millis().to_string());
+        let (key, nonce) = (format!("naive:lock:{name}"), self.nonce()?);
+        let millis = ttl.as_millis().to_string();
+        let command = ["SET", &key, &nonce, "NX", "PX", &millis];
+        self.acquire(&command, (&key, &nonce, RELEASE), ttl).await
+    }
+
+    /// Attempts once to be one of at most `slots` holders, as a majority of servers counts them.
+    pub(super) async fn slot(&self, name: &str, slots: u32, ttl: Duration) -> Option<NaiveLock> {
+        let (key, nonce) = (format!("naive:slots:{name}"), self.nonce()?);
+        let (millis, slots) = (ttl.as_millis().to_string(), slots.to_string());
+        let command = ["EVAL", ADD_HOLDER, "1", &key, &nonce, &millis, &slots];
+        self.acquire(&command, (&key, &nonce, REMOVE_HOLDER), ttl).await
+    }
+
+    fn nonce(&self) -> Option<String> {
+        self.rng.lock().ok().map(|mut rng| rng.hex40())
+    }
+
+    async fn acquire(
+        &self,
+        command: &[&str],
+        (key, nonce, release): (&str, &str, &'static str),
+        ttl: Duration,
+    ) -> Option<NaiveLock> {
         let started = self.clock.now();
         let mut granted = 0;
         for server in 0..self.servers {
-            let command = ["SET", &key, &nonce, "NX", "PX", &millis];
-            granted += usize::from(
-                self.ask(server, &command).await.is_some_and(|r| r.starts_with(b"+OK")),
-            );
+            granted +=
+                usize::from(self.ask(server, command).await.is_some_and(|r| r.starts_with(b"+OK")));
         }
         let drift = ttl / 100 + Duration::from_millis(2);
-        let lock = NaiveLock { key, nonce, until: started + ttl.saturating_sub(drift) };
+        let (key, nonce) = (key.to_owned(), nonce.to_owned());
+        let until = started + ttl.saturating_sub(drift);
+        let lock = NaiveLock { key, nonce, release, until };
         if granted > self.servers / 2 && self.clock.now() < lock.until {
             return Some(lock);
         }
@@ -59,10 +94,10 @@ impl Naive {
         None
     }
 
-    /// Deletes the keys.
+    /// Releases it on all servers.
     pub(super) async fn release(&self, lock: &NaiveLock) {
         for server in 0..self.servers {
-            self.ask(server, &["EVAL", RELEASE, "1", &lock.key, &lock.nonce]).await;
+            self.ask(server, &["EVAL", lock.release, "1", &lock.key, &lock.nonce]).await;
         }
     }
 

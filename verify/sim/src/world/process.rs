@@ -12,7 +12,7 @@ use super::{
     gate::Gate,
     machine::name_of,
     naive::Naive,
-    scene::{Contestant, Profile, Scene},
+    scene::{Profile, Scene},
     work,
 };
 use crate::{
@@ -53,6 +53,12 @@ impl Shared {
         format!("c{}.{}", self.client, self.number)
     }
 
+    /// Returns the number of slots that the process uses, if it uses any.
+    pub(super) fn slots(&self) -> Option<u32> {
+        let turn = self.number.checked_rem(self.scene.slots.len().try_into().ok()?)?;
+        self.scene.slots.get(usize::try_from(turn).ok()?).copied()
+    }
+
     pub(super) fn ttl(&self) -> Duration {
         Duration::from_millis(self.scene.ttl)
     }
@@ -83,7 +89,7 @@ impl Process {
         let shared = Arc::new(shared);
         let rng = Rng::of(scene.seed, 1_000 + 50 * number + client as u64);
         let connector = SimConnector::new(net, client);
-        if scene.contestant == Contestant::Naive {
+        if !scene.contestant.is_crate() {
             let naive = Arc::new(Naive::new(connector, clock.clone(), scene.servers, rng.clone()));
             work::start_naive(&shared, &naive, rng);
             return Self { gate, redlock: None, shared };

@@ -110,7 +110,7 @@ async fn play(scene: &Scene, settings: &Settings) -> Outcome {
 async fn settle(scene: &Scene, net: &Net, oracle: &Oracle, machines: &Machines) {
     let pause = Duration::from_millis(100);
     let deadline = net.now() + 1_000 * (4 * scene.ttl + 12_000);
-    let is_checked = scene.contestant != Contestant::Naive && !scene.has_stray;
+    let is_checked = scene.contestant.is_crate() && !scene.has_stray;
     loop {
         let missing: Vec<_> = machines.processes().filter_map(missing).collect();
         if missing.is_empty() || !is_checked {
@@ -128,6 +128,7 @@ async fn settle(scene: &Scene, net: &Net, oracle: &Oracle, machines: &Machines) 
     if is_checked {
         super::work::every_process_acquires(machines, oracle).await;
         super::work::no_request_starves(machines, oracle).await;
+        super::work::no_request_for_slots_starves(machines, oracle).await;
         ticks_go_on(scene, oracle).await;
     }
     machines.processes().for_each(super::process::Process::stop);

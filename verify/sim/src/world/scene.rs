@@ -60,9 +60,12 @@ impl Profile {
         match self {
             // A server whose clock moves back keeps its keys for longer.
             Self::Clocks => vec![Promise::NoDeadlock],
-            Self::Evictions => vec![Promise::Exclusion, Promise::OneStart, Promise::Once],
+            Self::Evictions => {
+                vec![Promise::Exclusion, Promise::Slots, Promise::OneStart, Promise::Once]
+            }
             Self::Beyond | Self::Setbacks => vec![
                 Promise::Exclusion,
+                Promise::Slots,
                 Promise::HardStop,
                 Promise::OneStart,
                 Promise::Once,
@@ -100,8 +103,18 @@ pub enum Contestant {
     Crate,
     /// Redlock as it is often implemented: a majority, and nothing else.
     Naive,
+    /// Slots by counting: each server grants while it counts fewer holders than slots, and a
+    /// majority of grants is a slot.
+    Counting,
     /// The crate's locks, and a scheduler that runs a tick if it acquires the lock.
     LeaseOnly,
+}
+
+impl Contestant {
+    /// Returns whether it is the crate, with or without its scheduler.
+    pub(super) fn is_crate(self) -> bool {
+        matches!(self, Self::Crate | Self::LeaseOnly)
+    }
 }
 
 /// A run.
@@ -137,6 +150,9 @@ pub struct Scene {
     pub pace: Pace,
     /// Whether clients may keep idle locks.
     pub lingers: bool,
+    /// Numbers of slots of one name: each process uses the next one, so that a client may start with
+    /// another number, as in a deployment. Without a number, no process uses slots.
+    pub slots: Vec<u32>,
 }
 
 impl Scene {
@@ -173,6 +189,7 @@ impl Scene {
             // One round trip takes at most the node timeout of the shortest TTL.
             pace: Pace { most: [900, 900, 900, 6_000, 16_000][rng.index(5)], ..Pace::default() },
             lingers: Rng::of(seed, 7).chance(33),
+            slots: draw_slots(&mut Rng::of(seed, 8)),
         };
         // The clocks of a master and of its replica are about equal, as tokens must not decrease if
         // a majority of names failed over.
@@ -183,5 +200,18 @@ impl Scene {
     /// each, and the Sentinels.
     pub fn machines(&self) -> usize {
         if self.profile == Profile::Failovers { 2 * self.servers + SENTINELS } else { self.servers }
+    }
+}
+
+/// Draws the numbers of slots: in two of three seeds two or three, in a third of these both.
+fn draw_slots(rng: &mut Rng) -> Vec<u32> {
+    if !rng.chance(67) {
+        return Vec::new();
+    }
+    match rng.below(6) {
+        0 | 1 => vec![2],
+        2 | 3 => vec![3],
+        4 => vec![2, 3],
+        _ => vec![3, 2],
     }
 }

@@ -12,10 +12,10 @@ use crate::{
 };
 
 /// Time in which a request ends after its wait.
-const BOUND: Duration = Duration::from_millis(1_500);
+pub(super) const BOUND: Duration = Duration::from_millis(1_500);
 
 /// A time for which a name is held.
-fn hold_time(shared: &Shared, rng: &mut Rng) -> Duration {
+pub(super) fn hold_time(shared: &Shared, rng: &mut Rng) -> Duration {
     match rng.below(10) {
         0..4 => rng.millis(0, 4),
         4..7 => rng.millis(5, 60),
@@ -25,7 +25,7 @@ fn hold_time(shared: &Shared, rng: &mut Rng) -> Duration {
 }
 
 /// Holds a name, and checks repeatedly for other holders.
-async fn hold(shared: &Shared, guard: &HoldGuard, time: Duration) {
+pub(super) async fn hold(shared: &Shared, guard: &HoldGuard, time: Duration) {
     let until = tokio::time::Instant::now() + time;
     loop {
         guard.check();
