@@ -353,3 +353,36 @@ fn bad_slots_are_refused() {
     assert!(error.to_string().contains("slots"), "{error}");
     assert!(Resource::of_slot("x", 255).is_ok() && Resource::of_slot("x", 256).is_err());
 }
+
+/// A process that leaves its turn to others must not repeat a failed read at once.
+#[test]
+fn outage_during_turns_is_waited_out() {
+    let fleet = Fleet::new(2);
+    let served = Arc::new(Mutex::new(0_u32));
+    let tasks: Vec<_> = (0..4)
+        .map(|i| {
+            let (served, redlock) = (Arc::clone(&served), fleet.processes[i % 2].clone());
+            let clock = fleet.clock.clone();
+            fleet.clock.spawn(async move {
+                loop {
+                    let lock = redlock.lock("export").slots(1).wait(600 * SECOND).await.unwrap();
+                    *served.lock().unwrap() += 1;
+                    clock.sleep(6 * MS).await;
+                    drop(lock);
+                }
+            })
+        })
+        .collect();
+
+    for _ in 0..30 {
+        fleet.clock.advance(37 * MS);
+        fleet.nodes.stop([0, 1, 2]);
+        fleet.clock.advance(100 * MS);
+        fleet.nodes.start([0, 1, 2]);
+    }
+    let before = *served.lock().unwrap();
+    fleet.clock.advance(SECOND);
+
+    assert!(tasks.iter().all(|task| !task.is_finished()));
+    assert!(*served.lock().unwrap() > before + 50, "{before}");
+}

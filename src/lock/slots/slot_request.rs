@@ -357,7 +357,8 @@ impl SlotRequest {
             let Self { core, set, plan, next_turn, .. } = self;
             let (client, heads) = (&core.client, core.queue.heads());
             let mut pause = retries.pause(client, heads, &set.all, (plan, deadline));
-            let mut turn = next_turn.map(|at| client.timers.sleep_until(at));
+            // Once: a round whose read fails sets no other time, and must not be repeated at once.
+            let mut turn = next_turn.take().map(|at| client.timers.sleep_until(at));
             poll_fn(|cx| {
                 let is_turn = turn.as_mut().is_some_and(|turn| Pin::new(turn).poll(cx).is_ready());
                 if is_turn { Poll::Ready(()) } else { pause.poll(&mut retries, client, plan, cx) }
