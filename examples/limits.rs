@@ -40,8 +40,8 @@ fn app(redlock: Redlock) -> Router {
         .route_layer(two_each)
 }
 
-/// Makes a full limit the fault of the client, 429, where the default is that of the service, 503.
-/// Both have `Retry-After`.
+/// Answers 429 where all slots are held: the client sent too many. The default is 503, the service has
+/// too few. Both have `Retry-After`.
 fn too_many_requests(rejection: Rejection<'_>) -> Response<Bytes> {
     let mut response = rejection.response();
     if rejection.code() == "full" {

@@ -12,7 +12,7 @@ pub(super) fn with_slot(mut json: Value, name: &str) -> Value {
     json
 }
 
-/// Refuses the name of all slots, which is no lock's.
+/// Refuses the name that stands for all slots: a lock has the name of one slot.
 pub(super) fn is_one_lock(name: &str) -> Result<(), Failure> {
     match Resource::any_slot_of(name) {
         None => Ok(()),

@@ -192,8 +192,8 @@ impl Resource {
         }
     }
 
-    /// Returns the number of the slot and the name that it belongs to, if a lock's name is that of a
-    /// [slot](Self::of_slot).
+    /// Returns the number of the slot and the name that it belongs to, if a lock's name is the name of
+    /// a [slot](Self::of_slot).
     pub fn slot_of(name: &str) -> Option<(u32, &str)> {
         let (digits, name) = name.strip_prefix(SLOT)?.split_once(':')?;
         let number: u32 = digits.parse().ok()?;

@@ -31,6 +31,11 @@
 //! more than max(n, m) holders. A client that reads the slots also reads the one after its last. If
 //! that is held, a client with more slots is alive, and a WARN names both.
 //!
+//! # Lock order
+//!
+//! The mutex of a set of slots is locked before the mutex of turns (R5), and never with the lines of
+//! the queue.
+//!
 //! # Limits
 //!
 //! A released slot goes to a waiting request of the same process by way of the servers, not by a

@@ -10,7 +10,7 @@
 //!   others store the same owner of every name (R14). The first client that has waited activates the node for all.
 //! * *Learn.* Only then the fences of N−q+1 active others are merged by maximum: every quorum that
 //!   completed a lease shares a node with them, and an earlier reading would miss later leases.
-//!   Claims are merged in parts. The longest `max_ttl` that a node reports is waited for.
+//!   Claims are merged in parts. The client also waits for the longest `max_ttl` that a node reports.
 //! * *Bootstrap.* If a quorum is in probation, its nodes activate together, with what all reachable
 //!   nodes know, and fences at least 60 s ahead of their clocks: no token was further ahead (R9).
 //!   Fewer than N−q+1 other starters give the missing nodes one probation's time to return, as
