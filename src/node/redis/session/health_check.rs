@@ -399,6 +399,21 @@ mod tests {
     }
 
     #[test]
+    fn first_use_after_idleness_is_checked_at_once() {
+        let at = |seconds| Timestamp::ZERO + Duration::from_secs(seconds);
+        let mut checks = CheckProgress::new(at(0));
+        (checks.is_due, checks.latest) = (false, at(100));
+        checks.look(at(100), Duration::from_secs(60), true);
+        assert!(!checks.is_due);
+
+        checks.note_use(at(100));
+
+        assert!(std::mem::take(&mut checks.is_due), "the server may have changed meanwhile");
+        checks.note_use(at(100));
+        assert!(!checks.is_due, "it is in use");
+    }
+
+    #[test]
     fn short_ttls_keep_the_interval() {
         let at = |seconds| Timestamp::ZERO + Duration::from_secs(seconds);
         let is_due = |longest: u64, seconds: u64| {
