@@ -224,6 +224,7 @@ impl Plan {
             auto_extend: self.auto_extend,
             proposal: proposal.map(|proposal| proposal.token),
             block: proposal.map_or(1, |proposal| proposal.block),
+            shared_at: None,
             lead_node: self.lead_node,
         }
     }

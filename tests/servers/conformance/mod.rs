@@ -35,6 +35,7 @@ mod records;
 mod releasing;
 mod scanning;
 mod sets;
+mod sharing;
 mod subject;
 
 use contender::{Contender, assert_held, fence_of, granted, now_token, raised};

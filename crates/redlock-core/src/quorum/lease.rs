@@ -94,7 +94,7 @@ impl Lease {
         let mut lease = Self {
             phase: LeasePhase::Acquiring,
             ballots: Ballots::new(params.nodes),
-            rounds: TokenRounds::new(params.proposal.unwrap_or(0), params.block),
+            rounds: TokenRounds::new(params.proposal.unwrap_or(0), params.block, params.shared_at),
             started: now,
             token: 0,
             last_token: 0,
