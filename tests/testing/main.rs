@@ -17,6 +17,7 @@ mod mock_node;
 mod pauses;
 mod probations;
 mod seeds;
+mod sharing;
 mod slots;
 mod tasks;
 mod threads;

@@ -76,6 +76,11 @@ impl SharedKeys {
         Some(key.held(fence, now))
     }
 
+    /// Returns whether an exclusive request waits for a key.
+    pub(super) fn is_marked(&self, name: &str, now: Timestamp) -> bool {
+        self.0.get(name).is_some_and(|key| now < key.marked_until)
+    }
+
     /// Returns the answer for an exclusive lease of which the key is renewed.
     pub(super) fn taken(&mut self, name: &str, now: Timestamp) -> Option<HeldAnswer> {
         let key = self.current(name, now)?;
@@ -122,16 +127,16 @@ impl SharedKeys {
     ) -> (bool, bool) {
         let Some(key) = self.current(name, now) else { return (false, false) };
         let at = key.position(lease);
-        if let Some(at) = at {
-            key.leases.swap_remove(at);
-        }
+        // The release of a refused attempt wakes nobody.
+        let Some(at) = at else { return (false, false) };
+        key.leases.swap_remove(at);
         let (is_marked, is_last) = (now < key.marked_until, key.leases.is_empty());
         if is_last && is_marked {
             notices.push(Notice::Freed(Arc::clone(name)));
         } else if is_last {
             self.0.remove(name);
         }
-        (at.is_some(), is_marked)
+        (true, is_marked)
     }
 
     pub(super) fn inspect(&self, name: &str, now: Timestamp) -> Option<Stored> {

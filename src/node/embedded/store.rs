@@ -163,6 +163,9 @@ impl EmbeddedStore {
     ) -> Result<Answer, Reason> {
         check_lead(token, wall)?;
         let fence = self.fence(lease.resource());
+        // Other requests may wait that a key refused while it was shared.
+        let was_shared =
+            lease.resource().shared_names().iter().any(|name| self.shared.is_marked(name, now));
         let shared = if lease.is_shared() {
             let name = &lease.resource().shared_names()[0];
             self.shared.refuses(name, lease, fence, now)
@@ -192,6 +195,11 @@ impl EmbeddedStore {
             return Ok(held);
         }
         self.store(lease, ttl, token, now);
+        if was_shared && !lease.is_shared() {
+            for name in lease.resource().shared_names() {
+                self.keys.entry(Arc::clone(name)).and_modify(|key| key.awaited = true);
+            }
+        }
         let accepted = accepts(lease, token, fence);
         if accepted {
             self.set_fence(lease.resource(), if lease.is_shared() { token } else { block_end });

@@ -145,9 +145,12 @@ async fn last_shared_lease_leaves_the_turn_to_the_waiter(subject: &Subject) {
     eventually_async("the release is published", async || hints.lock().unwrap().len() == 2).await;
     assert!(matches!(hints.lock().unwrap()[1], Hint::Freed { .. }));
     assert_eq!(inspect(subject).await, None, "a mark is no holder");
-    assert!(is_shared(&reader(subject, "three").acquire().await), "the waiter comes next");
+    let three = reader(subject, "three");
+    assert!(is_shared(&three.acquire().await), "the waiter comes next");
+    assert_eq!(three.release().await, released(false, false));
     assert_eq!(writer.acquire().await, granted(false, 0));
     assert_held(&reader(subject, "three").acquire().await, "writer");
+    assert_eq!(hints.lock().unwrap().len(), 2, "a refused attempt wakes nobody");
 }
 
 async fn impatient_exclusive_request_leaves_no_mark(subject: &Subject) {

@@ -1,12 +1,12 @@
--- Returns the answer for an exclusive request if shared leases have a key; otherwise nil, and the key
--- is free. A request that waits leaves a mark for 2 s, so that no further lease joins, and each
+-- Returns the answer for an exclusive request if shared leases have a key; otherwise nil, false, and
+-- true: the key is free, and other requests that it refused may wait. A request that waits leaves a mark for 2 s, so that no further lease joins, and each
 -- process that has one is asked for it on its channel.
 local function held_shared(key, fence, waits)
   local now = now_ms()
   local member, score = longest(key, now)
   if not member then
     redis.call('DEL', key)
-    return nil
+    return nil, false, true
   end
   if waits == '+' then
     if redis.pcall('ZADD', key, now + 2000, '\n') == 1 then
