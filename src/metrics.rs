@@ -46,6 +46,10 @@ pub(crate) fn taken_over() {
     note!(counter "redlock_take_overs_total"; increment 1);
 }
 
+pub(crate) fn joined() {
+    note!(counter "redlock_joins_total"; increment 1);
+}
+
 pub(crate) fn renewed() {
     note!(counter "redlock_renewals_total"; increment 1);
 }

@@ -180,6 +180,6 @@ fn of_unfit(unfit: &UnfitServer, prefix: &str) -> Prospect {
 /// Returns the permissions that the crate needs, with those for counting keys.
 pub(crate) fn permissions(prefix: &str) -> String {
     format!(
-        "ACL SETUSER … resetchannels ~{prefix}:* &{prefix}:free:* -@all +eval +evalsha +script|load +time +info +hmget +hget +hset +rename +hdel +hlen +hgetall +get +set +del +pttl +pexpire +scan +hscan +subscribe +unsubscribe +ping +publish +pubsub|numsub (and +config|get to see whether snapshots are on, +select where URLs name a database)"
+        "ACL SETUSER … resetchannels ~{prefix}:* &{prefix}:free:* -@all +eval +evalsha +script|load +time +info +hmget +hget +hset +rename +hdel +hlen +hgetall +get +set +del +pttl +pexpire +pexpireat +type +zadd +zcard +zrange +zrem +zremrangebyscore +zscore +scan +hscan +subscribe +unsubscribe +ping +publish +pubsub|numsub (and +config|get to see whether snapshots are on, +select where URLs name a database)"
     )
 }

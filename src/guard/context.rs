@@ -38,6 +38,11 @@ impl LockContext {
         self.lease.resource()
     }
 
+    /// Returns whether the lock is shared ([`LockOptions::shared`](crate::LockOptions::shared)).
+    pub fn is_shared(&self) -> bool {
+        self.lease.is_shared()
+    }
+
     /// Returns the number of the slot that is held, if it is one of [`LockOptions::slots`](crate::LockOptions::slots).
     pub fn slot(&self) -> Option<u32> {
         self.lease.resource().slot().map(|(number, _)| number)

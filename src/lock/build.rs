@@ -128,7 +128,8 @@ impl RedlockBuilder {
             return Err(setting("drift_factor", reason));
         }
         let why = "it depends on the work: set it where that is";
-        let per_work = [("stall_limit", why), ("heartbeat_within", why), ("slots", why)];
+        let per_work =
+            [("stall_limit", why), ("heartbeat_within", why), ("slots", why), ("shared", why)];
         if let Err(reason) = self.options.refuse(&per_work) {
             return Err(setting("options", reason));
         }

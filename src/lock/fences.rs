@@ -86,6 +86,12 @@ impl Fences {
         Proposal { token, block }
     }
 
+    /// Returns the largest known fence, for a shared lease, which has no token of its own.
+    pub(crate) fn propose_shared(&self, resource: &Resource, wall: Duration) -> Proposal {
+        let known = stripes(resource).map(|stripe| self.known(stripe, micros(wall))).max();
+        Proposal { token: known.unwrap_or(0).max(1), block: 1 }
+    }
+
     /// Returns the known fence of a stripe. A fence so far ahead that no node accepts a token above
     /// it was set by a wrong clock, and is forgotten.
     fn known(&self, stripe: usize, wall: u64) -> u64 {

@@ -74,6 +74,7 @@ pub struct LockOptions {
     #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
     pub(crate) heartbeat_within: Option<Duration>,
     pub(crate) slots: Option<u32>,
+    pub(crate) shared: Option<bool>,
 }
 
 /// # Time
@@ -92,6 +93,7 @@ impl LockOptions {
             stall_limit: None,
             heartbeat_within: None,
             slots: None,
+            shared: None,
         }
     }
 
@@ -178,6 +180,28 @@ impl LockOptions {
 
 /// # Several holders
 impl LockOptions {
+    /// Sets whether the lock is shared: any number of shared holders, or one exclusive one. Default: no.
+    ///
+    /// All shared requests of a process for one name and TTL stand on one lease: while it is held,
+    /// further ones are granted without a message. An exclusive request that waits lets no further
+    /// shared holder in, in any process, until it had its turn; shared requests that wait come next.
+    ///
+    /// The fencing token of an exclusive lock is greater than those of all locks before. A shared one
+    /// has at least that of the last exclusive one before it, and less than that of each later one:
+    /// a resource that keeps the token of the last write can refuse readers of an older state.
+    ///
+    /// There is no upgrade from shared to exclusive, as two holders would wait for each other: release
+    /// the shared lock, acquire an exclusive one, and read again what was read before.
+    ///
+    /// An error for a set of names, with [`slots`](Self::slots), [`linger`](Self::linger),
+    /// [`stall_limit`](Self::stall_limit), [`heartbeat_within`](Self::heartbeat_within) and
+    /// `auto_extend(false)`, as a default of the manager, and for a [`Job`](crate::Job), a
+    /// [`Leader`](crate::Leader) and [once](mod@crate::once).
+    pub const fn shared(mut self, shared: bool) -> Self {
+        self.shared = Some(shared);
+        self
+    }
+
     /// Number of holders of the name at a time, in all processes together: 1 to 256. Default: a lock,
     /// with one holder.
     ///
@@ -287,7 +311,8 @@ impl LockOptions {
             retry_after,
             stall_limit,
             heartbeat_within,
-            slots
+            slots,
+            shared
         )
     }
 
@@ -304,6 +329,7 @@ impl LockOptions {
             "stall_limit" => self.stall_limit.is_some(),
             "heartbeat_within" => self.heartbeat_within.is_some(),
             "slots" => self.slots.is_some(),
+            "shared" => self.shared.is_some(),
             _ => unreachable!("{name}"),
         };
         match reasons.iter().find(|(name, _)| is_set(name)) {

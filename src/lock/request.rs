@@ -73,6 +73,11 @@ impl LockRequest {
         self.options(LockOptions::new().linger(linger))
     }
 
+    /// Requests a shared lock. See [`LockOptions::shared`].
+    pub fn shared(self) -> Self {
+        self.options(LockOptions::new().shared(true))
+    }
+
     /// See [`LockOptions::slots`].
     pub fn slots(self, slots: u32) -> Self {
         self.options(LockOptions::new().slots(slots))
@@ -115,6 +120,9 @@ impl LockRequest {
         if self.options.slots.is_some() && resource.names().len() > 1 {
             return Err(slots::not_of_a_set());
         }
+        if self.options.shared == Some(true) && resource.names().len() > 1 {
+            return Err(shared_set());
+        }
         self.core.client.settings.plan(&self.options, &self.internal).map(|_| ())
     }
 
@@ -125,9 +133,16 @@ impl LockRequest {
             (Some(count), Ok(resource)) => {
                 Acquire::boxed(slots::acquire(core, resource, (options, internal), count))
             }
+            (_, Ok(resource)) if options.shared == Some(true) && resource.names().len() > 1 => {
+                Acquire::failed(shared_set())
+            }
             (_, resource) => Acquire::new(core, resource, &options, &internal),
         }
     }
+}
+
+fn shared_set() -> LockError {
+    LockError::InvalidRequest("a shared lock is on one name, not on a set of names".into())
 }
 
 #[cfg(feature = "scheduler")]

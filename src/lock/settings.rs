@@ -85,6 +85,13 @@ pub(crate) struct InternalOptions {
     pub(crate) lead_node: Option<LeadNode>,
 }
 
+/// Whether a lock may have other holders beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Exclusive,
+    Shared,
+}
+
 /// The checked settings of one request. See [`LockOptions`] and [`InternalOptions`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
@@ -100,6 +107,7 @@ pub(crate) struct Plan {
     pub(crate) heartbeat_within: Option<Duration>,
     pub(crate) polled_within: Option<Duration>,
     pub(crate) keeps_records: bool,
+    pub(crate) mode: Mode,
     pub(crate) awaits_release: bool,
     pub(crate) validity: Duration,
     pub(crate) node_timeout: Duration,
@@ -152,9 +160,26 @@ impl Settings {
             }
             Some(_) | None => {}
         }
-        let never_lingers = internal.is_own || internal.keeps_records || options.slots.is_some();
+        let shared = options.shared.unwrap_or(false);
+        if shared {
+            let auto_extend = options.auto_extend.unwrap_or(defaults.auto_extend);
+            let one_lease = "the holders share one lease";
+            let refused = [
+                (internal.is_own || internal.keeps_records, "shared", "this lock has one holder"),
+                (options.slots.is_some(), "slots", "a shared lock has any number of holders"),
+                (options.linger.is_some(), "linger", "a shared lock is released at the end"),
+                (options.stall_limit.is_some(), "stall_limit", one_lease),
+                (options.heartbeat_within.is_some(), "heartbeat_within", one_lease),
+                (!auto_extend, "auto_extend(false)", one_lease),
+            ];
+            if let Some((_, name, why)) = refused.iter().find(|(is_refused, ..)| *is_refused) {
+                return invalid(format!("{name} does not apply: {why}"));
+            }
+        }
+        let never_lingers =
+            internal.is_own || internal.keeps_records || options.slots.is_some() || shared;
         let linger = match (options.linger, never_lingers) {
-            (Some(_), true) if options.slots.is_none() => {
+            (Some(_), true) if options.slots.is_none() && !shared => {
                 return invalid("linger does not apply: this lock is released at the end".into());
             }
             (_, true) => Duration::ZERO,
@@ -189,6 +214,7 @@ impl Settings {
             heartbeat_within: options.heartbeat_within.filter(|limit| *limit <= MAX_DURATION),
             polled_within: internal.polled_within.filter(|limit| *limit <= MAX_DURATION),
             keeps_records: internal.keeps_records,
+            mode: if shared { Mode::Shared } else { Mode::Exclusive },
             awaits_release: internal.awaits_release,
             validity,
             // Renewals start at a third of the validity: a later soft deadline is not reached while
@@ -203,6 +229,10 @@ impl Settings {
 }
 
 impl Plan {
+    pub(crate) fn is_shared(&self) -> bool {
+        self.mode == Mode::Shared
+    }
+
     /// Bounds the lead of the hard stop before the end of the validity to an eighth of the
     /// validity.
     pub(crate) fn cap_lead(&self, lead: Duration) -> Duration {
@@ -214,7 +244,14 @@ impl Plan {
         self.awaits_release || (!self.wait.is_zero() && self.max_attempts != Some(1))
     }
 
-    pub(crate) fn terms(&self, nodes: usize, proposal: Option<Proposal>) -> LeaseParams {
+    /// `wall` is the nodes' wall clock.
+    pub(crate) fn terms(
+        &self,
+        nodes: usize,
+        proposal: Option<Proposal>,
+        wall: Duration,
+    ) -> LeaseParams {
+        let wall = u64::try_from(wall.as_micros()).unwrap_or(u64::MAX);
         LeaseParams {
             nodes,
             validity: self.validity,
@@ -224,6 +261,7 @@ impl Plan {
             auto_extend: self.auto_extend,
             proposal: proposal.map(|proposal| proposal.token),
             block: proposal.map_or(1, |proposal| proposal.block),
+            shared_at: self.is_shared().then_some(wall),
             lead_node: self.lead_node,
         }
     }

@@ -35,7 +35,7 @@ impl SharedLease {
         let mut ticket = None;
         let mut orphans = Vec::new();
         let mut decision = None;
-        let mut overran = None;
+        let mut overran = Vec::new();
         let (mut report, mut nudge) = (LeaseReport::default(), Nudge::default());
         for action in actions.drain(..) {
             let notifies = match action {
@@ -65,13 +65,15 @@ impl SharedLease {
                 }
                 Action::Renewed { until } => {
                     Self::set_valid_until(&state, until);
-                    state.grant.renewals += 1;
-                    state.grant.renewal_watchers.take(&mut wakers);
+                    for grant in state.each_grant() {
+                        grant.renewals += 1;
+                        grant.renewal_watchers.take(&mut wakers);
+                    }
                     report.renewed = true;
                     false
                 }
                 Action::Extended(Ok(())) => {
-                    state.grant.extension = Some(Ok(()));
+                    state.each_grant().for_each(|grant| grant.extension = Some(Ok(())));
                     true
                 }
                 Action::Extended(Err(votes)) => {
@@ -94,10 +96,10 @@ impl SharedLease {
                 }
             };
             if notifies {
-                state.grant.watchers.take(&mut wakers);
+                state.each_grant().for_each(|grant| grant.watchers.take(&mut wakers));
             }
         }
-        self.end_checks(&mut state.grant, &mut wakers);
+        state.each_grant().for_each(|grant| self.end_checks(grant, &mut wakers));
         state.spare = actions;
         if !report.is_empty() {
             // Reports come before the outbox, because a node may answer within the call.
@@ -125,7 +127,7 @@ impl SharedLease {
             self.client.releaser.push(node, Arc::clone(&self.id), longest);
         }
         drop(ticket);
-        if let Some((lease, poll, ended)) = overran {
+        for (lease, poll, ended) in overran {
             let Plan { on_overrun, slack, .. } = lease.plan;
             OverrunWatch::start(&lease, poll, on_overrun, ended, slack);
         }
@@ -141,7 +143,7 @@ impl SharedLease {
         let is_release = command == LeaseCommand::Release;
         if is_release {
             self.client.releasing.fetch_add(1, Ordering::AcqRel);
-            state.grant.over = true;
+            state.each_grant().for_each(|grant| grant.over = true);
             self.mark_ended(state);
         }
         is_release
@@ -149,8 +151,11 @@ impl SharedLease {
 
     /// Publishes the end of the validity.
     fn set_valid_until(state: &LeaseState, until: Timestamp) {
-        if let Some(lease) = state.grant.lease.upgrade() {
-            lease.valid_until.store(until.as_nanos(), Ordering::Release);
+        for grant in std::iter::once(&state.grant).chain(&state.others) {
+            if let Some(lease) = grant.lease.upgrade() {
+                let until = until.min(lease.own_end());
+                lease.valid_until.store(until.as_nanos(), Ordering::Release);
+            }
         }
     }
 
@@ -168,21 +173,22 @@ impl SharedLease {
         let not_extended = report.not_extended.map(|votes| self.client.votes(votes));
         let not_released = report.not_released.map(|votes| self.client.votes(votes));
         let mut state = self.state();
-        let grant = &mut state.grant;
-        if grant.nth != nth || !concerns_watchers {
+        if (state.grant.nth != nth && !self.id.is_shared()) || !concerns_watchers {
             return state;
         }
-        if let Some((cause, _)) = report.lost {
-            grant.loss = Some(cause);
+        for grant in state.each_grant() {
+            if let Some((cause, _)) = &report.lost {
+                grant.loss = Some(cause.clone());
+            }
+            if let Some(votes) = &not_extended {
+                grant.extension = Some(Err(LockError::NoQuorum { votes: votes.clone() }));
+            }
+            if let Some(votes) = &not_released {
+                grant.released = Some(Err(ReleaseError::NoQuorum { votes: votes.clone() }));
+            }
+            // Tasks may have registered again meanwhile.
+            grant.watchers.take(wakers);
         }
-        if let Some(votes) = not_extended {
-            grant.extension = Some(Err(LockError::NoQuorum { votes }));
-        }
-        if let Some(votes) = not_released {
-            grant.released = Some(Err(ReleaseError::NoQuorum { votes }));
-        }
-        // Tasks may have registered again meanwhile.
-        grant.watchers.take(wakers);
         state
     }
 
@@ -261,23 +267,28 @@ impl SharedLease {
         }
     }
 
-    /// Ends the grant at once. Returns the poll that is under way, and the end of the validity from
-    /// which on it is an overrun.
+    /// Ends the grants at once. Returns the polls that are under way, and the end of the validity from
+    /// which on each is an overrun.
     fn lose(
         &self,
         state: &mut LeaseState,
         loss: Loss,
         report: &mut LeaseReport,
-    ) -> Option<(Arc<ActiveLease>, u64, Timestamp)> {
-        let lease = state.grant.lease.upgrade();
-        let ended = lease.as_ref().map_or(Timestamp::ZERO, |lease| self.invalidate(lease, &loss));
-        let cause = self.lost(loss, &state.grant.plan);
-        let planned = matches!(cause, LossCause::MaxHold { .. }) || !state.grant.plan.auto_extend;
+    ) -> Vec<(Arc<ActiveLease>, u64, Timestamp)> {
+        let mut overran = Vec::new();
+        let plan = state.grant.plan;
+        let invalidate = |grant: &mut Grant| {
+            let lease = grant.lease.upgrade()?;
+            let ended = self.invalidate(&lease, &loss);
+            let (poll, _) = lease.poll_under_way()?;
+            Some((lease, poll, ended))
+        };
+        overran.extend(state.each_grant().filter_map(invalidate));
+        let cause = self.lost(loss, &plan);
+        let planned = matches!(cause, LossCause::MaxHold { .. }) || !plan.auto_extend;
         report.lost = Some((cause.clone(), planned));
-        state.grant.loss = Some(cause);
-        let lease = lease?;
-        let (poll, _) = lease.poll_under_way()?;
-        Some((lease, poll, ended))
+        state.each_grant().for_each(|grant| grant.loss = Some(cause.clone()));
+        overran
     }
 
     /// Invalidates the holder's grant, and returns the end of its validity, which lies ahead after
@@ -299,21 +310,26 @@ impl SharedLease {
             let mut state = self.state();
             // The answer of a lead node alone is not a verdict.
             let is_verdict = !state.lease.refused_by_lead();
+            state.turn_to(0);
             (state.ticket.take(), state.grant.lease.upgrade(), is_verdict)
         };
         match (&decision, &lease, &ticket) {
             (Ok(()), Some(lease), ticket) => {
                 StallWatch::start(lease, &lease.plan);
                 if let Some(ticket) = ticket {
-                    ticket.holding(self);
                     self.record_earlier_ask();
+                    // Before single attempts get the verdict that the name is held.
+                    ticket.admit_sharers(self);
+                    ticket.holding(self);
                 }
             }
             (Err(error), _, Some(ticket)) if is_verdict => ticket.report(error),
             _ => {}
         }
         let mut state = self.state();
-        state.grant.decision = Some(decision);
+        if state.turn_to(0) {
+            state.grant.decision = Some(decision);
+        }
         state.announced = true;
         // A thread that is sending ends the turn after it sent the release.
         let gone = (state.grant.holder_gone && !state.sending) || state.grant.loss.is_some();
@@ -342,7 +358,12 @@ impl SharedLease {
         if state.grant.is_held() {
             // The lead depends on the current lateness of timers, so it is read again near the end.
             let check = Some(Self::stop_at(state, timers.max_lead())).filter(|at| now < *at);
-            let at = check.unwrap_or_else(|| Self::stop_at(state, timers.lead()));
+            let mut at = check.unwrap_or_else(|| Self::stop_at(state, timers.lead()));
+            if self.id.is_shared()
+                && let Some(first) = state.first_own_end()
+            {
+                at = at.min(first.saturating_sub(timers.lead()));
+            }
             wanted = wanted.map(|wanted| wanted.min(at));
         }
         if let (Some(at), Some(key)) = (wanted, state.timer)

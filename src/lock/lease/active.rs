@@ -94,8 +94,8 @@ impl ActiveLease {
 
     /// Locks the state while this is the current grant; `None` after a hand-off.
     pub(super) fn state(&self) -> Option<Guard<'_, LeaseState>> {
-        let state = self.shared.state();
-        (state.grant.nth == self.nth).then_some(state)
+        let mut state = self.shared.state();
+        state.turn_to(self.nth).then_some(state)
     }
 
     pub(super) fn handle(&self, event: Event) {
@@ -107,6 +107,16 @@ impl ActiveLease {
     /// Returns the start of the attempt or of the hand-off.
     pub(crate) fn started(&self) -> Timestamp {
         self.started
+    }
+
+    /// Returns the end of the maximum hold time.
+    pub(super) fn own_end(&self) -> Timestamp {
+        self.started + self.plan.max_hold
+    }
+
+    /// Returns whether others may hold the resource beside it.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.shared.id.is_shared()
     }
 
     /// Returns the `wait` of its request.

@@ -160,7 +160,10 @@ impl HeldLease for SharedLease {
             return None;
         }
         let now = self.client.clock().now();
-        let fits = resource == self.resource() && plan.ttl == self.ttl && !plan.keeps_records;
+        let fits = resource == self.resource()
+            && plan.ttl == self.ttl
+            && !plan.keeps_records
+            && !plan.is_shared();
         let next = NextHolder { max_hold: plan.max_hold, auto_extend: plan.auto_extend };
         let is_kept = fits && self.may_stay(&state, now);
         let Some(hand_off) = is_kept.then(|| state.lease.hand_on(next, now)).flatten() else {
@@ -179,6 +182,14 @@ impl HeldLease for SharedLease {
         crate::log::debug!(resource = %self.resource(), "taken over");
         StallWatch::start(&lease, &lease.plan);
         Some(lease)
+    }
+
+    fn is_open(&self) -> bool {
+        Self::is_open(self)
+    }
+
+    fn join(self: &Arc<Self>, resource: &Resource, plan: &Plan) -> Option<Arc<ActiveLease>> {
+        self.join_grant(resource, plan)
     }
 
     fn end_linger(self: &Arc<Self>) {

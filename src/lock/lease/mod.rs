@@ -1,6 +1,7 @@
 //! Runs the algorithm of one lease: feeds it events, and carries out its actions.
 //!
-//! A lease, as the nodes know it, is shared by consecutive grants of this process, one at a time.
+//! A lease, as the nodes know it, is shared by consecutive grants of this process, one at a time; by
+//! any number of grants at a time if it is a shared lease.
 //!
 //! | part | where |
 //! |---|---|
@@ -8,6 +9,7 @@
 //! | polls of futures, stop requests, heartbeats, stall checks | `signals` |
 //! | the lease that grants share: its state and its events | `shared` |
 //! | the end of a grant: hand-off, linger, or release to the nodes | `release` |
+//! | grants beside each other under a shared lease | `sharing` |
 //! | a lease that waits for the next request of its process | `linger` |
 //! | carrying out the algorithm's actions | `actions` |
 //!
@@ -26,6 +28,7 @@ mod active;
 mod linger;
 mod release;
 mod shared;
+mod sharing;
 mod signals;
 
 pub(crate) use active::ActiveLease;

@@ -37,6 +37,12 @@ impl ActiveLease {
         }
         // The next holder must not overlap with users of this handle.
         self.valid_until.store(0, Ordering::SeqCst);
+        if self.is_shared() {
+            state = match self.shared.leave_others(state, now) {
+                Ok(()) => return held.into_iter().for_each(metrics::held),
+                Err(state) => state,
+            };
+        }
         let Some((lease, waker, left)) = self.shared.hand_on(&mut state, now) else {
             if let Err(mut state) = self.shared.linger(state, now) {
                 if state.granted.is_some() {
@@ -73,6 +79,9 @@ impl SharedLease {
         state: &mut LeaseState,
         now: Timestamp,
     ) -> Option<(Arc<ActiveLease>, Waker, LeftWaiters)> {
+        if self.id.is_shared() {
+            return None;
+        }
         let nth = state.grant.nth + 1;
         let limit = self.client.settings.bounds.handoff_limit;
         let is_short = nth <= limit

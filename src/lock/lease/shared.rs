@@ -74,7 +74,12 @@ pub(super) struct LeaseState {
     pub(super) ticket: Option<Ticket<SharedLease>>,
     /// The permit of the attempt, while it is in flight.
     pub(super) permit: Option<Permit>,
+    /// The current grant. Of a shared lease, the one that was used last.
     pub(super) grant: Grant,
+    /// The other grants of a shared lease.
+    pub(super) others: Vec<Grant>,
+    /// Number of grants so far.
+    pub(super) grants: u32,
     /// An empty list, for reuse.
     pub(super) spare: Vec<Action>,
 }
@@ -102,6 +107,29 @@ pub(super) struct Grant {
     pub(super) holder_gone: bool,
     /// Whether the release is decided.
     pub(super) over: bool,
+}
+
+impl LeaseState {
+    /// Makes the grant with this number the current one. Returns whether it has not ended.
+    pub(super) fn turn_to(&mut self, nth: u32) -> bool {
+        if self.grant.nth == nth {
+            return true;
+        }
+        let Some(at) = self.others.iter().position(|grant| grant.nth == nth) else { return false };
+        std::mem::swap(&mut self.grant, &mut self.others[at]);
+        true
+    }
+
+    /// Returns all grants that have not ended.
+    pub(super) fn each_grant(&mut self) -> impl Iterator<Item = &mut Grant> {
+        std::iter::once(&mut self.grant).chain(&mut self.others)
+    }
+
+    /// Returns the first end of a shared grant's own maximum hold time.
+    pub(super) fn first_own_end(&self) -> Option<Timestamp> {
+        let grants = std::iter::once(&self.grant).chain(&self.others);
+        grants.filter_map(|grant| grant.lease.upgrade()).map(|lease| lease.own_end()).min()
+    }
 }
 
 impl Grant {
@@ -208,7 +236,7 @@ impl SharedLease {
         plan: Plan,
         (ticket, permit): (Ticket<Self>, Permit),
     ) -> Result<(Arc<Self>, Vec<Action>), LockError> {
-        if !plan.linger.is_zero() {
+        if !plan.linger.is_zero() || plan.is_shared() {
             client.remote_requests.subscribe(&client.nodes, &client.settings.owner);
         }
         let nonce = crate::random::nonce()
@@ -217,15 +245,23 @@ impl SharedLease {
         // t0: all later validity counts from here.
         let now = client.clock().now();
         let wall = client.clock().wall();
-        let propose = || client.fences.propose(&resource, client.nodes_wall(now, wall));
+        let nodes_wall = client.nodes_wall(now, wall);
+        let propose = || {
+            if plan.is_shared() {
+                client.fences.propose_shared(&resource, nodes_wall)
+            } else {
+                client.fences.propose(&resource, nodes_wall)
+            }
+        };
         let proposal = client.settings.fencing.then(propose);
         let (token, block) = proposal.map_or((0, 1), |proposal| (proposal.token, proposal.block));
         let owner = Arc::clone(&client.settings.owner);
         let lingers = !plan.linger.is_zero() && !client.remote_requests.is_paused(&resource, now);
-        let id = LeaseId::new(resource, nonce, owner, wall).lingering(lingers);
+        let id =
+            LeaseId::new(resource, nonce, owner, wall).lingering(lingers).shared(plan.is_shared());
         let nodes = client.nodes.len();
         let mut actions = Vec::with_capacity(nodes);
-        let lease = Lease::start(plan.terms(nodes, proposal), now, &mut actions);
+        let lease = Lease::start(plan.terms(nodes, proposal, nodes_wall), now, &mut actions);
         let this = Arc::new(Self {
             client,
             id: Arc::new(id),
@@ -251,6 +287,8 @@ impl SharedLease {
                 ticket: Some(ticket),
                 permit: Some(permit),
                 grant: Grant::new(0, plan),
+                others: Vec::new(),
+                grants: 1,
                 spare: Vec::new(),
             }),
         });
@@ -401,6 +439,9 @@ impl Wake for SharedLease {
     fn wake(self: Arc<Self>) {
         let mut state = self.state();
         state.timer = None;
+        if self.id.is_shared() {
+            state = self.end_own_holds(state);
+        }
         let stop_at = Self::stop_at(&state, self.client.timers.lead());
         let is_over = state.grant.is_held() && self.client.clock().now() >= stop_at;
         self.handle(state, if is_over { Event::Stop } else { Event::Wake });

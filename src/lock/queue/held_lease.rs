@@ -20,6 +20,13 @@ pub(crate) trait HeldLease: fmt::Debug + Send + Sync + Sized + 'static {
     /// returns `None`. Must not be called with a mutex locked.
     fn take_over(self: &Arc<Self>, resource: &Resource, plan: &Plan) -> Option<Arc<Self::Grant>>;
 
+    /// Returns whether further shared requests may hold it beside the present ones.
+    fn is_open(&self) -> bool;
+
+    /// Grants a shared lease that is open to a further request. Must not be called with a mutex
+    /// locked.
+    fn join(self: &Arc<Self>, resource: &Resource, plan: &Plan) -> Option<Arc<Self::Grant>>;
+
     /// Releases the lease if it lingers. Must not be called with a mutex locked.
     fn end_linger(self: &Arc<Self>);
 

@@ -135,6 +135,32 @@ impl<L: HeldLease> Line<L> {
         }
     }
 
+    /// Returns the lease at the head if a shared request may join it: no exclusive one waits.
+    pub(super) fn open_to(&self, plan: &Plan) -> Option<Arc<L>> {
+        let HeadState::Holding(lease) = &self.head else { return None };
+        let is_exclusive = |waiter: &Waiter<L>| !waiter.plan.is_shared();
+        if !plan.is_shared()
+            || self.patient.values().chain(self.one_shots.values()).any(is_exclusive)
+        {
+            return None;
+        }
+        lease.upgrade().filter(|lease| lease.is_open())
+    }
+
+    /// Returns the first shared request after this id.
+    pub(super) fn next_shared(&self, after: Option<u64>) -> Option<(u64, &Waiter<L>)> {
+        let is_next = |(id, waiter): &(&u64, &Waiter<L>)| {
+            after.is_none_or(|after| **id > after) && waiter.plan.is_shared()
+        };
+        let first = |waiters| BTreeMap::iter(waiters).find(is_next);
+        let found = [first(&self.patient), first(&self.one_shots)].into_iter().flatten();
+        found.min_by_key(|(id, _)| **id).map(|(id, waiter)| (*id, waiter))
+    }
+
+    pub(super) fn take(&mut self, id: u64) -> Option<Waiter<L>> {
+        self.patient.remove(&id).or_else(|| self.one_shots.remove(&id))
+    }
+
     /// Returns the time of the oldest request in line.
     pub(super) fn oldest(&self) -> Option<Timestamp> {
         // Requests of sets join the lines of their later names later.

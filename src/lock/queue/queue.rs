@@ -127,7 +127,7 @@ impl<L: HeldLease> Queue<L> {
         name: &Arc<str>,
         resource: &Resource,
         plan: &Plan,
-        since: Timestamp,
+        (since, may_share): (Timestamp, bool),
     ) -> Result<LineEntry<L>, LockError> {
         let mut guard = self.lines();
         let lines = &mut *guard;
@@ -140,6 +140,9 @@ impl<L: HeldLease> Queue<L> {
         };
         if let Some(lease) = line.lingering() {
             return Ok(LineEntry::Lingering(lease));
+        }
+        if let Some(lease) = line.open_to(plan).filter(|_| may_share) {
+            return Ok(LineEntry::Open(lease));
         }
         let is_full =
             line.len() >= self.bounds.per_name || lines.waiting + lines.heads >= self.bounds.total;
@@ -233,6 +236,8 @@ enum LineEntry<L: HeldLease> {
     Place(LinePlace<L>),
     /// A lease that lingers. Returned with no mutex locked.
     Lingering(Arc<L>),
+    /// A shared lease, which the request may join. Returned with no mutex locked.
+    Open(Arc<L>),
 }
 
 /// The wait for the head of all lines of a resource. Leaves them when it is dropped.
@@ -260,6 +265,7 @@ impl<L: HeldLease> QueueWait<L> {
         plan: &Plan,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Admission<L>, LockError>> {
+        let mut may_share = true;
         while let Some(ticket) = &mut self.ticket {
             let Some(name) = ticket.resource.shared_names().get(ticket.turns) else {
                 return Poll::Ready(
@@ -267,7 +273,7 @@ impl<L: HeldLease> QueueWait<L> {
                 );
             };
             let Some(place) = &self.place else {
-                match ticket.queue.join(name, &ticket.resource, plan, self.since)? {
+                match ticket.queue.join(name, &ticket.resource, plan, (self.since, may_share))? {
                     LineEntry::Turn => ticket.turns += 1,
                     LineEntry::Place(place) => {
                         self.place = Some(place);
@@ -284,6 +290,13 @@ impl<L: HeldLease> QueueWait<L> {
                         }
                     }
                     LineEntry::Lingering(lease) => lease.end_linger(),
+                    LineEntry::Open(lease) => {
+                        if let Some(lease) = lease.join(&ticket.resource, plan) {
+                            self.ticket = None;
+                            return Poll::Ready(Ok(Admission::Granted(lease)));
+                        }
+                        may_share = false;
+                    }
                 }
                 continue;
             };

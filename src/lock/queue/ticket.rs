@@ -29,6 +29,40 @@ impl<L: HeldLease> Ticket<L> {
         self.set_heads(&HeadState::Refused(known));
     }
 
+    /// Lets the shared requests that wait hold a shared lease as well.
+    pub(crate) fn admit_sharers(&self, lease: &Arc<L>) {
+        let [name] = self.names() else { return };
+        let (mut after, mut wakers) = (None, Vec::new());
+        while lease.is_open() {
+            let next = {
+                let lines = self.queue.lines();
+                let next = lines.names.get(name).and_then(|line| line.next_shared(after));
+                next.map(|(id, waiter)| (id, waiter.resource.clone(), waiter.plan))
+            };
+            let Some((id, resource, plan)) = next else { break };
+            after = Some(id);
+            let Some(grant) = lease.join(&resource, &plan) else { continue };
+            let waiter = {
+                let mut guard = self.queue.lines();
+                let lines = &mut *guard;
+                let waiter = lines.names.get_mut(name).and_then(|line| line.take(id));
+                waiter.map(|waiter| {
+                    waiter.give(WaiterSlot::Granted(Arc::clone(&grant)));
+                    (waiter, lines.wait_no_more(1))
+                })
+            };
+            match waiter {
+                Some((waiter, left)) => {
+                    left.update_gauge();
+                    wakers.push(waiter.waker);
+                }
+                // It left meanwhile.
+                None => L::release(&grant),
+            }
+        }
+        crate::sync::wake_all(wakers);
+    }
+
     /// Reports to the lines that the names are held.
     pub(crate) fn holding(&self, lease: &Arc<L>) {
         self.set_heads(&HeadState::Holding(Arc::downgrade(lease)));
@@ -64,7 +98,10 @@ impl<L: HeldLease> Ticket<L> {
         }
         let line = lines.names.get_mut(first)?;
         let Waiter { resource, plan, .. } = line.first_patient()?;
-        let fits = *resource == self.resource && plan.ttl == ttl && !plan.keeps_records;
+        let fits = *resource == self.resource
+            && plan.ttl == ttl
+            && !plan.keeps_records
+            && !plan.is_shared();
         if !fits || !may(line.at_grant) {
             return None;
         }

@@ -41,6 +41,7 @@ fn plan(is_one_shot: bool) -> Plan {
         heartbeat_within: None,
         polled_within: None,
         keeps_records: false,
+        mode: crate::lock::settings::Mode::Exclusive,
         awaits_release: false,
         validity: second * 9,
         node_timeout: second / 20,

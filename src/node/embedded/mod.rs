@@ -3,6 +3,7 @@
 mod claims;
 mod nodes;
 mod records;
+mod sharing;
 mod store;
 
 pub use nodes::EmbeddedNodes;

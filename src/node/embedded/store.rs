@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::{claims::EmbeddedClaims, records::EmbeddedRecords};
+use super::{claims::EmbeddedClaims, records::EmbeddedRecords, sharing::SharedKeys};
 use crate::{
     error::Reason,
     protocol::{
@@ -24,6 +24,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct EmbeddedStore {
     keys: HashMap<Arc<str>, StoredKey>,
+    shared: SharedKeys,
     fences: Box<[u64]>,
     jobs: EmbeddedClaims,
     records: EmbeddedRecords,
@@ -65,6 +66,7 @@ impl Default for EmbeddedStore {
     fn default() -> Self {
         Self {
             keys: HashMap::new(),
+            shared: SharedKeys::default(),
             fences: vec![0; STRIPES].into_boxed_slice(),
             jobs: EmbeddedClaims::default(),
             records: EmbeddedRecords::default(),
@@ -147,7 +149,8 @@ impl EmbeddedStore {
     }
 
     pub(super) fn len(&self, now: Timestamp) -> usize {
-        self.keys.values().filter(|key| now < key.expires).count()
+        let exclusive = self.keys.values().filter(|key| now < key.expires).count();
+        exclusive + self.shared.names(now).count()
     }
 
     fn acquire(
@@ -160,6 +163,19 @@ impl EmbeddedStore {
     ) -> Result<Answer, Reason> {
         check_lead(token, wall)?;
         let fence = self.fence(lease.resource());
+        // Other requests may wait that a key refused while it was shared.
+        let was_shared =
+            lease.resource().shared_names().iter().any(|name| self.shared.is_marked(name, now));
+        let shared = if lease.is_shared() {
+            let name = &lease.resource().shared_names()[0];
+            self.shared.refuses(name, lease, fence, now)
+        } else {
+            let mut names = lease.resource().shared_names().iter();
+            names.find_map(|name| self.shared.held(name, fence, now, (waits, &mut *notices)))
+        };
+        if let Some(held) = shared {
+            return Ok(Answer::Held(held));
+        }
         if let Some(held) = self.held(lease, fence, now) {
             let mut names = lease.resource().shared_names().iter();
             let other = |name: &&Arc<str>| {
@@ -179,9 +195,14 @@ impl EmbeddedStore {
             return Ok(held);
         }
         self.store(lease, ttl, token, now);
-        let accepted = token > fence;
+        if was_shared && !lease.is_shared() {
+            for name in lease.resource().shared_names() {
+                self.keys.entry(Arc::clone(name)).and_modify(|key| key.awaited = true);
+            }
+        }
+        let accepted = accepts(lease, token, fence);
         if accepted {
-            self.set_fence(lease.resource(), block_end);
+            self.set_fence(lease.resource(), if lease.is_shared() { token } else { block_end });
         }
         Ok(Answer::Granted(GrantedAnswer { accepted, fence: if accepted { 0 } else { fence } }))
     }
@@ -199,14 +220,14 @@ impl EmbeddedStore {
             return Err(Reason::KeyGone);
         }
         let fence = self.fence(lease.resource());
-        let accepted = token > fence;
+        let accepted = accepts(lease, token, fence);
         if accepted {
             for name in names {
                 if let Some(key) = self.keys.get_mut(name) {
                     key.lease.token = token;
                 }
             }
-            self.set_fence(lease.resource(), block_end);
+            self.set_fence(lease.resource(), if lease.is_shared() { token } else { block_end });
         }
         Ok(Answer::Raised(RaisedAnswer { accepted, fence }))
     }
@@ -215,12 +236,23 @@ impl EmbeddedStore {
         if let Some(held) = self.held(lease, 0, now) {
             return held;
         }
+        let mut names = lease.resource().shared_names().iter();
+        if !lease.is_shared()
+            && let Some(held) = names.find_map(|name| self.shared.taken(name, now))
+        {
+            return Answer::Held(held);
+        }
         self.store(lease, ttl, token, now);
         Answer::Extended
     }
 
     fn release(&mut self, lease: &LeaseId, now: Timestamp, notices: &mut Vec<Notice>) -> Answer {
         let (mut existed, mut awaited) = (true, false);
+        if lease.is_shared() {
+            let name = &lease.resource().shared_names()[0];
+            (existed, awaited) = self.shared.remove(name, lease, now, notices);
+            return Answer::Released(ReleasedAnswer { existed, awaited });
+        }
         for name in lease.resource().shared_names() {
             match self.keys.entry(Arc::clone(name)) {
                 Entry::Occupied(key) if key.get().is_of(lease, now) => {
@@ -262,7 +294,10 @@ impl EmbeddedStore {
         Some(Answer::Held(held))
     }
 
-    fn is_ours(&self, name: &str, lease: &LeaseId, now: Timestamp) -> bool {
+    fn is_ours(&mut self, name: &str, lease: &LeaseId, now: Timestamp) -> bool {
+        if lease.is_shared() {
+            return self.shared.has(name, lease, now);
+        }
         self.keys.get(name).is_some_and(|key| key.is_of(lease, now))
     }
 
@@ -274,14 +309,14 @@ impl EmbeddedStore {
                 .awaited(key.awaited)
                 .lingering(key.linger != Linger::No)
         };
-        key.map(stored)
+        key.map(stored).or_else(|| self.shared.inspect(name, now))
     }
 
     fn scan(&self, scan: &ScanOp, now: Timestamp) -> Answer {
         Answer::Scanned(match scan.kind {
             ScanKind::Locks => {
                 let kept = self.keys.iter().filter(|(_, key)| now < key.expires);
-                page(kept.map(|(name, _)| name), scan)
+                page(kept.map(|(name, _)| name).chain(self.shared.names(now)), scan)
             }
             ScanKind::Records => page(self.records.names(now), scan),
             ScanKind::Jobs => {
@@ -293,6 +328,9 @@ impl EmbeddedStore {
     }
 
     fn store(&mut self, lease: &LeaseId, ttl: Duration, token: u64, now: Timestamp) {
+        if lease.is_shared() {
+            return self.shared.store(&lease.resource().shared_names()[0], lease, now + ttl);
+        }
         if self.keys.len() >= self.sweep_at {
             self.keys.retain(|_, key| now < key.expires);
             self.sweep_at = FIRST_SWEEP.max(2 * self.keys.len());
@@ -336,6 +374,11 @@ fn page<'a>(names: impl Iterator<Item = &'a Arc<str>>, scan: &ScanOp) -> Scanned
     page.sort_unstable();
     let next = page.last().filter(|_| next).map(|name| Arc::clone(name));
     ScannedAnswer::new(page.into_iter().map(Arc::clone).collect(), next)
+}
+
+/// Returns whether a node with this fence accepts the token of a lease.
+fn accepts(lease: &LeaseId, token: u64, fence: u64) -> bool {
+    token > fence || (lease.is_shared() && token > 0 && token == fence)
 }
 
 fn check_lead(token: u64, wall: Duration) -> Result<(), Reason> {

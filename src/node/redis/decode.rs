@@ -14,8 +14,8 @@ use crate::{
     error::Reason,
     protocol::{
         AcquireOp, Answer, ClaimsAnswer, GrantedAnswer, HeldAnswer, LeaseId, Nonce, Op,
-        PromisedAnswer, RaisedAnswer, Record, ReleasedAnswer, ScannedAnswer, Stored, StoredLease,
-        TickClaim,
+        PromisedAnswer, RaiseOp, RaisedAnswer, Record, ReleasedAnswer, ScannedAnswer, Stored,
+        StoredLease, TickClaim,
     },
     time::MAX_DURATION,
 };
@@ -93,6 +93,7 @@ fn held(fence: u64, value: Option<&Value>, remaining: Option<&Value>) -> Answer 
         remaining: remaining.and_then(int).map(Duration::from_millis),
         fence,
         lingers: value.and_then(linger_mark) == Some(b'\t'),
+        is_shared: value.and_then(sharing).is_some(),
     })
 }
 
@@ -111,7 +112,7 @@ fn timed(op: &Op, items: &[Value]) -> Decoded {
     let int = |i: usize| items.get(i).and_then(int);
     let code = int(0).unwrap_or(0);
     let result = match (code, op, int(2)) {
-        (1 | 2, Op::Raise(op), Some(fence)) if (fence < op.token) == (code == 1) => {
+        (1 | 2, Op::Raise(op), Some(fence)) if accepts(op, fence) == (code == 1) => {
             Ok(Answer::Raised(RaisedAnswer { accepted: code == 1, fence }))
         }
         (3, Op::Extend(_), Some(fence)) => Ok(held(fence, items.get(3), items.get(4))),
@@ -153,6 +154,11 @@ fn timed(op: &Op, items: &[Value]) -> Decoded {
     Decoded { result, server_micros: int(1), granted }
 }
 
+/// Returns whether a node with this fence accepts a raise.
+fn accepts(op: &RaiseOp, fence: u64) -> bool {
+    fence < op.token || (op.lease.is_shared() && fence == op.token)
+}
+
 fn inspected(names: &[Arc<str>], items: Vec<Value>) -> Result<Answer, Reason> {
     if items.len() == 2 * names.len() {
         Ok(Answer::Inspected(items.chunks(2).map(stored).collect()))
@@ -170,7 +176,15 @@ fn stored(items: &[Value]) -> Option<Stored> {
     let value = items.first().filter(|value| !matches!(value, Value::Nil))?;
     let lease = lease(value);
     let (awaited, lingers) = (lease.is_some() && awaited(value), linger_mark(value).is_some());
-    Some(Stored::new(lease, remaining).awaited(awaited).lingering(lingers))
+    let sharing = sharing(value).unwrap_or(0);
+    Some(Stored::new(lease, remaining).awaited(awaited).lingering(lingers).sharing(sharing))
+}
+
+/// Returns the number of leases that share a key, after a vertical tab, if it is shared.
+fn sharing(value: &Value) -> Option<usize> {
+    let Value::BulkString(bytes) = value else { return None };
+    let (_, number) = std::str::from_utf8(bytes).ok()?.rsplit_once('\u{b}')?;
+    number.strip_suffix('\n').unwrap_or(number).parse().ok()
 }
 
 /// Returns the marker of a lease that its owner may keep idle: a carriage return after the owner,
@@ -210,6 +224,7 @@ fn lease(value: &Value) -> Option<StoredLease> {
 
 pub(super) fn lease_of(text: &str) -> Option<StoredLease> {
     // Removes the markers of waiters and of idle leases; owners contain no control characters.
+    let text = text.split('\u{b}').next().unwrap_or_default();
     let text = text.trim_end_matches(['\n', '\r', '\t']);
     let mut parts = text.splitn(4, ' ');
     let nonce = Nonce::from_hex(parts.next()?)?;

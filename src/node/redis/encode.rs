@@ -92,8 +92,12 @@ pub(super) struct Encoder<'a> {
 }
 
 /// Returns the script of an operation; `None` for one that is a plain command.
-pub(super) const fn script_of(op: &Op) -> Option<OperationScript> {
+pub(super) fn script_of(op: &Op) -> Option<OperationScript> {
     Some(match op {
+        Op::Acquire(op) if op.lease.is_shared() => scripts::ACQUIRE_SHARED,
+        Op::Raise(op) if op.lease.is_shared() => scripts::RAISE_SHARED,
+        Op::Extend(op) if op.lease.is_shared() => scripts::EXTEND_SHARED,
+        Op::Release(lease) if lease.is_shared() => scripts::RELEASE_SHARED,
         Op::Acquire(_) => scripts::ACQUIRE,
         Op::Raise(_) => scripts::RAISE,
         Op::Extend(_) => scripts::EXTEND,
@@ -121,10 +125,24 @@ pub(super) enum ScriptRef {
 }
 
 impl Encoder<'_> {
+    /// Returns the deadline for keys that a renewal stores again: never after the end of the validity.
+    fn extend_deadline(&self, op: &ExtendOp) -> u64 {
+        let patience = op.patience.min(op.until.saturating_duration_since(self.now));
+        if self.may_grant { self.server_clock.deadline(self.now, patience) } else { 0 }
+    }
+
     /// Encodes an operation as one command.
     pub(super) fn encode(&self, op: &Op, by: ScriptRef, cmd: &mut Command) {
         cmd.clear();
         match op {
+            Op::Acquire(AcquireOp { lease, .. })
+            | Op::Raise(RaiseOp { lease, .. })
+            | Op::Extend(ExtendOp { lease, .. })
+            | Op::Release(lease)
+                if lease.is_shared() =>
+            {
+                self.encode_shared(op, by, cmd);
+            }
             Op::Acquire(AcquireOp { lease, ttl, token, block_end, waits, .. }) => {
                 self.call(cmd, by, scripts::ACQUIRE, Some(self.fences), lease);
                 value(cmd, lease, *token, awaited_mark(lease));
@@ -145,11 +163,8 @@ impl Encoder<'_> {
                 cmd.arg(*token).arg(*block_end);
                 stripe_fields(cmd, lease);
             }
-            Op::Extend(ExtendOp { lease, ttl, token, until, patience }) => {
-                // A key is never stored again after the end of the validity.
-                let patience = (*patience).min(until.saturating_duration_since(self.now));
-                let deadline =
-                    if self.may_grant { self.server_clock.deadline(self.now, patience) } else { 0 };
+            Op::Extend(op @ ExtendOp { lease, ttl, token, .. }) => {
+                let deadline = self.extend_deadline(op);
                 let meta = Some(&*self.keys.meta);
                 self.call(cmd, by, scripts::EXTEND, meta, lease);
                 cmd.arg(self.tag).arg(&lease.nonce().to_hex()[..]);
@@ -221,6 +236,39 @@ impl Encoder<'_> {
         }
     }
 
+    /// Encodes an operation on a shared lease.
+    fn encode_shared(&self, op: &Op, by: ScriptRef, cmd: &mut Command) {
+        match op {
+            Op::Acquire(op) => {
+                self.call(cmd, by, scripts::ACQUIRE_SHARED, Some(self.fences), &op.lease);
+                member(cmd, &op.lease);
+                let life = op.ttl + self.node_timeout;
+                cmd.arg(self.server_clock.expiry(self.now, life)).arg(op.token);
+                cmd.arg(if op.waits { "+" } else { "" });
+                stripe_fields(cmd, &op.lease);
+            }
+            Op::Raise(op) => {
+                self.call(cmd, by, scripts::RAISE_SHARED, Some(self.fences), &op.lease);
+                member(cmd, &op.lease);
+                cmd.arg(op.token);
+                stripe_fields(cmd, &op.lease);
+            }
+            Op::Release(lease) => {
+                self.call(cmd, by, scripts::RELEASE_SHARED, None, lease);
+                member(cmd, lease);
+            }
+            Op::Extend(op) => {
+                let deadline = self.extend_deadline(op);
+                let meta = Some(&*self.keys.meta);
+                self.call(cmd, by, scripts::EXTEND_SHARED, meta, &op.lease);
+                cmd.arg(self.tag);
+                member(cmd, &op.lease);
+                cmd.arg(millis(op.ttl)).arg(deadline).arg(self.layout);
+            }
+            op => unreachable!("no operation on a shared lease: {op:?}"),
+        }
+    }
+
     /// Keys are scanned by a plain command, as a script has to declare the keys that it reads.
     fn scan(&self, cmd: &mut Command, by: ScriptRef, scan: &ScanOp) {
         let prefix = self.keys.prefix_of(scan.kind);
@@ -232,7 +280,10 @@ impl Encoder<'_> {
             cmd.arg(cursor).arg(&*prefix_pattern(prefix)).arg(count);
         } else {
             cmd.arg("SCAN").arg(cursor).arg("MATCH").arg(&*prefix_pattern(prefix));
-            cmd.arg("COUNT").arg(count).arg("TYPE").arg("string");
+            cmd.arg("COUNT").arg(count);
+            if scan.kind == ScanKind::Records {
+                cmd.arg("TYPE").arg("string");
+            }
         }
     }
 
@@ -292,6 +343,12 @@ pub(super) fn prefix_pattern(text: &str) -> String {
     }
     pattern.push('*');
     pattern
+}
+
+/// Writes the member of a shared lease: as the value of a lock's key, but without its token, so that
+/// it stays the same.
+fn member(cmd: &mut Command, lease: &LeaseId) {
+    value(cmd, lease, 0, "");
 }
 
 /// The mark of a waiter, for a key whose release is published in any case.

@@ -40,20 +40,22 @@ macro_rules! operation_scripts {
         $(pub(super) const $name: OperationScript =
             OperationScript { number: $number, text: $text };)*
         /// The scripts of all operations, by their numbers.
-        pub(super) const OPERATIONS: [OperationScript; 13] = [$($name),*];
+        pub(super) const OPERATIONS: [OperationScript; 17] = [$($name),*];
     };
 }
 
 operation_scripts! {
     0 ACQUIRE: concat!(
         include_str!("scripts/acquire.lua"),
+        include_str!("scripts/sharing.lua"),
+        include_str!("scripts/sharing_held.lua"),
         include_str!("scripts/held.lua"),
         include_str!("scripts/acquire_all.lua")
     ),
     1 RAISE: include_str!("scripts/raise.lua"),
-    2 EXTEND: include_str!("scripts/extend.lua"),
+    2 EXTEND: concat!(include_str!("scripts/sharing.lua"), include_str!("scripts/extend.lua")),
     3 RELEASE: include_str!("scripts/release.lua"),
-    4 INSPECT: include_str!("scripts/inspect.lua"),
+    4 INSPECT: concat!(include_str!("scripts/sharing.lua"), include_str!("scripts/inspect.lua")),
     5 SCAN_FIELDS: include_str!("scripts/scan_fields.lua"),
     6 CLAIM: include_str!("scripts/claim.lua"),
     7 CLAIMS: include_str!("scripts/claims.lua"),
@@ -62,6 +64,21 @@ operation_scripts! {
     10 REPAIR: include_str!("scripts/repair.lua"),
     11 FORGET: include_str!("scripts/forget.lua"),
     12 FORGET_JOB: include_str!("scripts/forget_job.lua"),
+    13 ACQUIRE_SHARED: concat!(
+        include_str!("scripts/sharing.lua"),
+        include_str!("scripts/sharing_held.lua"),
+        include_str!("scripts/held.lua"),
+        include_str!("scripts/acquire_shared.lua")
+    ),
+    14 RAISE_SHARED: include_str!("scripts/raise_shared.lua"),
+    15 EXTEND_SHARED: concat!(
+        include_str!("scripts/sharing.lua"),
+        include_str!("scripts/extend_shared.lua")
+    ),
+    16 RELEASE_SHARED: concat!(
+        include_str!("scripts/sharing.lua"),
+        include_str!("scripts/release_shared.lua")
+    ),
 }
 
 pub(super) const CHANGE: Enrolling = enrolling!("scripts/change.lua");
@@ -159,8 +176,8 @@ mod tests {
 
     /// Commands without a key.
     const KEYLESS: [&str; 6] = ["'TIME'", "'INFO'", "'PING'", "'PUBLISH'", "'PUBSUB'", "'SCAN'"];
-    /// The function whose first argument is a key.
-    const OF_KEY: &str = "held";
+    /// The functions whose first argument is a key.
+    const OF_KEY: [&str; 5] = ["held", "held_shared", "longest", "expire", "shared_value"];
     /// Names for declared keys in loops, and a list of such keys.
     const LOOPS: [&str; 3] = ["key in ipairs(KEYS)", "key in ipairs(gone)", "key in ipairs(free)"];
 
@@ -198,7 +215,7 @@ mod tests {
             LOOPS.iter().any(|words| code.contains(words))
                 || code.contains("local key, channel, denied = KEYS[1],")
                 || code.contains("for i, key in ipairs(KEYS)")
-                || code.contains(&format!("function {OF_KEY}(key,"))
+                || OF_KEY.iter().any(|name| code.contains(&format!("function {name}(key")))
         };
         key.starts_with("KEYS[") || (key == "key" && is_local())
     }
@@ -241,7 +258,9 @@ mod tests {
                     }
                 }
             }
-            keys.extend(calls(&code, OF_KEY).into_iter().map(|call| call[0].clone()));
+            for name in OF_KEY {
+                keys.extend(calls(&code, name).into_iter().map(|call| call[0].clone()));
+            }
             count += keys.len();
             for key in keys {
                 assert!(is_declared(&key, &code), "{file}: {key:?} is not declared");

@@ -42,6 +42,13 @@ impl Contender {
         Self { lease: Arc::new(lease.lingering(true)), ..self }
     }
 
+    /// Makes it the same lease, which others may share.
+    pub(super) fn shared(self) -> Self {
+        let (resource, owner) = (self.lease.resource().clone(), Arc::clone(self.lease.owner()));
+        let lease = LeaseId::new(resource, self.lease.nonce(), owner, self.lease.since());
+        Self { lease: Arc::new(lease.shared(true)), ..self }
+    }
+
     /// Returns the same lease on another node.
     pub(super) fn at(&self, node: &Arc<dyn Node>) -> Self {
         Self { node: node.clone(), ..self.clone() }

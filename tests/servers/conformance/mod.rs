@@ -35,6 +35,7 @@ mod records;
 mod releasing;
 mod scanning;
 mod sets;
+mod sharing;
 mod slots;
 mod subject;
 

@@ -62,18 +62,27 @@ pub struct HeldAnswer {
     /// Whether the owner's process may keep the lease after a release. The node has then asked it
     /// for the lease.
     pub lingers: bool,
+    /// Whether the key has shared leases; the answer is about the one that lasts longest.
+    pub is_shared: bool,
 }
 
 impl HeldAnswer {
     /// Creates an answer from its parts.
     pub const fn new(owner: Option<Arc<str>>, remaining: Option<Duration>, fence: u64) -> Self {
-        Self { owner, remaining, fence, lingers: false }
+        Self { owner, remaining, fence, lingers: false, is_shared: false }
     }
 
     /// Sets whether the holder's process may keep the lease after a release.
     #[must_use]
     pub const fn lingering(mut self, lingers: bool) -> Self {
         self.lingers = lingers;
+        self
+    }
+
+    /// Sets whether the key has shared leases.
+    #[must_use]
+    pub const fn shared(mut self, is_shared: bool) -> Self {
+        self.is_shared = is_shared;
         self
     }
 }
@@ -173,6 +182,9 @@ pub struct Stored {
     pub awaited: bool,
     /// Whether the holder's process may keep the lease after a release.
     pub lingers: bool,
+    /// Number of shared leases that have the key, of which [`lease`](Self::lease) lasts longest;
+    /// zero for an exclusive one.
+    pub sharing: usize,
 }
 
 /// A lease, as stored by a node.
@@ -191,7 +203,7 @@ pub struct StoredLease {
 impl Stored {
     /// Creates a key from its parts.
     pub const fn new(lease: Option<StoredLease>, remaining: Option<Duration>) -> Self {
-        Self { lease, remaining, awaited: false, lingers: false }
+        Self { lease, remaining, awaited: false, lingers: false, sharing: 0 }
     }
 
     /// Sets whether a client that waits was refused.
@@ -205,6 +217,13 @@ impl Stored {
     #[must_use]
     pub const fn lingering(mut self, lingers: bool) -> Self {
         self.lingers = lingers;
+        self
+    }
+
+    /// Sets the number of shared leases that have the key.
+    #[must_use]
+    pub const fn sharing(mut self, leases: usize) -> Self {
+        self.sharing = leases;
         self
     }
 }

@@ -60,6 +60,7 @@ pub struct LeaseId {
     owner: Arc<str>,
     since: Duration,
     lingers: bool,
+    is_shared: bool,
     over: AtomicBool,
 }
 
@@ -67,7 +68,8 @@ impl LeaseId {
     /// Creates the identity of a lease of `owner` on `resource`, requested at `since` (time since
     /// the Unix epoch, for display).
     pub fn new(resource: Resource, nonce: Nonce, owner: Arc<str>, since: Duration) -> Self {
-        Self { resource, nonce, owner, since, lingers: false, over: AtomicBool::new(false) }
+        let over = AtomicBool::new(false);
+        Self { resource, nonce, owner, since, lingers: false, is_shared: false, over }
     }
 
     /// Sets whether the process may keep the lease after a release, for its next request. The nodes
@@ -76,6 +78,18 @@ impl LeaseId {
     pub fn lingering(mut self, lingers: bool) -> Self {
         self.lingers = lingers;
         self
+    }
+
+    /// Sets whether other shared leases may have the key beside this one.
+    #[must_use]
+    pub fn shared(mut self, is_shared: bool) -> Self {
+        self.is_shared = is_shared;
+        self
+    }
+
+    /// Returns whether other shared leases may have the key beside this one.
+    pub fn is_shared(&self) -> bool {
+        self.is_shared
     }
 
     /// Returns whether nodes publish its release although no request was refused the key: for a

@@ -99,7 +99,7 @@ impl Ballot {
                 self.accepted |= u8::from(accepted);
                 self.far = rounds.see(fence);
             }
-            Ok(Answer::Held(HeldAnswer { owner, remaining, fence, lingers })) => {
+            Ok(Answer::Held(HeldAnswer { owner, remaining, fence, lingers, .. })) => {
                 self.vote = Some(VoteOutcome::Held { owner, remaining });
                 self.lingers = lingers;
                 self.rule_out(None);

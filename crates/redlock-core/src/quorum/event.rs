@@ -27,6 +27,9 @@ pub struct LeaseParams {
     pub proposal: Option<u64>,
     /// Number of tokens that the lease reserves from there on; at least one.
     pub block: u64,
+    /// For a shared lease, the nodes' wall clock, in µs: no sound node has a fence that is further
+    /// ahead of it than tokens may be. `None` for an exclusive one, whose proposal says the same.
+    pub shared_at: Option<u64>,
     /// The node to ask before the others.
     pub lead_node: Option<LeadNode>,
 }

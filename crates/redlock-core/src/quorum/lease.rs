@@ -94,7 +94,7 @@ impl Lease {
         let mut lease = Self {
             phase: LeasePhase::Acquiring,
             ballots: Ballots::new(params.nodes),
-            rounds: TokenRounds::new(params.proposal.unwrap_or(0), params.block),
+            rounds: TokenRounds::new(params.proposal.unwrap_or(0), params.block, params.shared_at),
             started: now,
             token: 0,
             last_token: 0,
@@ -339,6 +339,28 @@ impl Lease {
             if let Some(started) = self.round_started {
                 let next = started + formulas::renewal_retry(self.params.validity);
                 self.renew_at = self.renew_at.max(next);
+            }
+        }
+        Some(HandOff { token: self.token, until: self.end() })
+    }
+
+    /// Lets a further holder use a shared lease from `now` on, beside the present ones: the maximum hold
+    /// time is that of the holder who may stay longest. Returns `None`, and changes nothing, unless
+    /// the lease is held and renewed, a quorum confirms its end, and half of its validity is left.
+    pub fn join(&mut self, next: NextHolder, now: Timestamp) -> Option<HandOff> {
+        debug_assert!(self.params.shared_at.is_some(), "an exclusive lease has one holder");
+        let is_sound = self.phase == LeasePhase::Held
+            && self.halted.is_none()
+            && !self.is_disputed
+            && now < self.end()
+            && self.valid_until.saturating_duration_since(now) >= self.params.validity / 2;
+        if !is_sound {
+            return None;
+        }
+        if now + next.max_hold > self.hold_until() {
+            (self.held_from, self.params.max_hold) = (now, next.max_hold);
+            if self.renew_at == Timestamp::MAX {
+                self.schedule_renewal();
             }
         }
         Some(HandOff { token: self.token, until: self.end() })

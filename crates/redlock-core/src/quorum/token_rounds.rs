@@ -15,6 +15,12 @@
 //! first and proposing later would leave a gap between the two; raising on refusals would let a
 //! losing client increase fences without end.
 //!
+//! A shared lease has no number of its own, as shared leases must not refuse each other: its token
+//! is the greatest fence. It proposes the largest fence that the client knows, nodes accept a
+//! number that is not below their fence, and a raise goes to the highest fence seen. So q nodes
+//! have that fence or a smaller one, which becomes that: the token is at least that of each
+//! exclusive lease that was completed before, and below that of each later one.
+//!
 //! A hand-off gives the next holder the next token of the block. No other lease gets a token of the
 //! block, because a quorum stored its end. When the block is used up, the lock returns to the
 //! nodes.
@@ -38,20 +44,23 @@ pub(super) struct TokenRounds {
     seen: u64,
     /// The highest fence reported.
     highest: u64,
+    /// For a shared lease, the nodes' wall clock.
+    shared_at: Option<u64>,
 }
 
 impl TokenRounds {
-    pub(super) fn new(proposal: u64, block: u64) -> Self {
+    pub(super) fn new(proposal: u64, block: u64, shared_at: Option<u64>) -> Self {
         let mut numbers = [0; MAX_RAISES as usize + 1];
         numbers[0] = proposal;
-        Self { numbers, round: 0, block, seen: 0, highest: 0 }
+        Self { numbers, round: 0, block, seen: 0, highest: 0, shared_at }
     }
 
     /// Records a node's fence. Returns whether it is so far ahead that no sound node accepts a
     /// token above it.
     pub(super) fn see(&mut self, fence: u64) -> bool {
         self.highest = self.highest.max(fence);
-        let far = fence > self.numbers[0].saturating_add(TOKEN_LEAD);
+        let clock = self.shared_at.unwrap_or(self.numbers[0]);
+        let far = fence > clock.saturating_add(TOKEN_LEAD);
         if !far {
             self.seen = self.seen.max(fence);
         }
@@ -81,14 +90,27 @@ impl TokenRounds {
     pub(super) fn start_raise(&mut self, above_all: bool) -> bool {
         let fence = if above_all { self.highest } else { self.seen };
         let last = self.number(self.round);
-        let next = fence.max(block_end(last, self.block)).saturating_add(1);
+        let next = match self.shared_at {
+            Some(_) => fence,
+            None => fence.max(block_end(last, self.block)).saturating_add(1),
+        };
+        if next <= last {
+            return false;
+        }
         if self.round == MAX_RAISES || block_end(next, self.block) >= TOKEN_LIMIT {
             return false;
         }
         self.round += 1;
         self.numbers[usize::from(self.round)] = next;
-        debug_assert!(next > block_end(last, self.block), "blocks of two rounds overlap");
-        debug_assert!(next > self.seen, "a raise to {next} is not above the fence {}", self.seen);
+        debug_assert!(
+            self.shared_at.is_some() || next > block_end(last, self.block),
+            "blocks of two rounds overlap"
+        );
+        debug_assert!(
+            next > self.seen || (self.shared_at.is_some() && next == self.seen),
+            "a raise to {next} does not reach the fence {}",
+            self.seen
+        );
         true
     }
 }

@@ -6,15 +6,16 @@ for i, stored in ipairs(redis.call('HMGET', KEYS[1], unpack(ARGV, 6))) do
 end
 -- A call that arrives twice changes nothing, as its expiry may be earlier than the expiry of a
 -- renewal.
-local free = {}
+local free, awaited = {}, {}
 for i = 2, #KEYS do
-  local other, own = held(KEYS[i], nonce, fence, ARGV[5])
+  local other, own, waits = held(KEYS[i], nonce, fence, ARGV[5])
   if other then return other end
   if not own then free[#free + 1] = KEYS[i] end
+  awaited[KEYS[i]] = waits and '\n' or ''
 end
 local failed
 for _, key in ipairs(free) do
-  local set = redis.pcall('SET', key, ARGV[1], 'PXAT', ARGV[2])
+  local set = redis.pcall('SET', key, ARGV[1] .. awaited[key], 'PXAT', ARGV[2])
   if set.err then failed = failed or set end
 end
 if failed then return failed end

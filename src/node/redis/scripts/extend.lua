@@ -10,7 +10,14 @@ local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local gone = {}
 for i = 2, #KEYS do
-  local value = redis.call('GET', KEYS[i])
+  local value = redis.pcall('GET', KEYS[i])
+  if type(value) == 'table' then
+    if redis.call('TYPE', KEYS[i]).ok ~= 'zset' then return value end
+    local ms = math.floor(now / 1000)
+    local member, score = longest(KEYS[i], ms)
+    if member then return {3, now, 0, shared_value(KEYS[i], member), score - ms} end
+    value = false
+  end
   if not value then
     gone[#gone + 1] = KEYS[i]
   elseif string.sub(value, 1, 32) ~= ARGV[2] then

@@ -2,7 +2,10 @@
 -- own. `waits`: '+' if the client will wait.
 local function held(key, nonce, fence, waits)
   local value = redis.pcall('GET', key)
-  if type(value) == 'table' then return value end
+  if type(value) == 'table' then
+    if redis.call('TYPE', key).ok ~= 'zset' then return value end
+    return held_shared(key, fence, waits)
+  end
   if not value or string.sub(value, 1, 32) == nonce then return nil, value end
   local left = redis.call('PTTL', key)
   local owner, linger, mark = string.match(value, '^%x+ %d+ %d+ ([^%c]*)([\r\t]?)(\n?)$')

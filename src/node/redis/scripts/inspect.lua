@@ -7,8 +7,14 @@ for i, key in ipairs(KEYS) do
   if type(value) == 'table' then
     if string.sub(value.err, 1, 9) ~= 'WRONGTYPE' then return value end
     value = ''
+    if redis.call('TYPE', key).ok == 'zset' then
+      local now = now_ms()
+      local member, score = longest(key, now)
+      value = member and shared_value(key, member) or false
+      left = member and score - now or -2
+    end
   end
-  if value then
+  if value and left == 0 then
     left = redis.call('PTTL', key)
     if #value > 1024 then value = string.sub(value, 1, 1024) end
   end

@@ -11,8 +11,8 @@ for _, stored in ipairs(redis.call('HMGET', KEYS[1], unpack(ARGV, 5))) do
 end
 if token > now + 60000000 then return {6, now} end
 for i = 2, #KEYS do
-  local value = redis.call('GET', KEYS[i])
-  if not value or string.sub(value, 1, 32) ~= ARGV[1] then return {7, now} end
+  local value = redis.pcall('GET', KEYS[i])
+  if type(value) ~= 'string' or string.sub(value, 1, 32) ~= ARGV[1] then return {7, now} end
 end
 if token <= fence then return {2, now, fence} end
 for i = 2, #KEYS do

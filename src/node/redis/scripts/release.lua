@@ -8,7 +8,10 @@
 local deleted, awaited = 0, false
 for i, key in ipairs(KEYS) do
   local value = redis.pcall('GET', key)
-  if type(value) == 'table' then return value end
+  if type(value) == 'table' then
+    if redis.call('TYPE', key).ok ~= 'zset' then return value end
+    value = false
+  end
   if value and string.sub(value, 1, 32) == ARGV[1] then
     redis.call('DEL', key)
     deleted = deleted + 1

@@ -69,6 +69,7 @@ impl Race {
             auto_extend: false,
             proposal: None,
             block: 1,
+            shared_at: None,
             lead_node: lead_node.map(|node| LeadNode { node, patience: Duration::from_millis(10) }),
         };
         let mut out = Vec::new();

@@ -66,6 +66,7 @@ impl AttemptRun {
             auto_extend: true,
             proposal: Some(1_000),
             block: 256,
+            shared_at: None,
             lead_node: None,
         };
         let mut out = Vec::new();

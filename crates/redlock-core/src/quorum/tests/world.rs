@@ -85,6 +85,7 @@ impl LeaseWorld {
             auto_extend: setup.auto_extend,
             proposal: setup.fencing.then_some(0),
             block: 256,
+            shared_at: None,
             lead_node: None,
         };
         // Every other node has a clock as fast as the drift allows.

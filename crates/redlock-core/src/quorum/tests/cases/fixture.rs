@@ -37,6 +37,7 @@ pub(super) fn params(nodes: usize) -> LeaseParams {
         auto_extend: true,
         proposal: Some(PROPOSAL),
         block: 256,
+        shared_at: None,
         lead_node: None,
     }
 }

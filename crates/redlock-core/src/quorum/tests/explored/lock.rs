@@ -183,6 +183,7 @@ impl LockWorld {
             auto_extend: false,
             proposal: self.fencing.then_some(proposal),
             block: 256,
+            shared_at: None,
             lead_node: None,
         }
     }

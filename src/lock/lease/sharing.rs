@@ -1,0 +1,120 @@
+//! Grants beside each other: the requests of a process that hold one shared lease.
+//!
+//! The first request acquires the lease; further ones join it without a message while half of its
+//! validity is left, and no exclusive request waits, here or elsewhere. Each has a validity of its own,
+//! which ends with the lease, or with its own maximum hold time. The lease is released when the last
+//! of them is. An exclusive request elsewhere asks for it as for a lease that lingers: from then on no
+//! further request joins.
+
+use std::sync::Arc;
+
+use super::{
+    active::ActiveLease,
+    shared::{Grant, LeaseState, SharedLease},
+};
+use crate::{
+    error::LossCause,
+    lock::{overrun::OverrunWatch, released::Released, settings::Plan},
+    metrics,
+    quorum::NextHolder,
+    resource::Resource,
+    sync::{Guard, atomic::Ordering},
+    time::Timestamp,
+};
+
+impl SharedLease {
+    /// Grants the lease to a further request of this process. Returns `None` unless it is a shared
+    /// lease that may be joined.
+    pub(super) fn join_grant(
+        self: &Arc<Self>,
+        resource: &Resource,
+        plan: &Plan,
+    ) -> Option<Arc<ActiveLease>> {
+        if !self.is_open()
+            || !plan.is_shared()
+            || plan.ttl != self.ttl
+            || resource != self.resource()
+        {
+            return None;
+        }
+        let mut state = self.state();
+        if state.granted.is_none() || state.grant.holder_gone || state.grant.is_over() {
+            return None;
+        }
+        let now = self.client.clock().now();
+        let next = NextHolder { max_hold: plan.max_hold, auto_extend: plan.auto_extend };
+        let mut hand_off = state.lease.join(next, now)?;
+        hand_off.until = hand_off.until.min(now + plan.max_hold);
+        let nth = state.grants;
+        state.grants = nth.checked_add(1)?;
+        let lease = ActiveLease::new(self, nth, *plan, now, Some(hand_off));
+        state.others.push(Grant::of(&lease, now));
+        let nudge = self.arm_later(&mut state, now);
+        drop(state);
+        self.client.timers.nudge(nudge);
+        metrics::joined();
+        Some(lease)
+    }
+
+    /// Ends the current grant, while others go on. Returns the state if there are no others.
+    pub(super) fn leave_others<'a>(
+        self: &'a Arc<Self>,
+        mut state: Guard<'a, LeaseState>,
+        now: Timestamp,
+    ) -> Result<(), Guard<'a, LeaseState>> {
+        let Some(next) = state.others.pop() else { return Err(state) };
+        let mut former = std::mem::replace(&mut state.grant, next);
+        former.over = true;
+        former.released = Some(Ok(Released::Released));
+        let mut wakers = Vec::new();
+        former.watchers.take(&mut wakers);
+        self.end_checks(&mut former, &mut wakers);
+        let nudge = self.arm_later(&mut state, now);
+        drop(state);
+        drop(former);
+        self.client.timers.nudge(nudge);
+        crate::sync::wake_all(wakers);
+        Ok(())
+    }
+
+    /// Ends the grants whose own maximum hold time is over, while another one goes on.
+    pub(super) fn end_own_holds<'a>(
+        self: &'a Arc<Self>,
+        mut state: Guard<'a, LeaseState>,
+    ) -> Guard<'a, LeaseState> {
+        let now = self.client.clock().now();
+        let lead = self.client.timers.lead();
+        let is_over = |lease: &ActiveLease| now >= lease.own_end().saturating_sub(lead);
+        let lasts = |grant: &mut Grant| grant.lease.upgrade().is_some_and(|lease| !is_over(&lease));
+        // Where none lasts, the whole lease ends.
+        if !state.each_grant().any(lasts) {
+            return state;
+        }
+        let (mut wakers, mut overran) = (Vec::new(), Vec::new());
+        for grant in state.each_grant().filter(|grant| grant.loss.is_none()) {
+            let Some(lease) = grant.lease.upgrade().filter(|lease| is_over(lease)) else {
+                continue;
+            };
+            let ended = lease.valid_until();
+            lease.ended.store(ended.as_nanos(), Ordering::SeqCst);
+            lease.valid_until.store(0, Ordering::SeqCst);
+            grant.loss = Some(LossCause::MaxHold { limit: lease.plan.max_hold });
+            grant.watchers.take(&mut wakers);
+            overran.push((lease, ended));
+        }
+        drop(state);
+        for (lease, ended) in overran {
+            crate::log::debug!(resource = %self.resource(), "a shared holder reached max_hold");
+            if let Some((poll, _)) = lease.poll_under_way() {
+                OverrunWatch::start(&lease, poll, lease.plan.on_overrun, ended, lease.plan.slack);
+            }
+        }
+        crate::sync::wake_all(wakers);
+        self.state()
+    }
+
+    /// Returns whether further requests may join it: it is shared, and no exclusive one waits.
+    pub(super) fn is_open(&self) -> bool {
+        self.id.is_shared() && !self.asked.load(Ordering::Acquire) && !self.client.is_closed()
+    }
+}

@@ -1,0 +1,155 @@
+//! The keys that several leases share, on one embedded node.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use super::store::Notice;
+use crate::{
+    protocol::{HeldAnswer, LeaseId, Stored, StoredLease},
+    time::Timestamp,
+};
+
+/// The names whose leases are shared. A lease that has ended is removed when its key is used next.
+#[derive(Debug, Default)]
+pub(super) struct SharedKeys(HashMap<Arc<str>, SharedKey>);
+
+#[derive(Debug)]
+struct SharedKey {
+    /// The leases, and when each ends.
+    leases: Vec<(StoredLease, Timestamp)>,
+    /// Until when no lease may join, because an exclusive request waits.
+    marked_until: Timestamp,
+}
+
+/// Time for which an exclusive request that waits keeps further leases out, unless it is repeated.
+const MARK: Duration = Duration::from_secs(2);
+
+impl SharedKey {
+    fn longest(&self) -> Option<&(StoredLease, Timestamp)> {
+        self.leases.iter().max_by_key(|(_, ends)| *ends)
+    }
+
+    fn held(&self, fence: u64, now: Timestamp) -> HeldAnswer {
+        let longest = self.longest();
+        let ends = longest.map_or(self.marked_until, |(_, ends)| *ends);
+        let owner = longest.map(|(lease, _)| Arc::clone(&lease.owner));
+        HeldAnswer::new(owner, Some(ends.saturating_duration_since(now)), fence).shared(true)
+    }
+
+    fn position(&self, lease: &LeaseId) -> Option<usize> {
+        self.leases.iter().position(|(known, _)| known.nonce == lease.nonce())
+    }
+}
+
+impl SharedKeys {
+    /// Returns the key without the leases that have ended; removes it if nothing is left.
+    fn current(&mut self, name: &str, now: Timestamp) -> Option<&mut SharedKey> {
+        let key = self.0.get_mut(name)?;
+        key.leases.retain(|(_, ends)| now < *ends);
+        if key.leases.is_empty() && key.marked_until <= now {
+            self.0.remove(name);
+        }
+        self.0.get_mut(name)
+    }
+
+    /// Returns the answer for an exclusive request; `None` if the key is free for it. One that waits
+    /// leaves a mark.
+    pub(super) fn held(
+        &mut self,
+        name: &Arc<str>,
+        fence: u64,
+        now: Timestamp,
+        (waits, notices): (bool, &mut Vec<Notice>),
+    ) -> Option<HeldAnswer> {
+        let key = self.current(name, now)?;
+        if key.leases.is_empty() {
+            self.0.remove(name);
+            return None;
+        }
+        if waits {
+            let is_new = key.marked_until <= now;
+            key.marked_until = now + MARK;
+            for (lease, _) in key.leases.iter().filter(|_| is_new) {
+                let (owner, name) = (Arc::clone(&lease.owner), Arc::clone(name));
+                notices.push(Notice::Asked { owner, name });
+            }
+        }
+        Some(key.held(fence, now))
+    }
+
+    /// Returns whether an exclusive request waits for a key.
+    pub(super) fn is_marked(&self, name: &str, now: Timestamp) -> bool {
+        self.0.get(name).is_some_and(|key| now < key.marked_until)
+    }
+
+    /// Returns the answer for an exclusive lease of which the key is renewed.
+    pub(super) fn taken(&mut self, name: &str, now: Timestamp) -> Option<HeldAnswer> {
+        let key = self.current(name, now)?;
+        (!key.leases.is_empty()).then(|| key.held(0, now))
+    }
+
+    /// Returns the answer for a shared request that may not join now.
+    pub(super) fn refuses(
+        &mut self,
+        name: &str,
+        lease: &LeaseId,
+        fence: u64,
+        now: Timestamp,
+    ) -> Option<HeldAnswer> {
+        let key = self.current(name, now)?;
+        let is_marked = now < key.marked_until && key.position(lease).is_none();
+        is_marked.then(|| key.held(fence, now))
+    }
+
+    /// Stores a lease, or renews it.
+    pub(super) fn store(&mut self, name: &Arc<str>, lease: &LeaseId, ends: Timestamp) {
+        let free = || SharedKey { leases: Vec::new(), marked_until: Timestamp::ZERO };
+        let key = self.0.entry(Arc::clone(name)).or_insert_with(free);
+        let at = key.position(lease);
+        if let Some(at) = at {
+            key.leases[at].1 = ends;
+        } else {
+            let owner = Arc::clone(lease.owner());
+            key.leases.push((StoredLease::new(lease.nonce(), 0, lease.since(), owner), ends));
+        }
+    }
+
+    pub(super) fn has(&mut self, name: &str, lease: &LeaseId, now: Timestamp) -> bool {
+        self.current(name, now).is_some_and(|key| key.position(lease).is_some())
+    }
+
+    /// Removes a lease. Returns whether it was there, and whether an exclusive request waits.
+    pub(super) fn remove(
+        &mut self,
+        name: &Arc<str>,
+        lease: &LeaseId,
+        now: Timestamp,
+        notices: &mut Vec<Notice>,
+    ) -> (bool, bool) {
+        let Some(key) = self.current(name, now) else { return (false, false) };
+        let at = key.position(lease);
+        // The release of a refused attempt wakes nobody.
+        let Some(at) = at else { return (false, false) };
+        key.leases.swap_remove(at);
+        let (is_marked, is_last) = (now < key.marked_until, key.leases.is_empty());
+        if is_last && is_marked {
+            notices.push(Notice::Freed(Arc::clone(name)));
+        } else if is_last {
+            self.0.remove(name);
+        }
+        (true, is_marked)
+    }
+
+    pub(super) fn inspect(&self, name: &str, now: Timestamp) -> Option<Stored> {
+        let key = self.0.get(name)?;
+        let current = || key.leases.iter().filter(|(_, ends)| now < *ends);
+        let (lease, ends) = current().max_by_key(|(_, ends)| *ends)?;
+        let stored = Stored::new(Some(lease.clone()), Some(ends.saturating_duration_since(now)));
+        Some(stored.sharing(current().count()).awaited(now < key.marked_until))
+    }
+
+    /// Returns the names with leases.
+    pub(super) fn names(&self, now: Timestamp) -> impl Iterator<Item = &Arc<str>> {
+        let is_held = move |key: &SharedKey| key.leases.iter().any(|(_, ends)| now < *ends);
+        self.0.iter().filter(move |(_, key)| is_held(key)).map(|(name, _)| name)
+    }
+}

@@ -1,0 +1,263 @@
+//! Shared leases stand beside each other, and never beside an exclusive one.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use tower_redlock::{
+    error::Reason,
+    node::{Answer, HeldAnswer, Hint, Hints, Op, ReleasedAnswer, Stored, Subscription},
+};
+
+use super::{Contender, Subject, assert_held, fence_of, granted, now_token, raised};
+use crate::support::eventually_async;
+
+on_both! {
+    shared_leases_stand_beside_each_other
+    exclusive_lease_excludes_shared_ones
+    shared_lease_excludes_an_exclusive_one
+    repeated_acquire_is_one_lease
+    waiting_exclusive_request_keeps_others_out
+    last_shared_lease_leaves_the_turn_to_the_waiter
+    impatient_exclusive_request_leaves_no_mark
+    owners_are_asked_once
+    renewal_keeps_and_restores_a_lease
+    renewal_meets_the_other_kind
+    each_lease_ends_at_its_own_time
+    token_is_the_greatest_fence
+    raise_needs_the_lease
+    shared_keys_are_enumerated
+}
+
+fn reader(subject: &Subject, owner: &str) -> Contender {
+    subject.contender_named(owner, "a").shared()
+}
+
+fn released(existed: bool, awaited: bool) -> Answer {
+    Answer::Released(ReleasedAnswer::new(existed, awaited))
+}
+
+fn is_shared(response: &Result<Answer, Reason>) -> bool {
+    matches!(response, Ok(Answer::Held(HeldAnswer { is_shared: true, .. })))
+}
+
+async fn inspect(subject: &Subject) -> Option<Stored> {
+    match subject.contender("a").ask(Op::Inspect(["a".into()].into())).await {
+        Ok(Answer::Inspected(mut found)) => found.pop().expect("one answer for one name"),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The hints that arrive on a channel.
+type Received = Arc<Mutex<Vec<Hint>>>;
+
+async fn subscribe(subject: &Subject, channel: &str) -> (Received, Subscription) {
+    let received = Received::default();
+    let sink = Arc::clone(&received);
+    let hints = Hints::from_fn(move |hint| sink.lock().unwrap().push(hint));
+    let subscription = subject.node().subscribe(&channel.into(), hints);
+    eventually_async("it listens", async || received.lock().unwrap().len() == 1).await;
+    (received, subscription)
+}
+
+async fn shared_leases_stand_beside_each_other(subject: &Subject) {
+    let (one, two) = (reader(subject, "one"), reader(subject, "two"));
+
+    assert_eq!(one.acquire().await, granted(false, 0));
+    assert_eq!(two.acquire().await, granted(false, 0));
+
+    let found = inspect(subject).await.expect("a key");
+    assert_eq!((found.sharing, found.awaited), (2, false));
+    assert!(["one", "two"].contains(&&*found.lease.expect("of this crate").owner));
+
+    assert_eq!(one.release().await, Ok(released(true, false)));
+    assert_eq!(one.release().await, Ok(released(false, false)));
+    assert_eq!(inspect(subject).await.expect("a key").sharing, 1);
+    assert_eq!(two.release().await, Ok(released(true, false)));
+    assert_eq!(inspect(subject).await, None);
+    assert_eq!(subject.contender("a").acquire().await, granted(false, 0));
+}
+
+async fn exclusive_lease_excludes_shared_ones(subject: &Subject) {
+    let writer = subject.contender_named("writer", "a");
+    assert_eq!(writer.acquire().await, granted(false, 0));
+
+    let refused = reader(subject, "one").acquire().await;
+
+    assert_held(&refused, "writer");
+    assert!(!is_shared(&refused));
+    assert_eq!(inspect(subject).await.expect("a key").sharing, 0);
+    assert_eq!(writer.release().await, Ok(released(true, true)), "the shared request waits");
+    assert_eq!(reader(subject, "one").acquire().await, granted(false, 0));
+}
+
+async fn shared_lease_excludes_an_exclusive_one(subject: &Subject) {
+    let reader = reader(subject, "one");
+    assert_eq!(reader.acquire().await, granted(false, 0));
+
+    for writer in [subject.contender("a"), subject.contender(["a", "b"])] {
+        let refused = writer.acquire().await;
+
+        assert_held(&refused, "one");
+        assert!(is_shared(&refused));
+        assert_eq!(writer.release().await, Ok(released(false, false)));
+    }
+    let found = inspect(subject).await.expect("a key");
+    assert_eq!((found.sharing, found.awaited), (1, true));
+}
+
+async fn repeated_acquire_is_one_lease(subject: &Subject) {
+    let reader = reader(subject, "one");
+    assert_eq!(reader.acquire().await, granted(false, 0));
+    assert_eq!(reader.acquire().await, granted(false, 0));
+
+    assert_eq!(inspect(subject).await.expect("a key").sharing, 1);
+    assert_eq!(reader.release().await, Ok(released(true, false)));
+    assert_eq!(inspect(subject).await, None);
+}
+
+async fn waiting_exclusive_request_keeps_others_out(subject: &Subject) {
+    let (one, two) = (reader(subject, "one"), reader(subject, "two"));
+    assert_eq!(one.acquire().await, granted(false, 0));
+    assert_held(&subject.contender("a").acquire().await, "one");
+
+    let refused = two.acquire().await;
+
+    assert_held(&refused, "one");
+    assert!(is_shared(&refused));
+    assert_eq!(one.acquire().await, granted(false, 0), "it has the key already");
+    assert_eq!(one.extend().await, Ok(Answer::Extended));
+}
+
+async fn last_shared_lease_leaves_the_turn_to_the_waiter(subject: &Subject) {
+    let (one, two) = (reader(subject, "one"), reader(subject, "two"));
+    assert_eq!(one.acquire().await, granted(false, 0));
+    assert_eq!(two.acquire().await, granted(false, 0));
+    let writer = subject.contender_named("writer", "a");
+    assert!(is_shared(&writer.acquire().await));
+    let (hints, _subscription) = subscribe(subject, "a").await;
+
+    assert_eq!(one.release().await, Ok(released(true, true)));
+    assert_eq!(hints.lock().unwrap().len(), 1, "another one has it still");
+    assert_eq!(two.release().await, Ok(released(true, true)));
+
+    eventually_async("the release is published", async || hints.lock().unwrap().len() == 2).await;
+    assert!(matches!(hints.lock().unwrap()[1], Hint::Freed { .. }));
+    assert_eq!(inspect(subject).await, None, "a mark is no holder");
+    let three = reader(subject, "three");
+    assert!(is_shared(&three.acquire().await), "the waiter comes next");
+    assert_eq!(three.release().await, Ok(released(false, false)));
+    assert_eq!(writer.acquire().await, granted(false, 0));
+    assert_held(&reader(subject, "three").acquire().await, "writer");
+    assert_eq!(hints.lock().unwrap().len(), 2, "a refused attempt wakes nobody");
+}
+
+async fn impatient_exclusive_request_leaves_no_mark(subject: &Subject) {
+    assert_eq!(reader(subject, "one").acquire().await, granted(false, 0));
+    assert_held(&subject.contender("a").impatient().acquire().await, "one");
+
+    assert_eq!(reader(subject, "two").acquire().await, granted(false, 0));
+}
+
+async fn owners_are_asked_once(subject: &Subject) {
+    let (one, two) = (reader(subject, "one"), reader(subject, "two"));
+    assert_eq!(one.acquire().await, granted(false, 0));
+    assert_eq!(two.acquire().await, granted(false, 0));
+    let (asked_one, _first) = subscribe(subject, "\rone").await;
+    let (asked_two, _second) = subscribe(subject, "\rtwo").await;
+
+    for _ in 0..3 {
+        assert!(is_shared(&subject.contender("a").acquire().await));
+    }
+
+    for asked in [asked_one, asked_two] {
+        eventually_async("it is asked", async || asked.lock().unwrap().len() == 2).await;
+        assert_eq!(asked.lock().unwrap()[1], Hint::Asked { name: "a".into() });
+    }
+}
+
+async fn renewal_keeps_and_restores_a_lease(subject: &Subject) {
+    let (one, two) = (reader(subject, "one"), reader(subject, "two"));
+    assert_eq!(one.extend().await, Ok(Answer::Extended), "stored again");
+    assert_eq!(two.acquire().await, granted(false, 0));
+
+    assert_eq!(one.extend().await, Ok(Answer::Extended));
+
+    assert_eq!(inspect(subject).await.expect("a key").sharing, 2);
+    assert_eq!(one.release().await, Ok(released(true, false)));
+}
+
+async fn renewal_meets_the_other_kind(subject: &Subject) {
+    let (reader, writer) = (reader(subject, "one"), subject.contender_named("writer", "a"));
+    assert_eq!(writer.acquire().await, granted(false, 0));
+    assert_held(&reader.extend().await, "writer");
+    assert_eq!(writer.release().await, Ok(released(true, false)));
+    assert_eq!(reader.acquire().await, granted(false, 0));
+
+    let refused = writer.extend().await;
+
+    assert_held(&refused, "one");
+    assert!(is_shared(&refused));
+    assert_eq!(writer.raise(now_token()).await, Err(Reason::KeyGone));
+    assert_eq!(writer.release().await, Ok(released(false, false)));
+    assert_eq!(inspect(subject).await.expect("a key").sharing, 1);
+}
+
+async fn each_lease_ends_at_its_own_time(subject: &Subject) {
+    let (short, long) = (reader(subject, "short"), reader(subject, "long"));
+    assert_eq!(long.acquire().await, granted(false, 0));
+    assert_eq!(short.acquire_for(Duration::from_millis(50)).await, granted(false, 0));
+
+    eventually_async("the short one ends", async || {
+        inspect(subject).await.expect("a key").sharing == 1
+    })
+    .await;
+
+    assert_held(&subject.contender("a").acquire().await, "long");
+    assert_eq!(long.release().await, Ok(released(true, true)));
+    assert_eq!(subject.contender("a").acquire().await, granted(false, 0));
+}
+
+async fn token_is_the_greatest_fence(subject: &Subject) {
+    let token = now_token();
+    let writer = subject.contender("a");
+    assert_eq!(writer.acquire_with(token).await, granted(true, 0));
+    assert_eq!(writer.release().await, Ok(released(true, false)));
+    let (one, two) = (reader(subject, "one"), reader(subject, "two"));
+    let fence = token + 255;
+
+    assert_eq!(one.acquire_with(1).await, granted(false, fence), "below the fence");
+    assert_eq!(one.raise(fence).await, raised(true, fence));
+    assert_eq!(two.acquire_with(fence).await, granted(true, 0), "the same for all");
+    assert_eq!(one.raise(fence - 1).await, raised(false, fence));
+    assert_eq!(two.raise(fence + 5).await, raised(true, fence));
+    assert_eq!(one.release().await, Ok(released(true, false)));
+    assert_eq!(two.release().await, Ok(released(true, false)));
+
+    assert_eq!(subject.contender("a").acquire_with(fence + 5).await, granted(false, fence + 5));
+}
+
+async fn raise_needs_the_lease(subject: &Subject) {
+    let token = now_token();
+    let (one, two) = (reader(subject, "one"), reader(subject, "two"));
+    assert_eq!(one.acquire().await, granted(false, 0));
+
+    assert_eq!(two.raise(token).await, Err(Reason::KeyGone));
+    assert_eq!(one.raise(token + 600_000_000).await, Err(Reason::TokenAhead));
+    assert_eq!(one.raise(token).await, raised(true, 0));
+    assert_eq!(fence_of(&reader(subject, "three").acquire().await), token);
+}
+
+async fn shared_keys_are_enumerated(subject: &Subject) {
+    use tower_redlock::node::{ScanKind, ScanOp};
+
+    assert_eq!(reader(subject, "one").acquire().await, granted(false, 0));
+    let scan = Op::Scan(ScanOp::new(ScanKind::Locks, None, 100));
+
+    let Ok(Answer::Scanned(page)) = subject.contender("a").ask(scan).await else {
+        panic!("not a page");
+    };
+
+    assert_eq!(page.names, [Arc::from("a")]);
+}

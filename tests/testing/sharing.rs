@@ -1,0 +1,327 @@
+//! Readers beside each other, and never beside a writer.
+
+use std::{
+    collections::BTreeMap,
+    future::IntoFuture,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use tower_redlock::{
+    Lock, LockError, LockOptions, LockRequest, Redlock,
+    error::LossCause,
+    testing::{ManualClock, Nodes, Task},
+};
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Processes over three nodes.
+struct Fleet {
+    clock: ManualClock,
+    nodes: Nodes,
+    processes: Vec<Redlock>,
+}
+
+impl Fleet {
+    fn new(processes: usize) -> Self {
+        Self::with_seed(processes, 1)
+    }
+
+    fn with_seed(processes: usize, seed: u64) -> Self {
+        let clock = ManualClock::with_seed(seed);
+        let nodes = Nodes::new(3, &clock);
+        let processes = (0..processes).map(|i| nodes.replica(format!("p{i}")).redlock()).collect();
+        Self { clock, nodes, processes }
+    }
+
+    fn request(&self, process: usize) -> LockRequest {
+        self.processes[process].lock("report")
+    }
+
+    fn begin(&self, request: LockRequest) -> Task<Result<Lock, LockError>> {
+        let task = self.clock.spawn(request.into_future());
+        self.clock.settle();
+        task
+    }
+
+    fn now(&self, request: LockRequest) -> Result<Lock, LockError> {
+        self.begin(request).take().expect("the nodes answer at once")
+    }
+
+    fn read(&self, process: usize) -> Result<Lock, LockError> {
+        self.now(self.request(process).shared())
+    }
+
+    fn write(&self, process: usize) -> Result<Lock, LockError> {
+        self.now(self.request(process))
+    }
+}
+
+fn is_held(result: Result<Lock, LockError>) -> bool {
+    matches!(result.expect_err("it is held").root(), LockError::Held { .. })
+}
+
+#[test]
+fn readers_stand_beside_each_other() {
+    let fleet = Fleet::new(3);
+    let readers: Vec<_> = (0..6).map(|i| fleet.read(i % 3).unwrap()).collect();
+
+    assert!(readers.iter().all(|reader| reader.is_valid() && reader.is_shared()));
+    assert!(readers[0].context().is_shared());
+    assert_eq!(fleet.nodes.key_counts(), [1, 1, 1]);
+    assert!(is_held(fleet.write(0)) && is_held(fleet.write(1)));
+    fleet.clock.advance(60 * SECOND);
+    assert!(readers.iter().all(Lock::is_valid), "renewed");
+
+    drop(readers);
+    fleet.clock.settle();
+
+    assert_eq!(fleet.nodes.key_counts(), [0, 0, 0]);
+    assert!(!fleet.write(1).unwrap().is_shared());
+}
+
+#[test]
+fn writer_excludes_readers() {
+    let fleet = Fleet::new(2);
+    let writer = fleet.write(0).unwrap();
+    assert!(is_held(fleet.read(0)) && is_held(fleet.read(1)));
+
+    drop(writer);
+    fleet.clock.settle();
+
+    assert!(fleet.read(0).is_ok() && fleet.read(1).is_ok());
+}
+
+#[test]
+fn further_readers_of_a_process_send_nothing() {
+    let fleet = Fleet::new(1);
+    let first = fleet.read(0).unwrap();
+    fleet.nodes.stop([0, 1, 2]);
+
+    let others: Vec<_> = (0..100).map(|_| fleet.read(0).unwrap()).collect();
+
+    assert!(others.iter().all(|other| other.remaining() == first.remaining()));
+    assert!(others.iter().all(|other| other.fencing_token() == first.fencing_token()));
+}
+
+#[test]
+fn release_of_one_reader_leaves_the_others() {
+    let fleet = Fleet::new(1);
+    let (first, second) = (fleet.read(0).unwrap(), fleet.read(0).unwrap());
+    let context = first.context();
+
+    drop(first);
+    fleet.clock.advance(30 * SECOND);
+
+    assert!(second.is_valid() && context.ensure_valid().is_err());
+    assert!(is_held(fleet.write(0)));
+    let released = fleet.clock.spawn(second.release());
+    fleet.clock.settle();
+    assert!(released.is_finished());
+    assert!(fleet.write(0).is_ok());
+}
+
+#[test]
+fn loss_reaches_every_reader() {
+    let fleet = Fleet::new(1);
+    let readers: Vec<_> = (0..3).map(|_| fleet.read(0).unwrap()).collect();
+    let mut lost: Vec<_> = readers.iter().map(|r| fleet.clock.spawn(r.lost())).collect();
+    fleet.nodes.stop([0, 1, 2]);
+
+    fleet.clock.advance(11 * SECOND);
+
+    assert!(readers.iter().all(|reader| !reader.is_valid()));
+    for lost in &mut lost {
+        assert!(matches!(lost.take(), Some(LossCause::Expired { .. })));
+    }
+    fleet.nodes.start([0, 1, 2]);
+    drop(readers);
+    fleet.clock.advance(SECOND);
+    assert!(fleet.write(0).is_ok());
+}
+
+#[test]
+fn each_reader_has_its_own_max_hold() {
+    let fleet = Fleet::new(1);
+    let request = || fleet.request(0).shared();
+    let short = fleet.now(request().max_hold(15 * SECOND)).unwrap();
+    fleet.clock.advance(5 * SECOND);
+    let long = fleet.now(request().max_hold(60 * SECOND)).unwrap();
+    let mut lost = fleet.clock.spawn(short.lost());
+
+    fleet.clock.advance(11 * SECOND);
+
+    assert!(!short.is_valid());
+    assert_eq!(lost.take(), Some(LossCause::MaxHold { limit: 15 * SECOND }));
+    assert!(long.is_valid());
+    fleet.clock.advance(40 * SECOND);
+    assert!(long.is_valid());
+    fleet.clock.advance(10 * SECOND);
+    assert!(!long.is_valid());
+}
+
+#[test]
+fn waiting_writer_keeps_new_readers_out() {
+    let fleet = Fleet::new(3);
+    let (one, two) = (fleet.read(0).unwrap(), fleet.read(1).unwrap());
+    let mut writer = fleet.begin(fleet.request(2).wait(60 * SECOND));
+    fleet.clock.advance(5 * MS);
+
+    for process in 0..3 {
+        assert!(is_held(fleet.read(process)), "process {process}");
+    }
+
+    drop(one);
+    fleet.clock.advance(5 * MS);
+    assert!(!writer.is_finished());
+    drop(two);
+    fleet.clock.advance(20 * MS);
+    let writer = writer.take().expect("its turn has come").unwrap();
+    assert!(is_held(fleet.read(0)));
+    drop(writer);
+    fleet.clock.advance(20 * MS);
+    assert!(fleet.read(0).is_ok());
+}
+
+#[test]
+fn waiting_writer_of_the_process_comes_first() {
+    let fleet = Fleet::new(1);
+    let reader = fleet.read(0).unwrap();
+    let mut writer = fleet.begin(fleet.request(0).wait(60 * SECOND));
+    let mut late = fleet.begin(fleet.request(0).shared().wait(60 * SECOND));
+    assert!(!late.is_finished() && is_held(fleet.read(0)));
+
+    drop(reader);
+    fleet.clock.advance(20 * MS);
+
+    drop(writer.take().expect("it is first").unwrap());
+    fleet.clock.advance(20 * MS);
+    assert!(late.take().expect("it is next").is_ok());
+}
+
+#[test]
+fn waiting_readers_come_together() {
+    let fleet = Fleet::new(2);
+    let writer = fleet.write(0).unwrap();
+    let wait = |process: usize| fleet.begin(fleet.request(process).shared().wait(60 * SECOND));
+    let mut readers: Vec<_> = (0..8).map(|i| wait(i % 2)).collect();
+
+    drop(writer);
+    fleet.clock.advance(50 * MS);
+
+    let held: Vec<_> = readers.iter_mut().map(|reader| reader.take().unwrap().unwrap()).collect();
+    assert!(held.iter().all(Lock::is_valid));
+}
+
+#[test]
+fn tokens_order_writers_and_readers() {
+    let fleet = Fleet::new(2);
+    let mut last = 0;
+    for round in 0..20 {
+        let writer = fleet.write(round % 2).unwrap();
+        let token = writer.fencing_token().get();
+        assert!(token > last, "round {round}");
+        drop(writer);
+        fleet.clock.settle();
+
+        let (one, two) = (fleet.read(0).unwrap(), fleet.read(1).unwrap());
+        for reader in [&one, &two] {
+            assert!(reader.fencing_token().get() >= token, "round {round}");
+        }
+        last = one.fencing_token().get().max(two.fencing_token().get());
+        drop((one, two));
+        fleet.clock.advance(MS);
+    }
+}
+
+/// What the tasks of a fleet do at this moment.
+#[derive(Default)]
+struct Now {
+    readers: usize,
+    writers: usize,
+    most_readers: usize,
+    turns: BTreeMap<(usize, bool), u32>,
+    /// The longest wait of a writer, and of a reader.
+    longest: [Duration; 2],
+}
+
+/// Tasks of each process read and write again and again.
+fn contend(fleet: &Fleet, seconds: u32) -> Arc<Mutex<Now>> {
+    let now = Arc::<Mutex<Now>>::default();
+    let mut tasks = Vec::new();
+    for (process, redlock) in fleet.processes.iter().enumerate() {
+        for task in 0..4_u32 {
+            let (redlock, now) = (redlock.clone(), Arc::clone(&now));
+            let clock = fleet.clock.clone();
+            let reads = task > 0;
+            tasks.push(fleet.clock.spawn(async move {
+                loop {
+                    let options = LockOptions::new().wait(600 * SECOND).shared(reads);
+                    let asked = redlock_now(&clock);
+                    let lock = redlock.lock("report").options(options).await.unwrap();
+                    let waited = redlock_now(&clock).saturating_sub(asked);
+                    {
+                        let mut now = now.lock().unwrap();
+                        if reads {
+                            now.readers += 1;
+                        } else {
+                            now.writers += 1;
+                        }
+                        assert!(now.writers == 0 || now.readers == 0, "a reader beside a writer");
+                        assert!(now.writers <= 1, "two writers");
+                        now.most_readers = now.most_readers.max(now.readers);
+                        *now.turns.entry((process, reads)).or_default() += 1;
+                        let longest = &mut now.longest[usize::from(reads)];
+                        *longest = waited.max(*longest);
+                    }
+                    clock.sleep(MS * (2 + 3 * task)).await;
+                    {
+                        let mut now = now.lock().unwrap();
+                        if reads { now.readers -= 1 } else { now.writers -= 1 }
+                    }
+                    drop(lock);
+                    clock.sleep(MS).await;
+                }
+            }));
+        }
+    }
+    fleet.clock.advance(SECOND * seconds);
+    now
+}
+
+fn redlock_now(clock: &ManualClock) -> Duration {
+    use tower_redlock::time::Clock;
+    Duration::from_nanos(clock.now().as_nanos())
+}
+
+#[test]
+fn neither_side_starves() {
+    for seed in 0..4 {
+        let fleet = Fleet::with_seed(3, seed);
+
+        let now = contend(&fleet, 4);
+
+        let now = now.lock().unwrap();
+        println!("seed {seed}: {:?} {:?} {}", now.turns, now.longest, now.most_readers);
+        assert!(now.most_readers > 3, "seed {seed}: readers of several processes");
+        assert_eq!(now.turns.len(), 6, "seed {seed}: {:?}", now.turns);
+    }
+}
+
+#[test]
+fn bad_shared_requests_are_refused() {
+    let fleet = Fleet::new(1);
+    let refusal = |request: LockRequest| fleet.now(request).unwrap_err().to_string();
+    let request = || fleet.request(0).shared();
+
+    for (request, reason) in [
+        (fleet.processes[0].lock(["a", "b"]).shared(), "on one name, not on a set"),
+        (request().slots(2), "slots does not apply"),
+        (request().linger(SECOND), "linger does not apply"),
+        (request().auto_extend(false), "auto_extend(false) does not apply"),
+    ] {
+        let refused = refusal(request);
+        assert!(refused.contains(reason), "{refused}");
+    }
+}
