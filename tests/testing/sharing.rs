@@ -49,6 +49,13 @@ impl Fleet {
         self.begin(request).take().expect("the nodes answer at once")
     }
 
+    /// Returns what a downgrade returns at once.
+    fn downgrade(&self, lock: Lock) -> Result<Lock, LockError> {
+        let mut task = self.clock.spawn(lock.downgrade());
+        self.clock.settle();
+        task.take().expect("the nodes answer at once")
+    }
+
     fn read(&self, process: usize) -> Result<Lock, LockError> {
         self.now(self.request(process).shared())
     }
@@ -235,6 +242,104 @@ fn tokens_order_writers_and_readers() {
     }
 }
 
+#[test]
+fn downgrade_lets_readers_in_and_no_writer() {
+    let fleet = Fleet::new(3);
+    let writer = fleet.write(0).unwrap();
+    let (token, context) = (writer.fencing_token(), writer.context());
+    let mut other_writer = fleet.begin(fleet.request(1).wait(60 * SECOND));
+    let wait = |process: usize| fleet.begin(fleet.request(process).shared().wait(60 * SECOND));
+    let mut readers = [wait(0), wait(2)];
+
+    let reader = fleet.downgrade(writer).unwrap();
+    fleet.clock.advance(20 * MS);
+
+    assert!(reader.is_shared() && reader.fencing_token() >= token);
+    assert!(context.ensure_valid().is_err(), "it is exclusive no more");
+    let joined = readers[0].take().expect("its process holds the lease").unwrap();
+    assert!(!other_writer.is_finished());
+    fleet.clock.advance(30 * SECOND);
+    assert!(reader.is_valid() && joined.is_valid(), "it is renewed");
+    drop((reader, joined));
+    fleet.clock.advance(50 * MS);
+    if let Some(other) = readers[1].take() {
+        drop(other.unwrap());
+        fleet.clock.advance(50 * MS);
+    }
+    let other_writer = other_writer.take().expect("its turn has come").unwrap();
+    assert!(other_writer.fencing_token() > token);
+}
+
+#[test]
+fn downgraded_lock_is_shared_by_waiting_readers() {
+    let fleet = Fleet::new(2);
+    let writer = fleet.write(0).unwrap();
+    let mut elsewhere = fleet.begin(fleet.request(1).shared().wait(60 * SECOND));
+
+    let reader = fleet.downgrade(writer).unwrap();
+    fleet.clock.advance(20 * MS);
+
+    let elsewhere = elsewhere.take().expect("it may join").unwrap();
+    assert!(reader.is_valid() && elsewhere.is_valid());
+    let same = fleet.downgrade(reader).unwrap();
+    assert!(same.is_valid() && same.is_shared());
+}
+
+#[test]
+fn failed_downgrade_holds_nothing() {
+    let fleet = Fleet::new(2);
+    let writer = fleet.write(0).unwrap();
+    fleet.nodes.stop([0, 1]);
+
+    let mut downgraded = fleet.clock.spawn(writer.downgrade());
+    fleet.clock.advance(SECOND);
+
+    assert!(matches!(downgraded.take(), Some(Err(LockError::NoQuorum { .. }))));
+    fleet.nodes.start([0, 1]);
+    fleet.clock.advance(SECOND);
+    assert!(fleet.write(1).is_ok());
+}
+
+#[test]
+fn dropped_downgrade_holds_nothing() {
+    let fleet = Fleet::new(2);
+    let writer = fleet.write(0).unwrap();
+    fleet.nodes.freeze([0, 1, 2]);
+    let downgraded = fleet.clock.spawn(writer.downgrade());
+    fleet.clock.settle();
+    drop(downgraded);
+    fleet.nodes.thaw([0, 1, 2]);
+    fleet.clock.advance(SECOND);
+
+    assert!(fleet.write(1).is_ok());
+}
+
+#[test]
+fn lost_lock_is_not_downgraded() {
+    let fleet = Fleet::new(1);
+    let writer = fleet.now(fleet.request(0).max_hold(2 * SECOND)).unwrap();
+    fleet.clock.advance(3 * SECOND);
+
+    let downgraded = fleet.downgrade(writer);
+
+    assert!(matches!(downgraded, Err(LockError::Lost { .. })));
+}
+
+#[test]
+fn locks_that_cannot_be_shared_are_not_downgraded() {
+    let fleet = Fleet::new(1);
+    let redlock = &fleet.processes[0];
+    for (request, what) in [
+        (redlock.lock(["a", "b"]), "a set of names"),
+        (redlock.lock("c").slots(2), "a slot"),
+        (redlock.lock("d").auto_extend(false), "auto_extend(false)"),
+    ] {
+        let lock = fleet.now(request).unwrap();
+        let refused = fleet.downgrade(lock).unwrap_err();
+        assert!(refused.to_string().contains(what), "{refused}");
+    }
+}
+
 /// What the tasks of a fleet do at this moment.
 #[derive(Default)]
 struct Now {
@@ -256,7 +361,7 @@ fn contend(fleet: &Fleet, seconds: u32) -> Arc<Mutex<Now>> {
             let clock = fleet.clock.clone();
             let reads = task > 0;
             tasks.push(fleet.clock.spawn(async move {
-                loop {
+                for round in 0.. {
                     let options = LockOptions::new().wait(600 * SECOND).shared(reads);
                     let asked = redlock_now(&clock);
                     let lock = redlock.lock("report").options(options).await.unwrap();
@@ -280,7 +385,16 @@ fn contend(fleet: &Fleet, seconds: u32) -> Arc<Mutex<Now>> {
                         let mut now = now.lock().unwrap();
                         if reads { now.readers -= 1 } else { now.writers -= 1 }
                     }
-                    drop(lock);
+                    if reads || round % 2 == 0 {
+                        drop(lock);
+                    } else {
+                        let lock = lock.downgrade().await.unwrap();
+                        now.lock().unwrap().readers += 1;
+                        assert_eq!(now.lock().unwrap().writers, 0, "a reader beside a writer");
+                        clock.sleep(MS).await;
+                        now.lock().unwrap().readers -= 1;
+                        drop(lock);
+                    }
                     clock.sleep(MS).await;
                 }
             }));

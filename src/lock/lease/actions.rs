@@ -151,7 +151,8 @@ impl SharedLease {
 
     /// Publishes the end of the validity.
     fn set_valid_until(state: &LeaseState, until: Timestamp) {
-        for grant in std::iter::once(&state.grant).chain(&state.others) {
+        let grants = std::iter::once(&state.grant).chain(&state.others);
+        for grant in grants.filter(|grant| !grant.holder_gone) {
             if let Some(lease) = grant.lease.upgrade() {
                 let until = until.min(lease.own_end());
                 lease.valid_until.store(until.as_nanos(), Ordering::Release);

@@ -17,7 +17,9 @@ use crate::{
     },
     metrics,
     node::{ClockJump, ReplySink},
-    protocol::{Answer, GrantedAnswer, LeaseId, OpId, RaisedAnswer, ReleasedAnswer, views::View},
+    protocol::{
+        Answer, GrantedAnswer, LeaseId, Nonce, OpId, RaisedAnswer, ReleasedAnswer, views::View,
+    },
     quorum::{Action, Event, Halt, Lease, LeaseCommand, Loss, Refusal},
     resource::Resource,
     sync::{
@@ -235,12 +237,11 @@ impl SharedLease {
         resource: Resource,
         plan: Plan,
         (ticket, permit): (Ticket<Self>, Permit),
-    ) -> Result<(Arc<Self>, Vec<Action>), LockError> {
+        nonce: Nonce,
+    ) -> (Arc<Self>, Vec<Action>) {
         if !plan.linger.is_zero() || plan.is_shared() {
             client.remote_requests.subscribe(&client.nodes, &client.settings.owner);
         }
-        let nonce = crate::random::nonce()
-            .map_err(|error| LockError::NoRandomness(error.to_string().into()))?;
         let epoch = client.clock_jumps.epoch();
         // t0: all later validity counts from here.
         let now = client.clock().now();
@@ -292,7 +293,7 @@ impl SharedLease {
                 spare: Vec::new(),
             }),
         });
-        Ok((this, actions))
+        (this, actions)
     }
 
     pub(super) fn state(&self) -> Guard<'_, LeaseState> {

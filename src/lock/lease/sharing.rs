@@ -13,7 +13,7 @@ use super::{
     shared::{Grant, LeaseState, SharedLease},
 };
 use crate::{
-    error::LossCause,
+    error::{LockError, LossCause},
     lock::{overrun::OverrunWatch, released::Released, settings::Plan},
     metrics,
     quorum::NextHolder,
@@ -21,6 +21,31 @@ use crate::{
     sync::{Guard, atomic::Ordering},
     time::Timestamp,
 };
+
+impl ActiveLease {
+    /// Starts the attempt at a shared lease in place of this exclusive one, whose grant ends. On each
+    /// node that grants it the key changes hands at once, as both leases have one nonce.
+    ///
+    /// The grant ends before the first message: from then on others may share the key.
+    pub(crate) fn downgrade(self: &Arc<Self>) -> Result<Arc<Self>, LockError> {
+        let plan = self.plan.to_shared(self.resource())?;
+        let lost = || LockError::lost(self.loss());
+        let mut state = self.state().filter(|_| self.is_valid()).ok_or_else(lost)?;
+        let Some(ticket) = state.ticket.take() else {
+            drop(state);
+            return Err(lost());
+        };
+        let held = self.end_hold(&mut state, self.now());
+        drop(state);
+        held.into_iter().for_each(metrics::held);
+        let client = Arc::clone(self.client());
+        let turn = (ticket, client.attempts.enter_at_once());
+        let shared = Self::start_as(client, self.resource().clone(), plan, turn, self.id().nonce());
+        // Deletes its key where the shared one is not granted.
+        self.shared.give_back(self.shared.state(), false, self.now());
+        Ok(shared)
+    }
+}
 
 impl SharedLease {
     /// Grants the lease to a further request of this process. Returns `None` unless it is a shared

@@ -18,6 +18,7 @@ on_both! {
     exclusive_lease_excludes_shared_ones
     shared_lease_excludes_an_exclusive_one
     repeated_acquire_is_one_lease
+    exclusive_lease_becomes_a_shared_one
     waiting_exclusive_request_keeps_others_out
     last_shared_lease_leaves_the_turn_to_the_waiter
     impatient_exclusive_request_leaves_no_mark
@@ -115,6 +116,26 @@ async fn repeated_acquire_is_one_lease(subject: &Subject) {
     assert_eq!(inspect(subject).await.expect("a key").sharing, 1);
     assert_eq!(reader.release().await, Ok(released(true, false)));
     assert_eq!(inspect(subject).await, None);
+}
+
+async fn exclusive_lease_becomes_a_shared_one(subject: &Subject) {
+    let writer = subject.contender_named("one", "a");
+    let (same, other) = (writer.clone().shared(), reader(subject, "two"));
+    assert_eq!(writer.acquire().await, granted(false, 0));
+    assert_held(&other.acquire().await, "one");
+    let (hints, _subscription) = subscribe(subject, "a").await;
+
+    assert_eq!(same.acquire().await, granted(false, 0));
+
+    eventually_async("the waiter is woken", async || hints.lock().unwrap().len() == 2).await;
+    assert_eq!(inspect(subject).await.expect("a key").sharing, 1);
+    assert_eq!(other.acquire().await, granted(false, 0));
+    assert!(is_shared(&subject.contender("a").impatient().acquire().await));
+    assert!(is_shared(&writer.extend().await), "the exclusive lease is over");
+    assert_eq!(writer.release().await, Ok(released(false, false)));
+    assert_eq!(inspect(subject).await.expect("a key").sharing, 2);
+    assert_eq!(same.release().await, Ok(released(true, false)));
+    assert_eq!(other.release().await, Ok(released(true, false)));
 }
 
 async fn waiting_exclusive_request_keeps_others_out(subject: &Subject) {

@@ -13,6 +13,9 @@ pub enum Op {
     /// Stores the lease's keys for `ttl` if all of them are free. If `token` is above the fence of
     /// the resource's stripes as well, stores the end of the token's block as the new fence.
     /// Answered by [`Answer::Granted`] or [`Answer::Held`].
+    ///
+    /// A [shared](LeaseId::is_shared) lease takes the key beside other shared ones. It replaces an
+    /// exclusive lease with its nonce.
     Acquire(AcquireOp),
     /// Stores the end of the token's block as the new fence, if the keys still belong to the lease
     /// and `token` is above the fence. Answered by [`Answer::Raised`], or by

@@ -10,10 +10,5 @@ local member = longest(KEYS[1], now_ms())
 local marked = redis.call('ZSCORE', KEYS[1], '\n')
 expire(KEYS[1])
 if not marked then return 1 end
-if not member then
-  local colon = string.find(KEYS[1], ':lock:', 1, true)
-  local channel = string.sub(KEYS[1], 1, colon) .. 'free:' .. string.sub(KEYS[1], colon + 6)
-  local listening = redis.pcall('PUBSUB', 'NUMSUB', channel)
-  redis.pcall('PUBLISH', channel, listening[2] or '')
-end
+if not member then publish_free(KEYS[1]) end
 return {9, 1}

@@ -1,6 +1,6 @@
 -- Returns the answer for an exclusive request if shared leases have a key; otherwise nil, false, and
--- true: the key is free, and other requests that it refused may wait. A request that waits leaves a mark for 2 s, so that no further lease joins, and each
--- process that has one is asked for it on its channel.
+-- true: the key is free, and other requests that it refused may wait. A request that waits leaves a mark
+-- for 2 s, so that no further lease joins, and each process that has one is asked for it on its channel.
 local function held_shared(key, fence, waits)
   local now = now_ms()
   local member, score = longest(key, now)
