@@ -1,4 +1,18 @@
-//! Grants beside each other: the requests of a process that hold one shared lease.
+//! Grants beside each other: the requests of a process that hold one shared lease (R16).
+//!
+//! A shared lease is on q nodes, each of which had no exclusive lease of the key when it took it; an
+//! exclusive lease needs q nodes without a shared one. Two quorums have a node in common, so the two
+//! kinds are never held at once. Nodes keep each lease until its own end, as they do an exclusive one,
+//! so validity, renewal (R4) and restarts (R6) need no other rule.
+//!
+//! An exclusive request that waits leaves a mark on the nodes that refused it. Until the mark ends, 2 s
+//! after its last attempt, a node takes no further shared lease of the key, also when the last one was
+//! released: then the exclusive request comes next. The mark is for the order only. The exclusive lease
+//! that follows counts as awaited, so its release wakes the shared requests that wait.
+//!
+//! Tokens: a shared lease accepts the greatest fence of q nodes, to which the others are raised. That is
+//! at least the token of the last exclusive lease, which q nodes accepted, and less than that of the
+//! next one, which is above the fences of q nodes (R9).
 //!
 //! The first request acquires the lease; further ones join it without a message while half of its
 //! validity is left, and no exclusive request waits, here or elsewhere. Each has a validity of its own,
