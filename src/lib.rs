@@ -62,6 +62,7 @@
 //! | a lock around a future, or held by hand | [`Redlock::lock`] |
 //! | a lock around each request | [`RedlockLayer`]; [`key`] has the names of resources |
 //! | at most n requests, or n holders of a name, at a time in the whole fleet | [`RedlockLayer::slots`], [`LockOptions::slots`] |
+//! | requests that read beside each other, and write alone | [`RedlockLayer::shared_for`], [`LockOptions::shared`] |
 //! | work that is done once per key: webhooks, `Idempotency-Key` | [`OnceLayer`], [`Redlock::once`] |
 //! | rejecting stale writers in front of a resource | [`FencingLayer`] |
 //! | periodic jobs, once per tick across a fleet | [`Scheduler`] |
@@ -69,7 +70,7 @@
 //! | the state of the servers | [`Redlock::health`], [`Redlock::ready`], [`Redlock::diagnosis`] |
 //! | tests of one's own | [`testing`] |
 //!
-//! `docs/` in the repository has pages on requests, once, jobs, production, guarantees and security;
+//! `docs/` in the repository has pages on requests, readers and writers, once, jobs, production, guarantees and security;
 //! `ARCHITECTURE.md` is the map of the code, whose module docs have the rules of the algorithm.
 //!
 //! # Limits
@@ -236,6 +237,9 @@ mod pages {
 
     #[doc = include_str!("../docs/requests.md")]
     struct RequestsPage;
+
+    #[doc = include_str!("../docs/readers-writers-limits.md")]
+    struct ReadersWritersLimitsPage;
 
     #[doc = include_str!("../docs/jobs.md")]
     struct JobsPage;

@@ -199,7 +199,7 @@ fn named_paths_exist() {
 }
 
 /// The greatest number of words of a page in `docs`, and of all together.
-const MAX_WORDS: (usize, usize) = (2_400, 15_000);
+const MAX_WORDS: (usize, usize) = (2_400, 22_000);
 
 #[test]
 fn pages_stay_short() {
@@ -207,7 +207,7 @@ fn pages_stay_short() {
     let sizes: Vec<_> = pages("docs").map(|page| (words(&page), page)).collect();
     let total: usize = sizes.iter().map(|(words, _)| words).sum();
     let longest = sizes.iter().max();
-    assert!(sizes.len() <= 8 && total <= MAX_WORDS.1, "{total} words: {sizes:#?}");
+    assert!(sizes.len() <= 14 && total <= MAX_WORDS.1, "{total} words: {sizes:#?}");
     assert!(longest.is_some_and(|(words, _)| *words <= MAX_WORDS.0), "{longest:?}");
     let map = words(&root().join("ARCHITECTURE.md"));
     assert!(map <= 1_200, "ARCHITECTURE.md has {map} words");
