@@ -192,6 +192,33 @@ fn waiting_writer_keeps_new_readers_out() {
 }
 
 #[test]
+fn writer_whose_request_was_lost_asks_again() {
+    let mut fleet = Fleet::new(0);
+    let (reads, writes) = (fleet.nodes.replica("reads"), fleet.nodes.replica("writes"));
+    fleet.processes = vec![reads.redlock(), writes.redlock()];
+    let mut reader = fleet.read(0).unwrap();
+    // What the nodes send to the readers' process is lost, also that a writer waits.
+    reads.partition([0, 1, 2]);
+    let mut writer = fleet.begin(fleet.request(1).wait(60 * SECOND));
+    fleet.clock.advance(5 * MS);
+    reads.heal([0, 1, 2]);
+
+    // One reader after the other, each before the last one ends.
+    for _ in 0..50 {
+        fleet.clock.advance(100 * MS);
+        match fleet.read(0) {
+            Ok(next) => drop(std::mem::replace(&mut reader, next)),
+            Err(_) => break,
+        }
+    }
+
+    assert!(is_held(fleet.read(0)), "the writer waits for a gap");
+    drop(reader);
+    fleet.clock.advance(20 * MS);
+    assert!(writer.take().expect("its turn has come").is_ok());
+}
+
+#[test]
 fn waiting_writer_of_the_process_comes_first() {
     let fleet = Fleet::new(1);
     let reader = fleet.read(0).unwrap();

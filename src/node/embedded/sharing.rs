@@ -66,9 +66,9 @@ impl SharedKeys {
             return None;
         }
         if waits {
-            let is_new = key.marked_until <= now;
             key.marked_until = now + MARK;
-            for (lease, _) in key.leases.iter().filter(|_| is_new) {
+            // Each time, as an earlier message may be lost.
+            for (lease, _) in &key.leases {
                 let (owner, name) = (Arc::clone(&lease.owner), Arc::clone(name));
                 notices.push(Notice::Asked { owner, name });
             }
