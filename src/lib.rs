@@ -70,8 +70,8 @@
 //! | the state of the servers | [`Redlock::health`], [`Redlock::ready`], [`Redlock::diagnosis`] |
 //! | tests of one's own | [`testing`] |
 //!
-//! `docs/` in the repository has pages on requests, readers and writers, once, jobs, production, guarantees and security;
-//! `ARCHITECTURE.md` is the map of the code, whose module docs have the rules of the algorithm.
+//! `docs/` in the repository has pages on requests, readers and writers, once, jobs, production, guarantees, security and
+//! coming from other locks; `ARCHITECTURE.md` is the map of the code, whose module docs have the rules of the algorithm.
 //!
 //! # Limits
 //!
@@ -249,4 +249,7 @@ mod pages {
 
     #[doc = include_str!("../docs/production.md")]
     struct ProductionPage;
+
+    #[doc = include_str!("../docs/migration.md")]
+    struct MigrationPage;
 }

@@ -222,6 +222,15 @@ fn faulty_links_are_found() {
 }
 
 #[test]
+fn one_server_page_quotes_the_warning() {
+    let source = fs::read_to_string(root().join("src/lock/build.rs")).unwrap();
+    let warning = source.split('"').find(|text| text.starts_with("a single server:")).unwrap();
+    let page = fs::read_to_string(root().join("docs/one-server.md")).unwrap();
+    let quoted: Vec<_> = page.lines().filter_map(|line| line.strip_prefix("> ")).collect();
+    assert_eq!(quoted.join(" "), warning);
+}
+
+#[test]
 fn readme_is_at_most_150_lines() {
     let lines = fs::read_to_string(root().join("README.md")).unwrap().lines().count();
     assert!(lines <= 150, "README.md has {lines} lines");
