@@ -98,6 +98,7 @@ pub(super) fn script_of(op: &Op) -> Option<OperationScript> {
         Op::Raise(op) if op.lease.is_shared() => scripts::RAISE_SHARED,
         Op::Extend(op) if op.lease.is_shared() => scripts::EXTEND_SHARED,
         Op::Release(lease) if lease.is_shared() => scripts::RELEASE_SHARED,
+        Op::EndShared(_) => scripts::RELEASE_SHARED,
         Op::Acquire(_) => scripts::ACQUIRE,
         Op::Raise(_) => scripts::RAISE,
         Op::Extend(_) => scripts::EXTEND,
@@ -170,6 +171,11 @@ impl Encoder<'_> {
                 cmd.arg(self.tag).arg(&lease.nonce().to_hex()[..]);
                 value(cmd, lease, *token, awaited_mark(lease));
                 cmd.arg(millis(*ttl)).arg(deadline).arg(self.layout);
+            }
+            Op::EndShared(name) => {
+                self.name_script(cmd, by, scripts::RELEASE_SHARED);
+                cmd.arg("1").joined(&self.keys.lock_prefix, name);
+                cmd.arg("");
             }
             Op::Inspect(names) => {
                 self.name_script(cmd, by, scripts::INSPECT);
