@@ -32,6 +32,7 @@ impl ActiveLease {
         state.grant.holder_gone = true;
         let now = self.now();
         let held = state.grant.held_since.take().map(|since| now.saturating_duration_since(since));
+        let report = || held.into_iter().for_each(|time| metrics::held(self.is_shared(), time));
         if let Some(time) = held {
             self.client().hold_times.record(self.resource(), time);
         }
@@ -39,7 +40,7 @@ impl ActiveLease {
         self.valid_until.store(0, Ordering::SeqCst);
         if self.is_shared() {
             state = match self.shared.leave_others(state, now) {
-                Ok(()) => return held.into_iter().for_each(metrics::held),
+                Ok(()) => return report(),
                 Err(state) => state,
             };
         }
@@ -52,7 +53,7 @@ impl ActiveLease {
                 state.lease.handle(Event::Release { awaited }, now, &mut actions);
                 self.shared.carry_out(state, actions, now);
             }
-            return held.into_iter().for_each(metrics::held);
+            return report();
         };
         let mut former = std::mem::replace(&mut state.grant, Grant::of(&lease, now));
         former.over = true;
@@ -62,7 +63,7 @@ impl ActiveLease {
         let nudge = self.shared.arm_later(&mut state, now);
         drop(state);
         self.timers().nudge(nudge);
-        held.into_iter().for_each(metrics::held);
+        report();
         left.update_gauge();
         crate::log::debug!(resource = %self.resource(), "handed on");
         StallWatch::start(&lease, &lease.plan);
