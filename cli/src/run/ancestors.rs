@@ -6,7 +6,7 @@ use rustix::process::getpid;
 use serde::{Deserialize, Serialize};
 use tower_redlock::{Redlock, Resource};
 
-use super::processes::ancestors;
+use super::{args::Task, processes::ancestors};
 
 /// The variable with the names that are held for a command and its descendants.
 pub(super) const VARIABLE: &str = "REDLOCK_HELD";
@@ -61,6 +61,43 @@ impl Held {
         all.push(Self { pid: self.pid, set: self.set.clone(), names, shared });
         serde_json::to_string(&all).unwrap_or_default()
     }
+}
+
+/// Returns why the lock is not granted while the processes above this one, which hold these names, wait for it.
+pub(super) fn endless_wait(task: &Task<'_>, above: &[HeldAbove<'_>]) -> Option<String> {
+    let HeldAbove { pid, name, is_shared } = above.first()?;
+    match task {
+        // Both share it.
+        Task::Shared(_) if *is_shared => None,
+        // A slot that is free, or that another process holds, is granted in time.
+        Task::Slot(_, slots) if above.len() < slots.len() => None,
+        Task::Slot(resource, slots) => {
+            let pids: Vec<_> = above.iter().map(|held| held.pid.to_string()).collect();
+            Some(format!(
+                "all {} slots of \"{resource}\" are held by redlock runs above it, process {}, and each would \
+                 wait for the other: remove one of them, or give the inner one --pass-through",
+                slots.len(),
+                pids.join(", ")
+            ))
+        }
+        _ => Some(format!(
+            "\"{name}\" is held by the redlock run above it, process {pid}, and each would wait for the other: \
+             remove one of the two{}",
+            // The lock above does not cover exclusive work.
+            if *is_shared { "" } else { ", or give the inner one --pass-through" }
+        )),
+    }
+}
+
+/// Returns why the locks above this process do not cover the command.
+pub(super) fn uncovered(task: &Task<'_>, above: &[HeldAbove<'_>]) -> Option<String> {
+    let HeldAbove { pid, name, .. } = above.iter().find(|held| held.is_shared)?;
+    (!matches!(task, Task::Shared(_))).then(|| {
+        format!(
+            "--pass-through: the redlock run above it, process {pid}, only shares \"{name}\", and others may \
+             share it as well: give the inner one --shared, or remove one of the two"
+        )
+    })
 }
 
 /// Reads the variable. A malformed value counts as an empty one.

@@ -25,7 +25,7 @@ use tower_redlock::{
 };
 
 use super::{
-    ancestors::{self, Held, HeldAbove},
+    ancestors::{self, Held},
     args::{RunArgs, Task},
     clock::KILL_MARGIN,
     command::{MODE_VARIABLE, SLOT_VARIABLE, WatchedCommand, shown},
@@ -92,12 +92,12 @@ pub(crate) async fn run(shared: &SharedArgs, args: &RunArgs) -> Result<ExitCode,
     let refused =
         |reason| Err(Failure::usage(format!("{} was not run: {reason}", shown(&args.command))));
     if args.pass_through && !above.is_empty() {
-        return match uncovered(&task, &above) {
+        return match ancestors::uncovered(&task, &above) {
             Some(reason) => refused(reason),
             None => Err(start::replace(&args.command)),
         };
     }
-    if let Some(reason) = endless_wait(&task, &above) {
+    if let Some(reason) = ancestors::endless_wait(&task, &above) {
         return refused(reason);
     }
     let reader_above =
@@ -126,43 +126,6 @@ pub(crate) async fn run(shared: &SharedArgs, args: &RunArgs) -> Result<ExitCode,
     runner.end(&outcome).await;
     let is_verbose = !args.quiet && (shared.verbose > 0 || stderr().is_terminal());
     Ok(outcome.report(&shown(&args.command), args.conflict_exit_code, is_verbose))
-}
-
-/// Returns why the lock is not granted while the processes above this one, which hold these names, wait for it.
-fn endless_wait(task: &Task<'_>, above: &[HeldAbove<'_>]) -> Option<String> {
-    let HeldAbove { pid, name, is_shared } = above.first()?;
-    match task {
-        // Both share it.
-        Task::Shared(_) if *is_shared => None,
-        // A slot that is free, or that another process holds, is granted in time.
-        Task::Slot(_, slots) if above.len() < slots.len() => None,
-        Task::Slot(resource, slots) => {
-            let pids: Vec<_> = above.iter().map(|held| held.pid.to_string()).collect();
-            Some(format!(
-                "all {} slots of \"{resource}\" are held by redlock runs above it, process {}, and each would \
-                 wait for the other: remove one of them, or give the inner one --pass-through",
-                slots.len(),
-                pids.join(", ")
-            ))
-        }
-        _ => Some(format!(
-            "\"{name}\" is held by the redlock run above it, process {pid}, and each would wait for the other: \
-             remove one of the two{}",
-            // The lock above does not cover exclusive work.
-            if *is_shared { "" } else { ", or give the inner one --pass-through" }
-        )),
-    }
-}
-
-/// Returns why the locks above this process do not cover the command.
-fn uncovered(task: &Task<'_>, above: &[HeldAbove<'_>]) -> Option<String> {
-    let HeldAbove { pid, name, .. } = above.iter().find(|held| held.is_shared)?;
-    (!matches!(task, Task::Shared(_))).then(|| {
-        format!(
-            "--pass-through: the redlock run above it, process {pid}, only shares \"{name}\", and others may \
-             share it as well: give the inner one --shared, or remove one of the two"
-        )
-    })
 }
 
 fn build(settings: &Settings, args: &RunArgs) -> Result<Redlock, Failure> {

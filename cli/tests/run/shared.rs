@@ -146,7 +146,7 @@ mod nested {
     }
 
     #[test]
-    fn reader_under_an_exclusive_run_fails_at_once_or_passes_through() {
+    fn reader_under_an_exclusive_run_fails_or_passes_through() {
         let site = Site::new();
         let mut run = site.script(&[], &inner("--shared", "true"));
         run.ends(64, "is held by the redlock run above it, process ");
@@ -156,7 +156,7 @@ mod nested {
 
     /// The exclusive request waits for the outer reader, and the inner one would wait for both.
     #[test]
-    fn reader_under_a_reader_does_not_wait_for_an_exclusive_request() {
+    fn reader_under_a_reader_does_not_wait() {
         let site = Site::new();
         let refused = inner("--shared", "echo > ran");
         let passed = inner("--shared --pass-through", "echo passed");

@@ -51,11 +51,11 @@ impl<L: HeldLease> Queue<L> {
             HeadState::Refused(error) => Some(error.clone()),
             HeadState::Holding(lease) => {
                 let lease = lease.upgrade();
-                let mut held = self.held_here(lease.as_ref().and_then(|lease| lease.remaining()));
-                if let LockError::Held { readers, .. } = &mut held {
+                let mut error = self.held_here(lease.as_ref().and_then(|lease| lease.remaining()));
+                if let LockError::Held { readers, .. } = &mut error {
                     *readers = usize::from(lease.is_some_and(|lease| lease.is_shared()));
                 }
-                Some(held)
+                Some(error)
             }
         }
     }
