@@ -16,12 +16,10 @@ pub(crate) fn owners(holder: &Holder, foreign: &str) -> String {
         return shown_or(holder.owner.as_deref(), foreign);
     }
     let names = holder.shared_by.iter().take(NAMED).map(|reader| shown(&reader.owner));
-    let mut text = format!("{}: {}", count(holder.readers), names.collect::<Vec<_>>().join(", "));
+    let names = names.collect::<Vec<_>>().join(", ");
     let rest = holder.readers.saturating_sub(holder.shared_by.len().min(NAMED));
-    if rest > 0 {
-        text += &format!(" and {rest} more");
-    }
-    text
+    let rest = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+    format!("{}: {names}{rest}", count(holder.readers))
 }
 
 /// Returns a number of readers in words.

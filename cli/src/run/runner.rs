@@ -245,13 +245,14 @@ impl Runner<'_> {
         match self.waiting.during(run, holder).await {
             Ok(ended) => ended.into(),
             Err(error) if is_behind_exclusive(&error) => {
-                let mut reason = format!("an exclusive request comes first: {error}");
-                if let Some(pid) = self.reader_above {
-                    reason += &format!(
+                let above = self.reader_above.map(|pid| {
+                    format!(
                         "; it waits for the redlock run above, process {pid}: try again later, or use \
                          --pass-through to run under the lock above"
-                    );
-                }
+                    )
+                });
+                let above = above.unwrap_or_default();
+                let reason = format!("an exclusive request comes first: {error}{above}");
                 Outcome::conflict(reason, None)
             }
             Err(error) => error.into(),
@@ -360,8 +361,8 @@ impl Runner<'_> {
             (ancestors::VARIABLE, self.held.value(context.resource(), context.is_shared())),
         ];
         let slot = context.slot().map(|slot| (SLOT_VARIABLE, slot.to_string()));
-        let mode = context.is_shared().then(|| (MODE_VARIABLE, "shared".to_owned()));
-        let environment = more.into_iter().chain(own).chain(slot).chain(mode);
+        let shared = context.is_shared().then(|| (MODE_VARIABLE, "shared".to_owned()));
+        let environment = more.into_iter().chain(own).chain(slot).chain(shared);
         let environment = environment.map(|(name, value)| (name.to_owned(), value)).collect();
         let mut command = self.command.lock().await;
         self.waiting.end();
