@@ -85,12 +85,13 @@
 //!
 //! | name | kind | labels | what |
 //! |---|---|---|---|
-//! | `redlock_acquire_seconds` | histogram | `outcome` | from the request to the lock, or to the error |
-//! | `redlock_hold_seconds` | histogram | | from the grant until the lock is given back |
+//! | `redlock_acquire_seconds` | histogram | `outcome`, `mode` | from the request to the lock, or to the error; `mode` is `shared` or `exclusive` |
+//! | `redlock_hold_seconds` | histogram | `mode` | from the grant until the lock is given back |
 //! | `redlock_waiters` | gauge | | requests that wait: for their turn within this process, or for a name that another one holds |
 //! | `redlock_renewals_total` | counter | | renewals that a quorum confirmed |
 //! | `redlock_losses_total` | counter | `cause` | locks that ended before they were given back |
 //! | `redlock_take_overs_total` | counter | | locks that lingered with the process and were taken over without a message |
+//! | `redlock_joins_total` | counter | | shared locks that the process held and granted to a further request without a message |
 //! | `redlock_hard_stops_total` | counter | | guarded work that was dropped |
 //! | `redlock_overruns_total` | counter | | guarded work that was inside a poll when its lock ended |
 //! | `redlock_job_run_seconds` | histogram | `job`, `outcome` | the runs of a job on this replica |

@@ -169,7 +169,7 @@ impl SharedLease {
     ) -> Guard<'a, LeaseState> {
         let nth = state.grant.nth;
         drop(state);
-        report.send(&self.client, self.resource());
+        report.send(&self.client, &self.id);
         let concerns_watchers = report.concerns_watchers();
         let not_extended = report.not_extended.map(|votes| self.client.votes(votes));
         let not_released = report.not_released.map(|votes| self.client.votes(votes));

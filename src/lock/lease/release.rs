@@ -28,9 +28,10 @@ impl ActiveLease {
         let Some(mut state) = self.state().filter(|state| !state.grant.holder_gone) else { return };
         let now = self.now();
         let held = self.end_hold(&mut state, now);
+        let report = || held.into_iter().for_each(|time| metrics::held(self.is_shared(), time));
         if self.is_shared() {
             state = match self.shared.leave_others(state, now) {
-                Ok(()) => return held.into_iter().for_each(metrics::held),
+                Ok(()) => return report(),
                 Err(state) => state,
             };
         }
@@ -38,7 +39,7 @@ impl ActiveLease {
             if let Err(state) = self.shared.linger(state, now) {
                 self.shared.give_back(state, awaited, now);
             }
-            return held.into_iter().for_each(metrics::held);
+            return report();
         };
         let mut former = std::mem::replace(&mut state.grant, Grant::of(&lease, now));
         former.over = true;
@@ -48,7 +49,7 @@ impl ActiveLease {
         let nudge = self.shared.arm_later(&mut state, now);
         drop(state);
         self.timers().nudge(nudge);
-        held.into_iter().for_each(metrics::held);
+        report();
         left.update_gauge();
         crate::log::debug!(resource = %self.resource(), "handed on");
         StallWatch::start(&lease, &lease.plan);

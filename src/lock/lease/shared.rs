@@ -196,7 +196,8 @@ impl LeaseReport {
         self.lost.is_some() || self.not_extended.is_some() || self.not_released.is_some()
     }
 
-    pub(super) fn send(&mut self, client: &Client, resource: &Resource) {
+    pub(super) fn send(&mut self, client: &Client, id: &LeaseId) {
+        let (resource, shared) = (id.resource(), id.is_shared());
         if let Some((LossCause::Expired { votes } | LossCause::ClockJumped { votes }, _)) =
             &mut self.lost
         {
@@ -212,6 +213,7 @@ impl LeaseReport {
         if let Some(token) = self.raised {
             client.send_event(|| LockEventKind::FenceRaised {
                 resource: resource.clone(),
+                shared,
                 token: FencingToken::new(token),
             });
         }
@@ -219,6 +221,7 @@ impl LeaseReport {
             metrics::lost(cause);
             client.send_event(|| LockEventKind::Lost {
                 resource: resource.clone(),
+                shared,
                 cause: cause.clone(),
             });
             if *is_planned {
@@ -317,11 +320,15 @@ impl SharedLease {
 
     pub(super) fn refused(&self, refusal: Refusal) -> LockError {
         match refusal {
-            Refusal::Held { expires_in, owner, lingers } => {
-                let votes = self.votes();
-                let slots = Box::default();
-                LockError::Held { retry_after: None, expires_in, owner, lingers, slots, votes }
-            }
+            Refusal::Held { expires_in, owner, lingers, readers } => LockError::Held {
+                retry_after: None,
+                expires_in,
+                owner,
+                lingers,
+                readers,
+                slots: Box::default(),
+                votes: self.votes(),
+            },
             Refusal::NoQuorum { votes } => LockError::NoQuorum { votes: self.client.votes(votes) },
             Refusal::TooSlow { elapsed } => {
                 LockError::TooSlow { elapsed, validity: self.validity, votes: self.votes() }

@@ -51,7 +51,9 @@ impl ActiveLease {
         };
         let held = self.end_hold(&mut state, self.now());
         drop(state);
-        held.into_iter().for_each(metrics::held);
+        if let Some(time) = held {
+            metrics::held(false, time);
+        }
         let client = Arc::clone(self.client());
         let turn = (ticket, client.attempts.enter_at_once());
         let shared = Self::start_as(client, self.resource().clone(), plan, turn, self.id().nonce());

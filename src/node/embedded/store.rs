@@ -105,6 +105,10 @@ impl EmbeddedStore {
                 Ok(self.extend(lease, *ttl, *token, now))
             }
             Op::Release(lease) => Ok(self.release(lease, now, notices)),
+            Op::EndShared(name) => {
+                let (existed, awaited) = self.shared.remove_all(name, now, notices);
+                Ok(Answer::Released(ReleasedAnswer { existed, awaited }))
+            }
             Op::Inspect(names) => {
                 let found = names.iter().map(|name| self.inspect(name, now)).collect();
                 Ok(Answer::Inspected(found))

@@ -26,6 +26,8 @@ pub enum Op {
     Extend(ExtendOp),
     /// Deletes the keys that belong to the lease. Answered by [`Answer::Released`].
     Release(Arc<LeaseId>),
+    /// Ends all shared leases on a name, and no exclusive one. Answered by [`Answer::Released`].
+    EndShared(Arc<str>),
     /// Reads the keys of names. Answered by [`Answer::Inspected`].
     Inspect(Arc<[Arc<str>]>),
     /// Promises to accept no claim of the job with a smaller token, and reads the stored claim.
@@ -79,7 +81,8 @@ impl Op {
             | Self::Extend(ExtendOp { lease, .. })
             | Self::Release(lease)
             | Self::Record(RecordOp { lease, .. }) => Some(lease),
-            Self::Inspect(_)
+            Self::EndShared(_)
+            | Self::Inspect(_)
             | Self::Scan(_)
             | Self::Prepare(_)
             | Self::Claim(_)
@@ -96,7 +99,12 @@ impl Op {
     pub fn is_vote(&self) -> bool {
         !matches!(
             self,
-            Self::Extend(_) | Self::Release(_) | Self::Inspect(_) | Self::Scan(_) | Self::Forget(_)
+            Self::Extend(_)
+                | Self::Release(_)
+                | Self::EndShared(_)
+                | Self::Inspect(_)
+                | Self::Scan(_)
+                | Self::Forget(_)
         )
     }
 
@@ -111,6 +119,7 @@ impl Op {
             Self::Extend(ExtendOp { lease, until, .. }) => lease.is_over() || now >= *until,
             Self::Record(RecordOp { until, .. }) => now >= *until,
             Self::Release(_)
+            | Self::EndShared(_)
             | Self::Inspect(_)
             | Self::Scan(_)
             | Self::Prepare(_)
