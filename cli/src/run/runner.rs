@@ -78,6 +78,8 @@ struct Runner<'a> {
     /// With `--tick`: the tick that the start is for, and the number of the attempt; zero before the command
     /// is started.
     tick: Cell<Option<(SystemTime, u32)>>,
+    /// Whether to print what needs no attention.
+    is_verbose: bool,
 }
 
 pub(crate) async fn run(shared: &SharedArgs, args: &RunArgs) -> Result<ExitCode, Failure> {
@@ -106,6 +108,7 @@ pub(crate) async fn run(shared: &SharedArgs, args: &RunArgs) -> Result<ExitCode,
         orders: command.orders().clone(),
         command: Mutex::new(command),
         tick: Cell::new(None),
+        is_verbose: !args.quiet && (shared.verbose > 0 || stderr().is_terminal()),
     };
     let outcome = tokio::select! {
         biased;
@@ -113,8 +116,7 @@ pub(crate) async fn run(shared: &SharedArgs, args: &RunArgs) -> Result<ExitCode,
         never = runner.end_with_stdin(), if args.end_with_stdin => match never {},
     };
     runner.end(&outcome).await;
-    let is_verbose = !args.quiet && (shared.verbose > 0 || stderr().is_terminal());
-    Ok(outcome.report(&shown(&args.command), args.conflict_exit_code, is_verbose))
+    Ok(outcome.report(&shown(&args.command), args.conflict_exit_code, runner.is_verbose))
 }
 
 /// Returns why the lock is not granted while the processes above this one, which hold these names, wait for it.
@@ -273,7 +275,21 @@ impl Runner<'_> {
         }
     }
 
+    /// Waits until the tick begins that an early start is for.
+    async fn tick_begins(&self, job: &str, request: &TickRequest) {
+        let tick = request.tick().filter(|_| self.args.is_tick_of_now());
+        let wait = tick.and_then(|tick| tick.duration_since(SystemTime::now()).ok());
+        let (Some(tick), Some(wait)) = (tick, wait) else { return };
+        let reason = async || format!("the tick of {job} at {}", format_rfc3339_seconds(tick));
+        self.waiting.during(sleep(wait), reason).await;
+    }
+
     async fn tick(&self, job: &str, request: TickRequest) -> Outcome {
+        if !self.is_verbose {
+            // Each host waits for others at many ticks, and cron(8) mails what is printed.
+            self.waiting.end();
+        }
+        self.tick_begins(job, &request).await;
         let done = request.run(|context| async move {
             self.tick.set(Some((context.tick(), context.attempt())));
             let more = vec![
