@@ -170,7 +170,7 @@ async fn keep(orders: Orders, urls: &[String]) {
     Fact::LeastRemaining.tell(least.as_secs_f64());
     for events in &mut events {
         while let Ok(event) = events.try_recv() {
-            if let LockEventKind::Lost { resource, cause } = event.kind {
+            if let LockEventKind::Lost { resource, cause, .. } = event.kind {
                 eprintln!("    lost {resource}: {cause}");
             }
         }

@@ -40,7 +40,6 @@ pub(crate) mod contexts;
 pub(crate) mod error;
 mod guarded;
 mod hold;
-mod inside;
 mod run;
 
 pub(crate) use context::LockContext;
@@ -51,5 +50,4 @@ pub(crate) use guarded::Guarded;
 pub(crate) use hold::Hold;
 #[cfg(feature = "http")]
 pub(crate) use hold::Polled;
-pub(crate) use inside::{Inside, is_inside};
 pub use run::{Run, TryRun};

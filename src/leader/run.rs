@@ -14,8 +14,8 @@ use super::{
 };
 use crate::{
     error::{LockError, LossCause},
-    guard::{Guarded, Inside},
-    lock::{Lock, SingleAttempts},
+    guard::Guarded,
+    lock::{Inside, Lock, SingleAttempts},
     random,
 };
 

@@ -6,10 +6,7 @@ use tokio::sync::watch;
 
 use super::Leadership;
 use crate::{
-    error::LockError,
-    guard::{LockContext, is_inside},
-    sync::Mutex,
-    time::Timestamp,
+    error::LockError, guard::LockContext, lock::is_inside, sync::Mutex, time::Timestamp,
     token::FencingToken,
 };
 

@@ -10,6 +10,7 @@ use super::{
     attempts::AttemptLimiter,
     fences::Fences,
     hold_times::HoldTimes,
+    inside::is_inside,
     quota::Quota,
     releaser::Releaser,
     remote_requests::{LingeringLeases, RemoteRequests},
@@ -288,11 +289,11 @@ impl Client {
     }
 
     /// Waits until no request without a caller is left, at most until the locks of all of them are
-    /// over.
-    pub(crate) async fn detached_work_ended(&self) {
+    /// over. A request without a caller waits for none of them: it would wait for itself.
+    pub(crate) async fn detached_work_ended(self: &Arc<Self>) {
         loop {
             let count = self.detached.count.load(Ordering::Acquire);
-            if count == 0 || self.is_forked() {
+            if count == 0 || self.is_forked() || is_inside(self) {
                 return;
             }
             let until = Timestamp::from_nanos(self.detached.until.load(Ordering::Acquire));

@@ -23,6 +23,7 @@
 //! | bounds on records, stored answers and waiting bodies | `quota` |
 //! | whether enough nodes vote | [`NotReady`] |
 //! | a test vote of one node | `test_vote` |
+//! | calls from inside the work that they would wait for | `inside` |
 //! | work that blocks or hangs | [`Overrun`], `overrun`, `stall` |
 //! | when a refused caller should retry | `hold_times` |
 //! | tasks that wait for one event | `waker_set` |
@@ -71,6 +72,7 @@ mod core;
 pub(crate) mod documents;
 mod fences;
 mod hold_times;
+mod inside;
 mod inspect;
 mod internal;
 mod lease;
@@ -107,6 +109,7 @@ pub(crate) use build::{MAX_PREFIX_BYTES, check_text, spawner_or_thread};
 pub(crate) use builder::RedlockBuilder;
 #[cfg(feature = "http")]
 pub(crate) use client::DetachedWork;
+pub(crate) use inside::{Inside, is_inside};
 pub use inspect::{Holder, SharedHolder};
 pub(crate) use lease::ActiveLease;
 pub(crate) use lock::Lock;

@@ -90,6 +90,9 @@ impl Redlock {
     /// those that are left. Locks that are held stay held until they are dropped; locks that
     /// [linger](crate::LockOptions::linger) are released.
     ///
+    /// Called by a request under a `OnceLayer` whose caller has gone, it waits for no such request, as it
+    /// would wait for its own end.
+    ///
     /// # Cancel safety
     ///
     /// Safe: releases continue without the future.

@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use tracing::{Instrument, Span};
 
 use super::{OnceError, outcome::OnceOutcome, telemetry};
-use crate::lock::{ActiveLease, DetachedWork};
+use crate::lock::{ActiveLease, DetachedWork, Inside};
 
 /// The future of work under its lock. If it is dropped before its end, the work continues as a task.
 pub(super) struct Attached<T: 'static, E: 'static> {
@@ -67,6 +67,7 @@ impl<T: 'static, E: 'static> Drop for Attached<T, E> {
             "the caller dropped the work; it continues as a task"
         );
         let counted = DetachedWork::begin(lease.client(), lease.over_at());
+        let work = Inside::new(lease.client(), work);
         let task = async move {
             telemetry::ended(lease.resource(), &work.await);
             // After the record and the release.

@@ -15,8 +15,8 @@ use super::{
     tasks::spawn,
 };
 use crate::{
-    guard::is_inside,
     leader::{Leader, Leadership},
+    lock::is_inside,
 };
 
 /// A scheduler that was started. Cheap to clone; dropping it stops nothing.

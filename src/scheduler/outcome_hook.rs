@@ -14,7 +14,11 @@ use futures_util::FutureExt as _;
 use tokio::sync::watch;
 
 use super::{JobEvent, JobEventKind, work::panic_message};
-use crate::{guard::Inside, lock::Redlock, schedule::WallTime, sync::Mutex};
+use crate::{
+    lock::{Inside, Redlock},
+    schedule::WallTime,
+    sync::Mutex,
+};
 
 /// How a run ended, or that a tick did not run: what [`Scheduler::on_outcome`](super::Scheduler::on_outcome)
 /// is called with.

@@ -12,7 +12,7 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::{Outcome, SkipReason, UnknownJob, shared_job::SharedJob};
-use crate::guard::is_inside;
+use crate::lock::is_inside;
 
 /// A run requested by [`SchedulerHandle::trigger_here`](super::SchedulerHandle::trigger_here).
 ///

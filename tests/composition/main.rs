@@ -5,5 +5,6 @@
 mod closures;
 mod echo;
 mod layers;
+mod places;
 mod stack;
 mod waiting;

@@ -12,7 +12,7 @@ use std::{
 
 use axum::body::Body;
 use bytes::Bytes;
-use futures_util::FutureExt;
+use futures_util::{FutureExt, stream};
 use http::{Request, Response};
 use http_body_util::Full;
 use tokio::{sync::Semaphore, time::timeout};
@@ -106,6 +106,38 @@ macro_rules! under_each {
         let service = ServiceBuilder::new().layer($layer).layer($limit).service(site.clone());
         others_pass($name, site, service).await;
     )*};
+}
+
+/// While the body of one request does not arrive, another one passes.
+async fn slow_bodies_are_passed<S>(name: &str, service: S)
+where
+    S: Service<Request<Body>> + Clone,
+    S::Error: Debug,
+{
+    let mut slow = request("slow");
+    *slow.body_mut() = Body::from_stream(stream::pending::<Result<Bytes, Infallible>>());
+    let mut slow = Box::pin(service.clone().oneshot(slow));
+    assert!(slow.as_mut().now_or_never().is_none(), "{name}: its body is awaited");
+    let other = timeout(HANG_GUARD, service.oneshot(request("other"))).await;
+    let other = other.unwrap_or_else(|_| panic!("{name}: blocked by a slow body"));
+    drop(other.expect("it ran"));
+}
+
+#[tokio::test]
+async fn slow_bodies_occupy_no_permit() {
+    macro_rules! reads_first {
+        ($($name:literal: $layer:expr;)*) => {$(
+            let site = Site { started: Semaphore::new(0).into(), open: Semaphore::new(0).into() };
+            let limited = ServiceBuilder::new().layer($layer).concurrency_limit(1).service(site);
+            slow_bodies_are_passed($name, limited).await;
+        )*};
+    }
+    let id = || key::json_pointer("/id");
+    reads_first!(
+        "body first": RedlockLayer::new(Redlock::embedded(), key::header("id")).http().read_body_first(99);
+        "once by body": OnceLayer::by_body(Redlock::embedded(), "body", id());
+        "idempotency": OnceLayer::idempotency(Redlock::embedded(), "pay").scope(Scope::none());
+    );
 }
 
 /// One request runs, and a second one may run at the same time.

@@ -197,6 +197,40 @@ async fn shutdown_waits_for_it() {
     assert_eq!(status.state, tower_redlock::once::OnceState::Done);
 }
 
+/// It waits for no request whose client has gone, as it is one.
+#[tokio::test]
+async fn handler_shuts_its_manager_down() {
+    let site = Site::new(3);
+    let handler = Handler::new(&site);
+    let (redlock, shared) = (site.at_blue.clone(), handler.clone());
+    let handle = post(async move || {
+        let done = shared.clone().handle().await;
+        redlock.shutdown().await;
+        shared.ends.run();
+        done
+    });
+    let app = Router::new().route("/hook", handle).route_layer(once(&site).http());
+    handler.give_up(&serve(app).await, hook("evt_1")).await;
+    let redlock = site.at_blue.clone();
+    eventually_async("the server has noticed", async || {
+        let shutdown = redlock.clone();
+        let shutdown = site.clock.spawn(async move { shutdown.shutdown().await });
+        site.clock.advance(Duration::from_millis(20));
+        !shutdown.is_finished()
+    })
+    .await;
+
+    handler.permits.add_permits(1);
+
+    // The clock stands still: nothing times out.
+    eventually_async("it ends", async || handler.ends.count() == 2).await;
+    eventually_async("it is recorded", async || {
+        let status = site.at_green.once("hook:evt_1").status().await.unwrap();
+        status.is_some_and(|status| status.state == tower_redlock::once::OnceState::Done)
+    })
+    .await;
+}
+
 /// Work that blocks its thread, or whose runtime does not run.
 #[tokio::test]
 async fn shutdown_ends_with_the_lock() {

@@ -17,7 +17,7 @@ use super::show::until_text;
 use crate::{
     client::Client,
     exit::{self, Failure},
-    output::{confirm, error_text, print_json_line, say, shown},
+    output::{Progress, confirm, error_text, print_json_line, say, shown},
 };
 
 /// Interval between checks of a run that was requested to stop.
@@ -124,19 +124,24 @@ pub(super) async fn stop(
     };
     let resource = Resource::of_job(job).map_err(LockError::from)?;
     let asked = Instant::now();
-    // The owner of a run that continues after the timeout.
-    let left = loop {
-        let holder = redlock.inspect(resource.clone()).await?;
-        // A run may continue whose key only a minority of servers keep.
-        let Some(holder) = holder.filter(|holder| holder.token.get() == run) else { break None };
-        if was_open && !is_open().await? {
-            break None;
+    // Returns the owner of a run that continues after the timeout.
+    let ended = async {
+        loop {
+            let holder = redlock.inspect(resource.clone()).await?;
+            // A run may continue whose key only a minority of servers keep.
+            let holder = holder.filter(|holder| holder.token.get() == run);
+            let Some(holder) = holder else { return Ok::<_, Failure>(None) };
+            if was_open && !is_open().await? {
+                return Ok(None);
+            }
+            if asked.elapsed() >= timeout {
+                return Ok(Some(holder.owner));
+            }
+            tokio::time::sleep(INTERVAL).await;
         }
-        if asked.elapsed() >= timeout {
-            break Some(holder.owner);
-        }
-        tokio::time::sleep(INTERVAL).await;
     };
+    let line = format!("waiting for the run of {job:?} to end");
+    let left = Progress::new().during(&line, ended).await?;
     output.show_json(&json!({ "job": job, "run": run, "ended": left.is_none() }))?;
     let Some(owner) = left else {
         return output.show_text(&format!("the run of {job:?} with token {run} has ended\n"));

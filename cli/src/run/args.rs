@@ -141,6 +141,11 @@ impl RunArgs {
     pub(crate) fn wait(&self) -> Duration {
         if self.no_wait { Duration::ZERO } else { self.wait.unwrap_or(Duration::MAX) }
     }
+
+    /// Returns whether the tick is that of the time at which this program starts.
+    pub(crate) const fn is_tick_of_now(&self) -> bool {
+        matches!(self.at, None | Some(Moment(None)))
+    }
 }
 
 /// What the command is run for.

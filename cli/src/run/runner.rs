@@ -50,6 +50,8 @@ use crate::{
 const MIN_TTL: Duration = Duration::from_secs(1);
 /// Time for the first connections, if `run` does not wait for the lock.
 const CONNECT: Duration = Duration::from_millis(3500);
+/// Interval between checks whether the servers may still vote.
+const CHECK: Duration = Duration::from_millis(200);
 /// Limit for giving back a tick.
 const GIVE_BACK: Duration = Duration::from_secs(2);
 /// Limit for the last release.
@@ -81,6 +83,10 @@ struct Runner<'a> {
     tick: Cell<Option<(SystemTime, u32)>>,
     /// With `--shared`: the process above this one that shares the name as well.
     reader_above: Option<i32>,
+    /// Whether the lock was granted.
+    is_granted: Cell<bool>,
+    /// Whether to print what needs no attention.
+    is_verbose: bool,
 }
 
 pub(crate) async fn run(shared: &SharedArgs, args: &RunArgs) -> Result<ExitCode, Failure> {
@@ -117,6 +123,8 @@ pub(crate) async fn run(shared: &SharedArgs, args: &RunArgs) -> Result<ExitCode,
         command: Mutex::new(command),
         tick: Cell::new(None),
         reader_above,
+        is_granted: Cell::new(false),
+        is_verbose: !args.quiet && (shared.verbose > 0 || stderr().is_terminal()),
     };
     let outcome = tokio::select! {
         biased;
@@ -124,8 +132,7 @@ pub(crate) async fn run(shared: &SharedArgs, args: &RunArgs) -> Result<ExitCode,
         never = runner.end_with_stdin(), if args.end_with_stdin => match never {},
     };
     runner.end(&outcome).await;
-    let is_verbose = !args.quiet && (shared.verbose > 0 || stderr().is_terminal());
-    Ok(outcome.report(&shown(&args.command), args.conflict_exit_code, is_verbose))
+    Ok(outcome.report(&shown(&args.command), args.conflict_exit_code, runner.is_verbose))
 }
 
 fn build(settings: &Settings, args: &RunArgs) -> Result<Redlock, Failure> {
@@ -193,13 +200,39 @@ impl Runner<'_> {
         };
         let max_hold = self.args.max_hold.unwrap_or(Duration::MAX);
         let options = LockOptions::new().wait(wait).max_hold(max_hold);
-        match task {
-            Task::Lock(resource) => self.lock(&resource, options).await,
-            Task::Shared(resource) => self.share(&resource, options).await,
-            Task::Slot(resource, slots) => self.slot(&resource, &slots, options).await,
-            Task::Once(key) => self.once(key, options).await,
-            Task::Tick(job, request) => self.tick(job, request.options(options)).await,
+        let performed = async {
+            match task {
+                Task::Lock(resource) => self.lock(&resource, options).await,
+                Task::Shared(resource) => self.share(&resource, options).await,
+                Task::Slot(resource, slots) => self.slot(&resource, &slots, options).await,
+                Task::Once(key) => self.once(key, options).await,
+                Task::Tick(job, request) => self.tick(job, request.options(options)).await,
+            }
+        };
+        tokio::select! {
+            biased;
+            outcome = performed => outcome,
+            why = self.wait_is_endless() => why.into(),
         }
+    }
+
+    /// Waits until the servers refuse votes for a reason that lasts, before the lock is granted: some reasons are
+    /// known only once a vote was requested.
+    async fn wait_is_endless(&self) -> NotReady {
+        loop {
+            sleep(CHECK).await;
+            if !self.is_granted.get()
+                && let Err(why) = self.redlock.readiness()
+                && !why.heals
+            {
+                return why;
+            }
+        }
+    }
+
+    /// Returns the reason of a wait if it is that too few servers vote.
+    fn missing_servers(&self) -> Option<String> {
+        self.redlock.readiness().err().map(|why| format!("servers: {why}"))
     }
 
     /// Waits until a quorum of servers votes. The limit is the limit of the wait for the lock.
@@ -210,9 +243,9 @@ impl Runner<'_> {
                 wait => self.redlock.ready_within(wait.max(CONNECT)).await,
             }
         };
-        let reason = async || match self.redlock.readiness() {
-            Ok(()) => "records that are being copied to the servers".into(),
-            Err(why) => format!("servers: {why}"),
+        let reason = async || match self.missing_servers() {
+            None => "records that are being copied to the servers".into(),
+            Some(servers) => servers,
         };
         self.waiting.during(ready, reason).await
     }
@@ -223,7 +256,9 @@ impl Runner<'_> {
         let run = request.run(|context| self.work(&names, context, Vec::new(), || false));
         let holder = async || {
             let holder = self.redlock.inspect(resource.clone()).await;
-            let Ok(Some(holder)) = holder else { return names.clone() };
+            let Ok(Some(holder)) = holder else {
+                return self.missing_servers().unwrap_or_else(|| names.clone());
+            };
             format!("{}, held by {}", holder.name, held_by(&holder))
         };
         self.waiting.during(run, holder).await.map_or_else(Outcome::from, Outcome::from)
@@ -265,6 +300,9 @@ impl Runner<'_> {
         let request = self.redlock.lock(resource.clone()).options(options).slots(count);
         let run = request.run(|context| self.work(&name, context, Vec::new(), || false));
         let holders = async || {
+            if let Some(servers) = self.missing_servers() {
+                return servers;
+            }
             let holders = slots.iter().map(|slot| self.redlock.inspect(slot.clone()));
             let holders = join_all(holders).await.into_iter().map(|holder| holder.ok().flatten());
             waiting_for_slot(&name, slots.len(), &holders.collect::<Vec<_>>())
@@ -277,7 +315,10 @@ impl Runner<'_> {
         let done = request.run(|context| async {
             self.work(key, context, Vec::new(), || false).await.into_result()
         });
-        let reason = async || format!("another process, which does the work of {key}");
+        let reason = async || {
+            let other = || format!("another process, which does the work of {key}");
+            self.missing_servers().unwrap_or_else(other)
+        };
         match self.waiting.during(done, reason).await {
             Ok(Once::Ran(ended)) | Err(OnceError::Work(ended)) => ended.into(),
             Ok(Once::RanUnrecorded(_, error)) => Outcome::Unrecorded(error),
@@ -293,7 +334,21 @@ impl Runner<'_> {
         }
     }
 
+    /// Waits until the tick begins that an early start is for.
+    async fn tick_begins(&self, job: &str, request: &TickRequest) {
+        let tick = request.tick().filter(|_| self.args.is_tick_of_now());
+        let wait = tick.and_then(|tick| tick.duration_since(SystemTime::now()).ok());
+        let (Some(tick), Some(wait)) = (tick, wait) else { return };
+        let reason = async || format!("the tick of {job} at {}", format_rfc3339_seconds(tick));
+        self.waiting.during(sleep(wait), reason).await;
+    }
+
     async fn tick(&self, job: &str, request: TickRequest) -> Outcome {
+        if !self.is_verbose {
+            // Each host waits for others at many ticks, and cron(8) mails what is printed.
+            self.waiting.end();
+        }
+        self.tick_begins(job, &request).await;
         let done = request.run(|context| async move {
             self.tick.set(Some((context.tick(), context.attempt())));
             let more = vec![
@@ -307,7 +362,10 @@ impl Runner<'_> {
             }
             ended.into_result()
         });
-        let reason = async || format!("another host, which runs a tick of {job}");
+        let reason = async || {
+            let other = || format!("another host, which runs a tick of {job}");
+            self.missing_servers().unwrap_or_else(other)
+        };
         match self.waiting.during(done, reason).await {
             Ok(TickOutcome::Ran(ended)) | Err(TickError::Work(ended)) => ended.into(),
             Ok(TickOutcome::RanUnrecorded(_, error)) => Outcome::Unrecorded(error),
@@ -354,6 +412,7 @@ impl Runner<'_> {
         more: Vec<(&'static str, String)>,
         is_stopped: impl Fn() -> bool,
     ) -> Ended {
+        self.is_granted.set(true);
         let own = [
             ("REDLOCK_NAME", name.to_owned()),
             ("REDLOCK_TOKEN", context.fencing_token().to_string()),

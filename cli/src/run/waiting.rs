@@ -22,7 +22,7 @@ impl Waiting {
         Self(RefCell::new((!is_quiet).then(Progress::new)))
     }
 
-    /// Ends the line on the terminal, before the command writes there.
+    /// Prints nothing more. Ends the line on the terminal, before the command writes there.
     pub(super) fn end(&self) {
         self.0.take();
     }
@@ -35,8 +35,7 @@ impl Waiting {
     ) -> T {
         let tell = async {
             sleep(SILENT).await;
-            let Ok(reason) = timeout(ASK, reason()).await else { return };
-            let line = format!("redlock: waiting for {}", shown(&reason));
+            let line = line(reason()).await;
             if let Some(progress) = &mut *self.0.borrow_mut() {
                 *progress = Progress::since(SILENT);
             }
@@ -69,5 +68,26 @@ impl Waiting {
                 false
             }
         }
+    }
+}
+
+/// Returns the line with the reason, also if servers that do not answer keep it from being found out.
+async fn line(reason: impl Future<Output = String>) -> String {
+    let reason = timeout(ASK, reason).await;
+    let reason = reason.unwrap_or_else(|_| "servers, which do not answer".into());
+    format!("redlock: waiting for {}", shown(&reason))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn unknown_reason_is_said() {
+        let known = line(async { "a, held by b".into() }).await;
+        assert_eq!(known, "redlock: waiting for a, held by b");
+        assert_eq!(line(pending()).await, "redlock: waiting for servers, which do not answer");
     }
 }

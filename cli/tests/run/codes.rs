@@ -115,6 +115,48 @@ fn servers_that_never_vote_are_78() {
     assert!(!run.output().contains("s3cret"), "{}", run.output());
 }
 
+/// They answer all checks, and refuse each vote.
+#[test]
+fn servers_that_refuse_votes_are_78() {
+    let site = Site::new();
+    let user = ["ACL", "SETUSER", "app", "on", ">s3cret", "~*", "&*", "+@all"];
+    for denied in ["-evalsha", "-set"] {
+        for server in &site.servers {
+            server.cli(&[&user[..], &[denied]].concat());
+        }
+        let urls =
+            site.servers.iter().map(|server| format!("redis://app:s3cret@{}", server.addr()));
+        let urls = urls.collect::<Vec<_>>().join(",");
+        for task in [&["a"][..], &["--once", "k"], &["--leader", "l"]] {
+            let mut command = site.command(&[task, &["--", "true"]].concat());
+            command.env("REDLOCK_NODES", &urls);
+            let mut run = site.start_command(command);
+            run.ends(78, "permission denied");
+            let output = run.output();
+            assert!(
+                output.contains("waiting does not help") && output.contains("(do: "),
+                "{output}"
+            );
+        }
+    }
+}
+
+/// They refuse votes, and answer which locks they keep.
+#[test]
+fn full_servers_are_waited_for() {
+    let site = Site::new();
+    site.script(&[], "true").ends(0, "");
+    let set = |limit| site.servers.iter().for_each(|server| server.set_config("maxmemory", limit));
+    set("1");
+    let mut run = site.script(&[], "echo ran");
+    eventually("it says what it waits for", || {
+        let output = run.output();
+        output.contains("redlock: waiting for servers: only 0 of 3") && output.contains("memory")
+    });
+    set("0");
+    run.ends(0, "ran");
+}
+
 /// They vote again once they have replicas.
 #[test]
 fn servers_without_replicas_are_waited_for() {

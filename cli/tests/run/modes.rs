@@ -254,12 +254,14 @@ mod stopped {
     fn deaf_command_is_killed() {
         let site = Site::new();
         let script = "trap '' TERM; echo $$ > begun; while :; do sleep 1; done";
-        let mut run = tick(&site, 1, script, &["--kill-after", "300ms"]);
+        let mut run = tick(&site, 1, script, &["--kill-after", "2s"]);
         site.line_of("begun");
 
         let output = stop(&site, &[]);
 
         assert!(output.status.success(), "{output:?}");
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(told.contains("waiting for the run of \"report\" to end"), "{told}");
         assert_eq!(run.code(), 70);
     }
 

@@ -1,10 +1,15 @@
 //! What is said of waits, and of ticks that need no run.
 
+use std::{
+    process::Command,
+    time::{Duration, SystemTime},
+};
+
 use rustix::process::Signal;
 
 use crate::{
     program::{Running, Site},
-    support::{RedisServer, eventually},
+    support::{RedisServer, eventually, urls},
 };
 
 #[track_caller]
@@ -68,4 +73,66 @@ fn tick_that_is_done_is_silent() {
         let said = run.output().contains("was not run");
         assert_eq!(said, !expected.is_empty(), "{}", run.output());
     }
+}
+
+#[test]
+fn paused_tick_is_silent() {
+    let site = Site::new();
+    let mut pause = Command::new(env!("CARGO_BIN_EXE_redlock"));
+    pause.args(["jobs", "pause", "j", "--by", "ann"]);
+    pause.env("REDLOCK_NODES", urls(&site.servers).join(","));
+    pause.env("REDLOCK_CONFIG", site.file("config.toml"));
+    let output = pause.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+
+    for (more, expected) in [(&[][..], ""), (&["-v"], "ann has paused the job")] {
+        let args = [&["--tick", "j", "--cron", "* * * * *"], more, &["--", "true"]].concat();
+        let mut run = site.start(&args);
+        run.ends(0, expected);
+        assert_eq!(run.output().is_empty(), expected.is_empty(), "{}", run.output());
+    }
+}
+
+/// Each host waits for others at many ticks.
+#[test]
+fn wait_for_other_host_is_silent() {
+    let site = Site::new();
+    let tick = |more: &[&str], script: &str| {
+        let at = ["--tick", "j", "--cron", "* * * * *", "--at", "2025-05-05T00:00:04Z"];
+        site.start(&[&at[..], more, &["--", "sh", "-c", script]].concat())
+    };
+    let mut first = tick(&[], "echo > begun; until [ -e go ]; do sleep 0.05; done");
+    site.line_of("begun");
+    let mut silent = tick(&[], "true");
+    let mut told = tick(&["-v"], "true");
+
+    says(&told, "redlock: waiting for another host, which runs a tick of j");
+    std::fs::write(site.file("go"), "").unwrap();
+
+    first.ends(0, "");
+    told.ends(0, "has run this tick");
+    silent.ends(0, "");
+    assert_eq!(silent.output(), "");
+}
+
+/// No other host is waited for.
+#[test]
+fn early_start_names_its_tick() {
+    let site = Site::new();
+    let at = SystemTime::now() + Duration::from_secs(9);
+    let at = humantime::format_rfc3339_seconds(at).to_string();
+    let [hour, minute, second] = [11, 14, 17].map(|at_byte| &at[at_byte..at_byte + 2]);
+    let cron = format!("{second} {minute} {hour} * * *");
+    let tick = |job: &str, more: &[&str]| {
+        let args = ["--tick", job, "--cron", &cron, "--early", "1m"];
+        site.start(&[&args, more, &["--", "sh", "-c", "echo $REDLOCK_TICK"]].concat())
+    };
+    let mut told = tick("told", &["-v"]);
+    let mut silent = tick("silent", &[]);
+
+    says(&told, &format!("redlock: waiting for the tick of told at {at}"));
+
+    told.ends(0, &format!("{at}\n"));
+    silent.ends(0, "");
+    assert_eq!(silent.output(), format!("{at}\n"));
 }

@@ -21,10 +21,7 @@ use super::{
     },
     env::JobEnv,
 };
-use crate::{
-    guard::{Inside, LockContext},
-    time::Sleep,
-};
+use crate::{guard::LockContext, lock::Inside, time::Sleep};
 
 /// The work of a run, as a future that its guard polls and drops.
 pub(super) struct AttemptsFuture {

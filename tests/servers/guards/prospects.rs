@@ -3,12 +3,20 @@
 
 use std::net::ToSocketAddrs;
 
-use tower_redlock::{Redlock, error::Reason, node::NodeState};
+use tower_redlock::{
+    Redlock,
+    diagnosis::Severity,
+    error::{Reason, UnfitServer},
+    node::{
+        NodeState,
+        redis::{Credentials, EvictionGuard},
+    },
+};
 
 use super::scene::{MAX_TTL, guarded, in_time, quick};
 use crate::{
     failures::refusing::{old_server, replica_of},
-    support::{FakeServer, HANG_GUARD, RedisServer, Sentinels, over},
+    support::{FakeServer, HANG_GUARD, RedisServer, Resp, Sentinels, over},
 };
 #[cfg(feature = "tls")]
 use crate::{
@@ -46,7 +54,10 @@ impl Row {
         assert_eq!(why.to_string().matches("(do: ").count(), 1, "{why}");
         assert_eq!(why.to_string().contains("waiting does not help"), !heals, "{why}");
         let diagnosis = redlock.diagnosis().await;
-        let of_nodes = diagnosis.advice.iter().filter(|advice| advice.node.is_some());
+        let of_nodes = diagnosis
+            .advice
+            .iter()
+            .filter(|advice| advice.node.is_some() && advice.severity == Severity::Problem);
         let codes: Vec<_> = of_nodes.map(|advice| advice.code).collect();
         assert_eq!(codes, vec![code; why.nodes.len()], "{:?}", diagnosis.advice);
         for secret in ["s3cret", "wr0ng"] {
@@ -80,6 +91,49 @@ async fn missing_database_lasts() {
         matches!(reason, Reason::Unfit(_)) && reason.to_string().contains("database")
     };
     Row { urls, is_reason, code: "unfit-server", heals: false }.holds().await;
+}
+
+#[tokio::test]
+async fn missing_permissions_last() {
+    let servers = RedisServer::start_n(3);
+    for server in &servers {
+        let rules = ["on", ">s3cret", "~*", "&*", "+@all", "-@scripting"];
+        let answer = server.cli(&[&["ACL", "SETUSER", "app"], &rules[..]].concat());
+        assert_eq!(answer, Resp::Simple("OK".into()));
+    }
+    let urls = of(&servers, |server| format!("redis://app:s3cret@{}", server.addr()));
+    let is_reason = |reason: &Reason| matches!(reason, Reason::NoPermission(_));
+    Row { urls, is_reason, code: "permission", heals: false }.holds().await;
+}
+
+#[tokio::test]
+async fn eviction_lasts() {
+    let limits = ["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"];
+    let servers = [(); 3].map(|()| RedisServer::with(&limits));
+    let urls = of(&servers, RedisServer::plain_url);
+    let is_reason = |reason: &Reason| matches!(reason, Reason::Evicts { .. });
+    let row = Row { urls: urls.clone(), is_reason, code: "evicts", heals: false };
+    let builder = guarded(quick(), urls).eviction_guard(EvictionGuard::Refuse);
+    row.check(&builder.build().unwrap()).await;
+}
+
+#[tokio::test]
+async fn sentinels_as_nodes_last() {
+    let sentinels = Sentinels::start();
+    let urls = sentinels.addresses().iter().map(|at| format!("redis://{at}")).collect();
+    let is_reason = |reason: &Reason| *reason == Reason::Unfit(UnfitServer::Sentinel);
+    Row { urls, is_reason, code: "unfit-server", heals: false }.holds().await;
+}
+
+#[tokio::test]
+async fn missing_credentials_last() {
+    let servers = RedisServer::start_n(3);
+    let urls = of(&servers, RedisServer::plain_url);
+    let none = || async { Err("no identity for this machine".into()) };
+    let builder = guarded(quick(), urls.clone()).credentials(Credentials::token_callback(none));
+    let is_reason = |reason: &Reason| matches!(reason, Reason::Auth(_));
+    let row = Row { urls, is_reason, code: "no-credentials", heals: false };
+    row.check(&builder.build().unwrap()).await;
 }
 
 #[tokio::test]

@@ -20,7 +20,6 @@ const LOOK: Duration = Duration::from_millis(10);
 const MOST_CONNECTIONS: usize = 3;
 /// Maximum number of log lines at INFO and above in a test: twenty changes, the message that there
 /// are more, and some lines about locks.
-/// some of locks.
 const MOST_LINES: usize = 25;
 
 /// A manager over one server that acquires locks continuously.

@@ -9,7 +9,6 @@ use crate::{
 };
 
 /// Maximum number of scripts that one client loads per second, counting the 13 at connect and one per use.
-/// used.
 const MOST_LOADS: usize = 30;
 
 fn loads(server: &RedisServer) -> usize {
