@@ -25,6 +25,7 @@
 //! | a test vote of one node | `test_vote` |
 //! | work that blocks or hangs | [`Overrun`], `overrun`, `stall` |
 //! | when a refused caller should retry | `hold_times` |
+//! | the span of a request | `trace` |
 //! | tasks that wait for one event | `waker_set` |
 //! | the thread that runs connections and timers | [`Spawner`] |
 //!
@@ -97,6 +98,7 @@ mod snapshot;
 mod spawner;
 mod stall;
 mod test_vote;
+mod trace;
 mod waker_set;
 mod wakeups;
 
