@@ -1,6 +1,7 @@
 //! The metrics, as a recorder of the `metrics` facade sees them.
 
 mod recorder;
+mod scrape;
 #[path = "../support/mod.rs"]
 mod support;
 
