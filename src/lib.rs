@@ -94,12 +94,13 @@
 //! | `redlock_joins_total` | counter | | shared locks that the process held and granted to a further request without a message |
 //! | `redlock_hard_stops_total` | counter | | guarded work that was dropped |
 //! | `redlock_overruns_total` | counter | | guarded work that was inside a poll when its lock ended |
-//! | `redlock_job_run_seconds` | histogram | `job`, `outcome` | the runs of a job on this replica |
-//! | `redlock_job_skips_total` | counter | `job`, `reason` | ticks that this replica did not run |
-//! | `redlock_job_missed_ticks_total` | counter | `job` | ticks that were given up |
-//! | `redlock_job_conflicts_total` | counter | `job`, `kind` | [conflicts](scheduler::JobConflict) with other replicas about a job: `schedule`, `zone_database`, `not_led`; each again once an hour while it lasts |
-//! | `redlock_job_last_success_seconds` | gauge | `job` | when a run last succeeded on this replica, in Unix time; unset before the first |
-//! | `redlock_job_next_tick_seconds` | gauge | `job` | the next tick in Unix time, in the past while it can't start or is running; 0 where this replica waits for none: paused, standing by, ended |
+//! | `redlock_job_run_seconds` | histogram | `job_name`, `outcome` | the runs of a job on this replica |
+//! | `redlock_job_skips_total` | counter | `job_name`, `reason` | ticks that this replica did not run |
+//! | `redlock_job_missed_ticks_total` | counter | `job_name` | ticks that were given up |
+//! | `redlock_job_conflicts_total` | counter | `job_name`, `kind` | [conflicts](scheduler::JobConflict) with other replicas about a job: `schedule`, `zone_database`, `not_led`; each again once an hour while it lasts |
+//! | `redlock_job_last_success_timestamp_seconds` | gauge | `job_name` | when a run last succeeded on this replica, in Unix time; unset before the first |
+//! | `redlock_job_next_tick_timestamp_seconds` | gauge | `job_name` | the next tick in Unix time, in the past while it can't start or is running; 0 where this replica waits for none: paused, standing by, ended |
+//! | `redlock_leader` | gauge | `leader` | 1 while this process [leads](Leader), 0 while it is a candidate |
 //! | `redlock_once_total` | counter | `outcome` | requests of work that is to be done [once](mod@once), by their end |
 //! | `redlock_over_quota_total` | counter | `limit` | `max_records`: requests of such work that were refused, as the nodes keep too many records for this process; `max_stored_response_bytes` and `memory`: answers that were not kept, as others take too much of the nodes' memory; `max_waiting_body_bytes`: requests that were refused, as the bodies of others that wait take too much memory |
 //! | `redlock_failed_activations_total` | counter | `node` | tries to end the node's probation that failed |
@@ -110,7 +111,8 @@
 //! | `redlock_copied_records_total` | counter | `node` | records that this process copied to it |
 //! | `redlock_copied_bytes_total` | counter | `node` | bytes of these records, keys included |
 //!
-//! `docs/production.md` in the repository has alerts made of them.
+//! `docs/observability.md` in the repository has buckets, alerts and a dashboard, and the names of spans
+//! and events.
 //!
 //! # Features
 //!

@@ -22,19 +22,24 @@ const fn mode(is_shared: bool) -> &'static str {
     if is_shared { "shared" } else { "exclusive" }
 }
 
-pub(crate) fn acquire(
-    is_shared: bool,
-    result: Result<(), &LockError>,
-    took: impl FnOnce() -> Duration,
-) {
-    let outcome = match result {
+/// Returns the label for the end of a request.
+pub(crate) const fn outcome(result: Result<(), &LockError>) -> &'static str {
+    match result {
         Ok(()) => "acquired",
         Err(LockError::Held { .. }) => "held",
         Err(LockError::NoQuorum { .. }) => "no_quorum",
         Err(LockError::TooSlow { .. }) => "too_slow",
         Err(LockError::WaitTimedOut { .. }) => "wait_timed_out",
         Err(_) => "failed",
-    };
+    }
+}
+
+pub(crate) fn acquire(
+    is_shared: bool,
+    result: Result<(), &LockError>,
+    took: impl FnOnce() -> Duration,
+) {
+    let outcome = outcome(result);
     note!(histogram "redlock_acquire_seconds", "outcome" => outcome, "mode" => mode(is_shared); record took().as_secs_f64());
 }
 
@@ -96,35 +101,43 @@ pub(crate) fn over_quota(limit: &'static str) {
 /// Records a run of a job. Job names are labels, as they are few and come from the program.
 #[cfg(feature = "scheduler")]
 pub(crate) fn job_run(job: &str, outcome: &'static str, took: Duration) {
-    note!(histogram "redlock_job_run_seconds", "job" => job.to_owned(), "outcome" => outcome; record took.as_secs_f64());
+    note!(histogram "redlock_job_run_seconds", "job_name" => job.to_owned(), "outcome" => outcome; record took.as_secs_f64());
 }
 
 #[cfg(feature = "scheduler")]
 pub(crate) fn job_skipped(job: &str, reason: &'static str) {
-    note!(counter "redlock_job_skips_total", "job" => job.to_owned(), "reason" => reason; increment 1);
+    note!(counter "redlock_job_skips_total", "job_name" => job.to_owned(), "reason" => reason; increment 1);
 }
 
 #[cfg(feature = "scheduler")]
 pub(crate) fn job_missed(job: &str, ticks: u64) {
-    note!(counter "redlock_job_missed_ticks_total", "job" => job.to_owned(); increment ticks);
+    note!(counter "redlock_job_missed_ticks_total", "job_name" => job.to_owned(); increment ticks);
 }
 
 #[cfg(feature = "scheduler")]
 pub(crate) fn job_conflict(job: &str, kind: &'static str) {
-    note!(counter "redlock_job_conflicts_total", "job" => job.to_owned(), "kind" => kind; increment 1);
+    note!(counter "redlock_job_conflicts_total", "job_name" => job.to_owned(), "kind" => kind; increment 1);
 }
 
 /// `at` is the time since the Unix epoch.
 #[cfg(feature = "scheduler")]
 pub(crate) fn job_succeeded(job: &str, at: Duration) {
-    note!(gauge "redlock_job_last_success_seconds", "job" => job.to_owned(); set at.as_secs_f64());
+    note!(gauge "redlock_job_last_success_timestamp_seconds", "job_name" => job.to_owned(); set at.as_secs_f64());
 }
 
 /// `at` is the time since the Unix epoch; `None` is recorded as zero.
 #[cfg(feature = "scheduler")]
 pub(crate) fn job_next_tick(job: &str, at: Option<Duration>) {
     let seconds = at.map_or(0.0, |at| at.as_secs_f64());
-    note!(gauge "redlock_job_next_tick_seconds", "job" => job.to_owned(); set seconds);
+    note!(gauge "redlock_job_next_tick_timestamp_seconds", "job_name" => job.to_owned(); set seconds);
+}
+
+/// Records whether this process leads. Leaders' names are labels, as they are few and come from the
+/// program.
+#[cfg(feature = "scheduler")]
+pub(crate) fn leads(leader: &str, leads: bool) {
+    let number = if leads { 1.0 } else { 0.0 };
+    note!(gauge "redlock_leader", "leader" => leader.to_owned(); set number);
 }
 
 pub(crate) fn failed_activation(node: &str) {

@@ -165,7 +165,7 @@ impl Leader {
         // Declared before the work, so that it is dropped after it.
         let mut term = None;
         let started = Guarded::start(lock, |context| {
-            term = Some(TermGuard::begin(&self.shared, context.clone(), since));
+            term = Some(TermGuard::begin(&self.shared, &self.name, context.clone(), since));
             crate::log::info!(leader = %self.name, %token, "elected");
             Inside::new(&self.shared, work(Term::new(context, since)))
         });

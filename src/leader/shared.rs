@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 use super::Leadership;
 use crate::{
-    error::LockError, guard::LockContext, lock::is_inside, sync::Mutex, time::Timestamp,
+    error::LockError, guard::LockContext, lock::is_inside, metrics, sync::Mutex, time::Timestamp,
     token::FencingToken,
 };
 
@@ -133,6 +133,7 @@ impl CandidateShared {
             );
             return Err(LockError::InvalidRequest(text.into()));
         }
+        metrics::leads(name, false);
         Ok(RunGuard { shared: Arc::clone(self) })
     }
 }
@@ -152,6 +153,7 @@ impl Drop for RunGuard {
 /// Publishes a term until it is dropped, after the release of the lock.
 pub(super) struct TermGuard {
     shared: Arc<CandidateShared>,
+    name: Arc<str>,
     context: LockContext,
     resign: watch::Receiver<bool>,
     _over: watch::Sender<()>,
@@ -160,6 +162,7 @@ pub(super) struct TermGuard {
 impl TermGuard {
     pub(super) fn begin(
         shared: &Arc<CandidateShared>,
+        name: &Arc<str>,
         context: LockContext,
         since: SystemTime,
     ) -> Self {
@@ -171,7 +174,9 @@ impl TermGuard {
         let former = std::mem::replace(&mut *crate::sync::lock(&shared.term), state);
         assert!(!matches!(former, TermState::Leading(_)), "one term ends before the next begins");
         shared.leadership.send_replace(Leadership::Leading { token, since });
-        Self { shared: Arc::clone(shared), context, resign: asked, _over: ends }
+        metrics::leads(name, true);
+        let (shared, name) = (Arc::clone(shared), Arc::clone(name));
+        Self { shared, name, context, resign: asked, _over: ends }
     }
 
     /// Completes when the candidate is to resign or to stop; the work has got a stop request by
@@ -204,6 +209,7 @@ impl TermGuard {
             is_leading.then(|| std::mem::replace(&mut *term, next))
         };
         if former.is_some() {
+            metrics::leads(&self.name, false);
             self.shared.is_standby(None);
         }
     }

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use tracing::{Span, field};
+use tracing::Span;
 
 use super::{
     LockOptions,
@@ -18,6 +18,7 @@ use super::{
     lock::Lock,
     queue::{Admission, QueueWait, Ticket},
     settings::InternalOptions,
+    trace::{acquire_span, record_end, record_grant},
     waker_set::WakerKey,
     wakeups::{RetryHistory, RetryState, RetryTask, RetryWait, StartedAttempt, Yield},
 };
@@ -89,6 +90,26 @@ impl Acquire {
         options: &LockOptions,
         internal: &InternalOptions,
     ) -> Self {
+        Self::of_request(core, resource, (options, internal), None)
+    }
+
+    /// Makes an attempt of a request with the span `of`, in which as many attempts have begun. The
+    /// request reports the result.
+    pub(super) fn attempt(
+        core: Arc<Core>,
+        resource: Resource,
+        options: (&LockOptions, &InternalOptions),
+        of: (Span, u32),
+    ) -> Self {
+        Self::of_request(core, Ok(resource), options, Some(of))
+    }
+
+    fn of_request(
+        core: Arc<Core>,
+        resource: Result<Resource, LockError>,
+        (options, internal): (&LockOptions, &InternalOptions),
+        of: Option<(Span, u32)>,
+    ) -> Self {
         let plan = core.client.settings.plan(options, internal);
         let started = core.client.clock().now();
         let open = core.client.is_open_at(started);
@@ -96,33 +117,19 @@ impl Acquire {
             Ok(checked) => checked,
             Err(error) => return Self::failed(error),
         };
-        let span = tracing::debug_span!(
-            "acquire",
-            %resource,
-            attempt = field::Empty,
-            votes = field::Empty,
-            outcome = field::Empty,
-            elapsed = field::Empty,
-        );
+        let is_reported = of.is_none();
+        let (span, begun) = of.unwrap_or_else(|| (acquire_span(&resource, None), 0));
         let step = AcquireStep::QueueWait(core.queue.enter(&resource, started));
         let retry =
-            RetryState { core, resource, plan, begun: 0, retries: RetryHistory::default(), span };
+            RetryState { core, resource, plan, begun, retries: RetryHistory::default(), span };
         Self(AcquireState::Working(Acquisition {
             retry,
             started,
             step,
             line_timeout: None,
             was_in_line: false,
-            is_reported: true,
+            is_reported,
         }))
-    }
-
-    /// Leaves the report of the result to the caller.
-    pub(super) fn unreported(mut self) -> Self {
-        if let AcquireState::Working(work) = &mut self.0 {
-            work.is_reported = false;
-        }
-        self
     }
 
     pub(super) fn boxed(
@@ -206,10 +213,7 @@ impl Acquisition {
                             lease.unwatch(&mut watch);
                             let RetryState { core, resource, retries, .. } = &mut self.retry;
                             retries.succeeded(&core.client.wakeups, resource, lease.started());
-                            let (granted, of) = lease.tally();
-                            self.retry
-                                .span
-                                .record("votes", field::display(format_args!("{granted} of {of}")));
+                            record_grant(&self.retry.span, lease.tally());
                             return self.granted(lease);
                         }
                         Some(Err(error)) => {
@@ -371,19 +375,7 @@ impl Acquisition {
         let is_shared = self.retry.plan.is_shared();
         metrics::acquire(is_shared, result.as_ref().map(|_| ()), || self.elapsed());
         self.send_event(&result);
-        if !self.retry.span.is_disabled() {
-            self.retry.span.record("elapsed", field::debug(self.elapsed()));
-            if let Err(error) = &result {
-                self.retry.span.record("outcome", field::display(error));
-                if let LockError::NoQuorum { votes } = error {
-                    self.retry.span.record("votes", field::display(votes));
-                }
-                crate::log::debug!("not acquired");
-            } else {
-                self.retry.span.record("outcome", "acquired");
-                crate::log::debug!("acquired");
-            }
-        }
+        record_end(&self.retry.span, &result, || self.elapsed());
         Poll::Ready(result)
     }
 }

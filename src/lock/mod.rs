@@ -26,6 +26,7 @@
 //! | calls from inside the work that they would wait for | `inside` |
 //! | work that blocks or hangs | [`Overrun`], `overrun`, `stall` |
 //! | when a refused caller should retry | `hold_times` |
+//! | the span of a request | `trace` |
 //! | tasks that wait for one event | `waker_set` |
 //! | the thread that runs connections and timers | [`Spawner`] |
 //!
@@ -99,6 +100,7 @@ mod snapshot;
 mod spawner;
 mod stall;
 mod test_vote;
+mod trace;
 mod waker_set;
 mod wakeups;
 

@@ -1,6 +1,7 @@
 //! The metrics, as a recorder of the `metrics` facade sees them.
 
 mod recorder;
+mod scrape;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -22,6 +23,34 @@ use tower_redlock::{
 /// One test, as a process has one recorder.
 #[tokio::test]
 async fn metrics_name_no_resource() {
+    let numbers = everything_recorded().await;
+
+    let all = numbers.all();
+    assert!(all.len() > 9, "{all:?}");
+    for Series { name, label, .. } in all {
+        assert!(name.starts_with("redlock_"), "{name}");
+        let (key, text) = label.unwrap_or_default();
+        let keys = [
+            "",
+            "outcome",
+            "mode",
+            "outcome,mode",
+            "cause",
+            "leader",
+            "node",
+            "limit",
+            "job_name",
+            "job_name,outcome",
+            "job_name,reason",
+            "job_name,kind",
+        ];
+        assert!(keys.contains(&&*key), "{key}");
+        assert!(!text.contains("secret"), "a resource's name is a label: {key}={text}");
+    }
+}
+
+/// Returns the recorder after each metric was recorded.
+async fn everything_recorded() -> Numbers {
     let numbers = Numbers::default();
     metrics::set_global_recorder(numbers.clone()).expect("it is the first");
     let nodes = EmbeddedNodes::new(3);
@@ -41,30 +70,11 @@ async fn metrics_name_no_resource() {
     jobs(&redlock, &numbers).await;
     #[cfg(feature = "scheduler")]
     two_schedules(&redlock, &numbers).await;
+    #[cfg(feature = "scheduler")]
+    leaders(&redlock, &numbers).await;
     work_done_once(&redlock, &numbers).await;
     records_over_the_quota(&nodes, &numbers).await;
-
-    let all = numbers.all();
-    assert!(all.len() > 9, "{all:?}");
-    for Series { name, label, .. } in all {
-        assert!(name.starts_with("redlock_"), "{name}");
-        let (key, text) = label.unwrap_or_default();
-        let keys = [
-            "",
-            "outcome",
-            "mode",
-            "outcome,mode",
-            "cause",
-            "node",
-            "limit",
-            "job",
-            "job,outcome",
-            "job,reason",
-            "job,kind",
-        ];
-        assert!(keys.contains(&&*key), "{key}");
-        assert!(!text.contains("secret"), "a resource's name is a label: {key}={text}");
-    }
+    numbers
 }
 
 async fn acquires_holds_and_waiters(redlock: &Redlock, numbers: &Numbers) {
@@ -244,31 +254,32 @@ async fn jobs(redlock: &Redlock, numbers: &Numbers) {
         }))
         .start()
         .unwrap();
-    let runs = |of: &str| numbers.get("redlock_job_run_seconds", Some(("job,outcome", of)));
+    let runs = |of: &str| numbers.get("redlock_job_run_seconds", Some(("job_name,outcome", of)));
     jobs.trigger_here("fails").unwrap();
     eventually_async("ticks come during the first run", async || {
-        numbers.get("redlock_job_skips_total", Some(("job,reason", "slow,overlap"))) > 1
+        numbers.get("redlock_job_skips_total", Some(("job_name,reason", "slow,overlap"))) > 1
     })
     .await;
     go_on.send_replace(true);
     eventually_async("jobs are counted", async || {
-        let held = numbers.get("redlock_job_skips_total", Some(("job,reason", "held,held")));
-        let missed = numbers.get("redlock_job_missed_ticks_total", Some(("job", "slow")));
+        let held = numbers.get("redlock_job_skips_total", Some(("job_name,reason", "held,held")));
+        let missed = numbers.get("redlock_job_missed_ticks_total", Some(("job_name", "slow")));
         runs("fails,failed") == 1 && runs("slow,finished") > 1 && held > 0 && missed > 0
     })
     .await;
     assert_eq!(runs("held,finished"), 0);
-    let at = |name: &str, job| numbers.gauge(name, ("job", job));
+    let at = |name: &str, job| numbers.gauge(name, ("job_name", job));
     let now =
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
-    let succeeded = at("redlock_job_last_success_seconds", "slow").expect("it has finished");
+    let succeeded =
+        at("redlock_job_last_success_timestamp_seconds", "slow").expect("it has finished");
     assert!((now - 60.0..=now).contains(&succeeded), "{succeeded}");
-    assert_eq!(at("redlock_job_last_success_seconds", "fails"), None);
-    let next = at("redlock_job_next_tick_seconds", "fails").expect("it is known");
+    assert_eq!(at("redlock_job_last_success_timestamp_seconds", "fails"), None);
+    let next = at("redlock_job_next_tick_timestamp_seconds", "fails").expect("it is known");
     assert!((now + 3_500.0..now + 3_700.0).contains(&next), "{next}");
     drop(lock);
     jobs.shutdown(HANG_GUARD).await;
-    assert_eq!(at("redlock_job_next_tick_seconds", "fails"), Some(0.0), "it has ended");
+    assert_eq!(at("redlock_job_next_tick_timestamp_seconds", "fails"), Some(0.0), "it has ended");
 }
 
 #[cfg(feature = "scheduler")]
@@ -281,12 +292,29 @@ async fn two_schedules(redlock: &Redlock, numbers: &Numbers) {
     };
     let both = [every(20).unwrap(), every(30).unwrap()];
     eventually_async("the conflict is counted", async || {
-        numbers.get("redlock_job_conflicts_total", Some(("job,kind", "two,schedule"))) > 0
+        numbers.get("redlock_job_conflicts_total", Some(("job_name,kind", "two,schedule"))) > 0
     })
     .await;
     for jobs in both {
         jobs.shutdown(HANG_GUARD).await;
     }
+}
+
+#[cfg(feature = "scheduler")]
+async fn leaders(redlock: &Redlock, numbers: &Numbers) {
+    let leads = || numbers.gauge("redlock_leader", ("leader", "main"));
+    let leader = redlock.leader("main");
+    let running = tokio::spawn(leader.clone().run(|term| async move { term.stopping().await }));
+    eventually_async("it leads", async || leads() == Some(1.0)).await;
+    leader.stop().await;
+    running.await.unwrap().unwrap();
+    assert_eq!(leads(), Some(0.0), "it has stopped");
+
+    let dropped = tokio::spawn(redlock.leader("main").run(|_| std::future::pending::<()>()));
+    eventually_async("it leads again", async || leads() == Some(1.0)).await;
+    dropped.abort();
+    dropped.await.unwrap_err();
+    assert_eq!(leads(), Some(0.0), "it was dropped");
 }
 
 async fn work_done_once(redlock: &Redlock, numbers: &Numbers) {

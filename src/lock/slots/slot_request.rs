@@ -8,6 +8,8 @@ use std::{
     time::Duration,
 };
 
+use tracing::{Instrument, Span};
+
 use super::{
     known_slots::{HeldSlot, KnownSlots},
     slot_set::{ReservedSlot, SlotSet},
@@ -24,6 +26,7 @@ use crate::{
         lock::Lock,
         queue::{Admission, Ticket},
         settings::{InternalOptions, Plan},
+        trace::{acquire_span, record_end},
         wakeups::{LONGEST_YIELD, RetryHistory, slot_turn},
     },
     metrics,
@@ -52,6 +55,7 @@ pub(in crate::lock) async fn acquire(
     let started = core.client.clock().now();
     core.client.is_open_at(started)?;
     let known = KnownSlots::new(count);
+    let span = acquire_span(name, Some(count));
     let mut request = SlotRequest {
         core,
         set,
@@ -64,9 +68,14 @@ pub(in crate::lock) async fn acquire(
         next_turn: None,
         ticket: None,
         has_stepped_aside: false,
+        span: span.clone(),
+        begun: 0,
     };
-    let result = request.acquire().await;
-    request.end(result)
+    let acquire = async move {
+        let result = request.acquire().await;
+        request.end(result)
+    };
+    acquire.instrument(span).await
 }
 
 /// Returns the error for slots of a set of names.
@@ -93,6 +102,9 @@ struct SlotRequest {
     ticket: Option<Ticket<SharedLease>>,
     /// Whether it has passed the first place on before it was granted a slot.
     has_stepped_aside: bool,
+    span: Span,
+    /// Number of attempts that have begun.
+    begun: u32,
 }
 
 impl SlotRequest {
@@ -211,8 +223,9 @@ impl SlotRequest {
         };
         let internal = InternalOptions { lead_node, ..self.internal };
         let core = Arc::clone(&self.core);
-        let result =
-            Acquire::new(core, Ok(resource.clone()), &options, &internal).unreported().await;
+        let of = (self.span.clone(), self.begun);
+        self.begun += 1;
+        let result = Acquire::attempt(core, resource.clone(), (&options, &internal), of).await;
         match &result {
             Ok(_) => self.set.prefer(slot),
             Err(LockError::Held { owner, expires_in, votes, .. }) => {
@@ -403,6 +416,7 @@ impl SlotRequest {
                 error: error.clone(),
             }),
         }
+        record_end(&self.span, &result, || self.elapsed());
         result
     }
 }

@@ -40,7 +40,7 @@ async fn acquire_is_one_span() {
 
     let names: Vec<_> = span.fields.keys().copied().collect();
 
-    assert_eq!(names, ["attempt", "elapsed", "outcome", "resource", "votes"]);
+    assert_eq!(names, ["attempt", "elapsed", "outcome", "resource", "token", "votes"]);
 
     let expected = [
         ("resource", "invoice:42"),
@@ -72,8 +72,8 @@ async fn refusal_is_outcome_of_span() {
 
     let span = only_acquire(&log);
     assert_eq!(span.fields["resource"], "invoice:42");
-    assert_eq!(span.fields["outcome"], error.to_string());
-    assert!(span.fields["outcome"].starts_with("held by another"), "{span:?}");
+    assert_eq!((&*span.fields["outcome"], &span.fields["error"]), ("held", &error.to_string()));
+    assert!(span.fields["error"].starts_with("held by another"), "{span:?}");
     assert_eq!(log.count("DEBUG message=attempt failed"), 1, "{}", log.text());
     assert_eq!(log.count("DEBUG message=not acquired"), 1, "{}", log.text());
 
@@ -96,7 +96,7 @@ async fn later_tries_share_the_span() {
 
     let span = only_acquire(&log);
     assert_eq!(span.fields["attempt"], "3");
-    assert_eq!(span.fields["outcome"], error.to_string());
+    assert_eq!((&*span.fields["outcome"], &span.fields["error"]), ("held", &error.to_string()));
     assert_eq!(log.count("DEBUG message=attempt failed"), 3, "{}", log.text());
 
     log.assert_keeps(&[]);
@@ -121,7 +121,10 @@ async fn votes_are_counted_or_named() {
     log.wait_for("WARN", &["node is down", "node-3"]).await;
     let error = log.during(async { redlock.lock("a").await.unwrap_err() }).await;
     let span = log.spans().pop().unwrap();
-    assert_eq!(span.fields["outcome"], error.to_string());
+    assert_eq!(
+        (&*span.fields["outcome"], &span.fields["error"]),
+        ("no_quorum", &error.to_string())
+    );
     let LockError::NoQuorum { votes } = error else { panic!("{error}") };
     assert_eq!(span.fields["votes"], votes.to_string());
     for node in ["node-1", "node-2", "node-3"] {
