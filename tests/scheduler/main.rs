@@ -27,6 +27,7 @@ mod outage;
 mod outcome_hook;
 mod own_run;
 mod panics;
+mod parallel;
 mod past_schedules;
 mod races;
 mod repetition;
