@@ -295,9 +295,26 @@ impl Job {
     /// `max_hold` is [`max_run`](Self::max_run).
     ///
     /// `wait`, `max_attempts` and `retry_after` don't apply, as the schedule decides when a job tries
-    /// again; nor does `slots`, for which there is [`parallel`](Self::parallel). If one of them is set,
-    /// [`Scheduler::start`](super::Scheduler::start) fails with
-    /// [`InvalidJob`](super::StartError::InvalidJob).
+    /// again; nor do `slots`, for which there is [`parallel`](Self::parallel), and `shared`, as one replica
+    /// at a time claims a tick. If one of them is set, [`Scheduler::start`](super::Scheduler::start)
+    /// fails with [`InvalidJob`](super::StartError::InvalidJob).
+    ///
+    /// Work that reads a resource while others read it, and not while one writes it, acquires a shared
+    /// lock on that resource within its run. If that lock is lost, the work under it is stopped:
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_redlock::{Job, LockError, Redlock, Schedule};
+    ///
+    /// # async fn print_report() {}
+    /// # let redlock = Redlock::embedded();
+    /// let report = Job::new("print", Schedule::every(Duration::from_secs(3600)), move |_| {
+    ///     let readers = redlock.lock("report").shared().wait(Duration::from_secs(60));
+    ///     async move { readers.run(|_| print_report()).await }
+    /// })
+    /// .retries(3);
+    /// # drop(report);
+    /// ```
     pub fn options(mut self, options: LockOptions) -> Self {
         self.options.lock = options.or(self.options.lock);
         self
@@ -409,6 +426,9 @@ fn check_holders(job: &Job, is_led: bool) -> Result<(), String> {
         "slots",
         "this lock has one holder; parallel is the number of runs at a time",
     )])?;
+    if lock.shared == Some(true) {
+        return Err("shared does not apply: one replica at a time claims a tick, under the job's own lock; for work that reads a resource beside other readers, acquire a shared lock on that resource within the run, by redlock.lock(…).shared().run(…)".into());
+    }
     if *parallel == 0 {
         return Err("parallel is zero: nothing could run".into());
     }

@@ -30,6 +30,7 @@ mod panics;
 mod parallel;
 mod past_schedules;
 mod races;
+mod readers;
 mod repetition;
 mod reporting;
 mod run;
