@@ -4,11 +4,15 @@ use std::{sync::Arc, time::Duration};
 
 #[cfg(feature = "scheduler")]
 use super::Spawner;
+#[cfg(feature = "scheduler")]
+use super::slots::is_quorum;
 use super::{
     Holder, LockRequest, Redlock, inspect,
     records::{self, Asked, QueryAnswers},
     test_vote::test_vote,
 };
+#[cfg(feature = "scheduler")]
+use crate::error::{Vote, VoteOutcome};
 use crate::{
     error::{LockError, Reason},
     node::redis::{NodeSet, RestartGuard, count},
@@ -33,6 +37,45 @@ impl Redlock {
     /// Creates a request for one of the crate's own locks. An error is returned when it is awaited.
     pub(crate) fn lock_own(&self, resource: Result<Resource, impl Into<LockError>>) -> LockRequest {
         LockRequest::own(Arc::clone(self.core()), resource.map_err(Into::into))
+    }
+
+    /// Creates a request for one of `count` slots of one of the crate's own names.
+    #[cfg(feature = "scheduler")]
+    pub(crate) fn slot_of_own(
+        &self,
+        resource: Result<Resource, impl Into<LockError>>,
+        count: u32,
+    ) -> LockRequest {
+        LockRequest::new(Arc::clone(self.core()), resource.map_err(Into::into)).slots(count)
+    }
+
+    /// Returns the holder of each name, by the answers of all nodes that answer in time.
+    #[cfg(feature = "scheduler")]
+    pub(crate) async fn holders(
+        &self,
+        names: &Arc<[Arc<str>]>,
+    ) -> Result<Vec<Option<Holder>>, LockError> {
+        let found = inspect::inspect_names(self.client(), names, |_| false).await;
+        found.map_err(|votes| LockError::NoQuorum { votes })
+    }
+
+    /// Returns who may hold each name, by the answers of a quorum: its holder is among them.
+    #[cfg(feature = "scheduler")]
+    pub(crate) async fn possible_owners(
+        &self,
+        names: &Arc<[Arc<str>]>,
+    ) -> Result<Vec<Vec<Arc<str>>>, LockError> {
+        let found = inspect::inspect_names(self.client(), names, is_quorum).await;
+        let owners = |holder: Holder| {
+            let owner = |vote: &Vote| match &vote.outcome {
+                VoteOutcome::Held { owner, .. } => owner.clone(),
+                _ => None,
+            };
+            holder.votes.iter().filter_map(owner).collect()
+        };
+        let owners = |holder: Option<Holder>| holder.map(owners).unwrap_or_default();
+        let found = found.map_err(|votes| LockError::NoQuorum { votes })?;
+        Ok(found.into_iter().map(owners).collect())
     }
 
     pub(crate) async fn holder(&self, resource: &Resource) -> Result<Option<Holder>, LockError> {

@@ -30,7 +30,8 @@ pub(crate) struct RunInfo {
     pub(crate) lateness: Duration,
     /// The time at which the policy decided that it is due.
     pub(crate) decided: WallTime,
-    pub(crate) triggered: bool,
+    /// The number of the trigger or request, if it was triggered.
+    pub(crate) trigger: Option<u64>,
 }
 
 impl JobContext {
@@ -73,7 +74,7 @@ impl JobContext {
 
     /// Whether this run was triggered, apart from the schedule.
     pub fn is_triggered(&self) -> bool {
-        self.run.triggered
+        self.run.trigger.is_some()
     }
 }
 

@@ -154,11 +154,11 @@ pub enum MissReason {
         error: Arc<str>,
     },
     /// No slot became free in time: see
-    /// [`max_concurrent_runs`](super::Scheduler::max_concurrent_runs).
+    /// [`max_concurrent_runs`](super::Scheduler::max_concurrent_runs) and [`parallel`](crate::Job::parallel).
     NoSlot,
     /// The previous run had not ended.
     Overlap,
-    /// Another owner held the job's lock.
+    /// Another owner held the job's lock, or a slot of a [parallel](crate::Job::parallel) job.
     Held {
         /// The owner, if known.
         by: Option<Arc<str>>,
@@ -187,7 +187,7 @@ impl fmt::Display for MissReason {
         match self {
             Self::Unavailable { error } => f.write_str(error),
             Self::NoSlot => f.write_str(
-                "other jobs ran for too long: raise max_concurrent_runs, or start_within of the job",
+                "other runs lasted for too long: raise max_concurrent_runs, parallel of the job, or its start_within",
             ),
             Self::Overlap => f.write_str("the run before was still going"),
             Self::Held { by: Some(by) } => write!(f, "{} held the job's lock", ServerText(by)),

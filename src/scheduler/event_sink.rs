@@ -1,12 +1,12 @@
 //! Sends the events of jobs to the receivers and the callback of the application.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use tokio::sync::broadcast;
 
 use super::{
-    JobConflict, JobEvent, JobEventKind, outcome_hook::OutcomeHook, shared_job::SharedJob,
-    wall_timer::WallTimer,
+    JobConflict, JobEvent, JobEventKind, context::RunInfo, outcome_hook::OutcomeHook,
+    shared_job::SharedJob, wall_timer::WallTimer,
 };
 use crate::{error::ServerText, lock::Redlock, metrics, schedule::WallTime};
 
@@ -18,7 +18,7 @@ pub(super) struct EventSink {
 }
 
 impl EventSink {
-    /// Sends an event of the current run, or of a tick.
+    /// Sends an event of a tick, or of the current trigger.
     pub(super) fn emit(&self, job: &SharedJob, tick: WallTime, kind: JobEventKind) {
         // Ticks may come during a triggered run.
         let trigger = job.trigger().filter(|_| !kind.concerns_ticks());
@@ -33,9 +33,23 @@ impl EventSink {
         trigger: Option<u64>,
         kind: JobEventKind,
     ) {
+        self.send(job, (tick, trigger), job.lateness(), kind);
+    }
+
+    /// Sends an event of a run.
+    pub(super) fn emit_of_run(&self, job: &SharedJob, run: &RunInfo, kind: JobEventKind) {
+        self.send(job, (run.tick, run.trigger), run.lateness, kind);
+    }
+
+    fn send(
+        &self,
+        job: &SharedJob,
+        (tick, trigger): (WallTime, Option<u64>),
+        lateness: Duration,
+        kind: JobEventKind,
+    ) {
         crate::log::debug!(job = %job.name, %tick, trigger, event = ?kind, "job");
-        let (lateness, at) = (job.lateness(), self.wall_timer.now().into());
-        let job = Arc::clone(&job.name);
+        let (job, at) = (Arc::clone(&job.name), self.wall_timer.now().into());
         let event = JobEvent { job, tick, trigger, at, kind };
         if let Some(hook) = &self.outcome_hook {
             hook.note(&event, lateness);

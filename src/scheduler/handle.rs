@@ -357,7 +357,7 @@ impl SchedulerHandle {
         if redlock.is_closed() {
             return Err(StartError::Closed);
         }
-        check_all(redlock, std::slice::from_ref(job))
+        check_all(redlock, std::slice::from_ref(job), self.shared.leader.is_some())
     }
 }
 

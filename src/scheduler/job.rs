@@ -58,6 +58,8 @@ pub(super) struct JobOptions {
     pub(super) backoff: Duration,
     /// The work blocks a thread of its own: it is polled once.
     pub(super) blocks: bool,
+    /// Maximum number of runs at a time, on the whole fleet.
+    pub(super) parallel: u32,
 }
 
 const STALL_LIMIT: Duration = Duration::from_secs(60);
@@ -75,6 +77,17 @@ impl JobOptions {
         let defaults = LockOptions::new().wait(Duration::ZERO).max_hold(MAX_RUN);
         let watched = LockOptions::new().stall_limit(STALL_LIMIT);
         self.lock.or(defaults).or(if self.blocks { LockOptions::new() } else { watched })
+    }
+
+    /// Whether its runs may overlap.
+    pub(super) const fn is_parallel(&self) -> bool {
+        self.parallel > 1
+    }
+
+    /// The request for the slot of a run of a parallel job.
+    pub(super) fn slot_request(&self, redlock: &Redlock, name: &str) -> LockRequest {
+        let request = redlock.slot_of_own(Resource::of_job(name), self.parallel);
+        request.options(self.lock()).polled_within(Some(self.polled_within()))
     }
 
     /// The request for the lock of a job with this name.
@@ -95,6 +108,7 @@ impl Default for JobOptions {
             retries: 0,
             backoff: Duration::from_secs(1),
             blocks: false,
+            parallel: 1,
         }
     }
 }
@@ -104,7 +118,7 @@ impl Job {
     pub fn new<F, Fut>(name: impl Into<String>, schedule: impl Into<Schedule>, work: F) -> Self
     where
         F: FnMut(JobContext) -> Fut + Send + 'static,
-        Fut: Future<Output: JobResult> + Send,
+        Fut: Future<Output: JobResult> + Send + 'static,
     {
         Self::of(name, schedule, Box::new(FnWork(work)), false)
     }
@@ -226,14 +240,81 @@ impl Job {
     }
 }
 
+/// # Runs beside each other
+impl Job {
+    /// Sets the maximum number of runs of the job at a time, on the whole fleet: 1 to 256. Default: 1.
+    ///
+    /// With more than one, a tick that comes during a run starts another run beside it, on this replica
+    /// or another. Each tick still starts once. While `runs` runs are under way, a tick waits for the end
+    /// of one, at most for [`start_within`](Self::start_within); then it is missed, and
+    /// [`missed`](Self::missed) decides about it.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_redlock::{Job, Schedule};
+    ///
+    /// # async fn import() {}
+    /// let imports = Job::new("import", Schedule::every(Duration::from_secs(60)), |cx| async move {
+    ///     println!("tick {}, beside at most three others: slot {:?}", cx.tick(), cx.slot());
+    ///     import().await;
+    /// })
+    /// .parallel(4);
+    /// # drop(imports);
+    /// ```
+    ///
+    /// Each run holds a slot of its own ([`LockContext::slot`](crate::LockContext::slot)): slot 2 of the
+    /// job `import` is the lock `slot:2:job:import`. The job's lock is held only while a tick is claimed,
+    /// and while the end of a run is stored. Fencing tokens grow within a slot and do not compare between
+    /// slots, so a resource that checks them has to keep the newest token of each slot. Overlapping runs
+    /// may end in any order.
+    ///
+    /// All replicas should have the same number. During a change, as in a rolling deployment, there are
+    /// at most as many runs as the greater one, and a WARN names both. A replica with 1, or of a
+    /// version without this option, may start one run more beside those that have begun, and reports them
+    /// as interrupted; while its run lasts, no other one begins.
+    ///
+    /// [`trigger_here`](super::SchedulerHandle::trigger_here) and
+    /// [`trigger`](super::SchedulerHandle::trigger) also start runs beside others.
+    /// [`stop`](super::SchedulerHandle::stop) stops all runs that are under way.
+    ///
+    /// [`Scheduler::start`](super::Scheduler::start) fails with
+    /// [`InvalidJob`](super::StartError::InvalidJob) if `runs` is 0 or above 256; and with more than 1
+    /// also for a [blocking](Self::blocking) job, whose closure serves one run at a time, with
+    /// [`Claim::AtEnd`], as the servers keep the claim of the latest tick alone, with an
+    /// [`overlap`](Self::overlap) other than the default, with a schedule that counts from the end
+    /// of the last run, and in a scheduler that is [`leader_only`](super::Scheduler::leader_only).
+    pub fn parallel(mut self, runs: u32) -> Self {
+        self.options.parallel = runs;
+        self
+    }
+}
+
 /// # Lock
 impl Job {
     /// Sets options of the job's lock: each that is set in `options`. The others keep their values.
     /// `max_hold` is [`max_run`](Self::max_run).
     ///
     /// `wait`, `max_attempts` and `retry_after` don't apply, as the schedule decides when a job tries
-    /// again. If one of them is set, [`Scheduler::start`](super::Scheduler::start) fails with
-    /// [`InvalidJob`](super::StartError::InvalidJob).
+    /// again; nor do `slots`, for which there is [`parallel`](Self::parallel), and `shared`, as one replica
+    /// at a time claims a tick. If one of them is set, [`Scheduler::start`](super::Scheduler::start)
+    /// fails with [`InvalidJob`](super::StartError::InvalidJob).
+    ///
+    /// Work that reads a resource while others read it, and not while one writes it, acquires a shared
+    /// lock on that resource within its run. If that lock is lost, the work under it is stopped:
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_redlock::{Job, LockError, Redlock, Schedule};
+    ///
+    /// # async fn print_report() {}
+    /// # let redlock = Redlock::embedded();
+    /// let report = Job::new("print", Schedule::every(Duration::from_secs(3600)), move |_| {
+    ///     let readers = redlock.lock("report").shared().wait(Duration::from_secs(60));
+    ///     async move { readers.run(|_| print_report()).await }
+    /// })
+    /// .retries(3);
+    /// # drop(report);
+    /// ```
     pub fn options(mut self, options: LockOptions) -> Self {
         self.options.lock = options.or(self.options.lock);
         self
@@ -294,7 +375,7 @@ impl fmt::Debug for Job {
 }
 
 /// Checks jobs before they start.
-pub(super) fn check_all(redlock: &Redlock, jobs: &[Job]) -> Result<(), StartError> {
+pub(super) fn check_all(redlock: &Redlock, jobs: &[Job], is_led: bool) -> Result<(), StartError> {
     let mut names = HashSet::new();
     for job in jobs {
         let name: Arc<str> = job.name.as_str().into();
@@ -313,7 +394,7 @@ pub(super) fn check_all(redlock: &Redlock, jobs: &[Job]) -> Result<(), StartErro
             return Err(StartError::Schedule { job: name, error });
         }
         let JobOptions { lock, min_hold, policy, .. } = &job.options;
-        if let Err(reason) = lock.refuse_waiting() {
+        if let Err(reason) = lock.refuse_waiting().and_then(|()| check_holders(job, is_led)) {
             return invalid(&reason);
         }
         let max_run = job.options.lock().max_hold.unwrap_or(Duration::MAX);
@@ -336,4 +417,45 @@ pub(super) fn check_all(redlock: &Redlock, jobs: &[Job]) -> Result<(), StartErro
         request.check().map_err(|error| StartError::lock(&name, error))?;
     }
     Ok(())
+}
+
+/// Checks the number of runs at a time, and the options that it depends on.
+fn check_holders(job: &Job, is_led: bool) -> Result<(), String> {
+    let JobOptions { lock, policy, claim, blocks, parallel, .. } = &job.options;
+    lock.refuse(&[(
+        "slots",
+        "this lock has one holder; parallel is the number of runs at a time",
+    )])?;
+    if lock.shared == Some(true) {
+        return Err("shared does not apply: one replica at a time claims a tick, under the job's own lock; for work that reads a resource beside other readers, acquire a shared lock on that resource within the run, by redlock.lock(…).shared().run(…)".into());
+    }
+    if *parallel == 0 {
+        return Err("parallel is zero: nothing could run".into());
+    }
+    if *parallel > Resource::MAX_SLOTS {
+        return Err(format!("parallel is {parallel}, above {}", Resource::MAX_SLOTS));
+    }
+    let refused = [
+        (*blocks, "a blocking job", "its closure serves one run at a time"),
+        (
+            *claim == Claim::AtEnd,
+            "Claim::AtEnd",
+            "the servers keep the claim of the latest tick alone, so an earlier one could not be repeated",
+        ),
+        (
+            policy.overlap != Overlap::Skip,
+            "overlap",
+            "a tick that comes during a run starts another run beside it",
+        ),
+        (
+            job.schedule.is_after_end(),
+            "a schedule that counts from the end of the last run",
+            "its next tick follows from one run",
+        ),
+        (is_led, "leader_only", "the runs are those of one replica"),
+    ];
+    match refused.iter().find(|(is_refused, ..)| job.options.is_parallel() && *is_refused) {
+        Some((_, what, why)) => Err(format!("parallel does not apply with {what}: {why}")),
+        None => Ok(()),
+    }
 }

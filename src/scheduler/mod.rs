@@ -7,6 +7,7 @@
 //! | one replica that runs all jobs | [`Scheduler::leader_only`], [`Candidate`] |
 //! | the context of a run | [`JobContext`] |
 //! | options for missed, overlapping and interrupted runs | [`Missed`], [`Overlap`], [`Claim`] |
+//! | runs beside each other | [`Job::parallel`](crate::Job::parallel) |
 //! | work that must run again | [`NotDone`] |
 //! | runs on demand | [`Trigger`], [`RequestedRun`] |
 //! | pauses and requests of the whole fleet | [`JobCommand`], [`JobControl`] |
@@ -63,6 +64,13 @@
 //!   lock.
 //! * **Slots.** With `max_concurrent_runs`, a run waits for a slot *before* it requests the lock:
 //!   another replica may run it meanwhile, and no lock is renewed for nothing.
+//! * **Parallel jobs.** With [`Job::parallel`](crate::Job::parallel), a tick is claimed under the job's
+//!   lock, and then runs under a slot of the job's name, in a task of its own; the job's lock is released as
+//!   soon as the run has begun. All claims thus have tokens of one lock. The tokens of slots would not do:
+//!   they do not compare, and two slots may have equal ones, so two replicas could claim one tick. An open
+//!   entry in the history shows each run; its end is stored there, and in the claim while its tick is the
+//!   latest, under the job's lock again, before the slot is released. The replica that claims a tick
+//!   reads who holds slots: an open entry whose owner holds none was interrupted.
 //! * **Control.** Every 4 to 5 s a replica reads the control of all its jobs. While the fleet has
 //!   paused a job, its task reads the control at each tick, without a lock.
 //! * **Missed ticks.** Before they are reported, the replica reads the nodes, as another replica may
@@ -105,10 +113,12 @@
 //!
 //! # Invariants
 //!
-//! * A run starts only after a quorum accepted its claim, under the token of the lock that it holds.
+//! * A run starts only after a quorum accepted its claim, under the token of the job's lock.
 //! * A requested run is removed from the control, under both locks, before it starts.
-//! * Two runs of a job never overlap, and the lock is released after the end of a run is stored or
-//!   handed to the task that stores it later.
+//! * Two runs of a job never overlap, and of a parallel job there are at most as many at a time as it has
+//!   slots.
+//! * The lock of a run, or its slot, is released after the end of the run is stored or handed to the task
+//!   that stores it later.
 #![cfg_attr(
     feature = "cron",
     doc = r#"

@@ -137,7 +137,7 @@ impl Scheduler {
             (None, Some(runtime)) => Arc::new(RuntimeSpawner::from(runtime.clone())),
             (None, None) => return Err(StartError::NoRuntime),
         };
-        check_all(&redlock, &jobs)?;
+        check_all(&redlock, &jobs, leader.is_some())?;
         let leader = leader.map(|leader| leader.check(&redlock)).transpose()?;
         let events = event_capacity.unwrap_or_else(|| {
             jobs.len().saturating_mul(EVENTS_A_JOB).clamp(MIN_EVENTS, MAX_EVENTS)

@@ -6,10 +6,12 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use tokio::sync::watch;
+
 use super::{
     FleetRun, Job, JobConflict, JobControl, JobCounts, JobEventKind, JobPause, JobState, JobStatus,
     JobStop, LastRun, Outcome, RunningJob, SkipReason, Trigger, TriggerError,
-    conflict::ConflictLog, trigger::PendingTrigger,
+    conflict::ConflictLog, status::RunKey, trigger::PendingTrigger,
 };
 use crate::{
     lock::claims::JobHistory,
@@ -26,6 +28,8 @@ pub(super) struct SharedJob {
     inner: Mutex<SharedJobState>,
     /// Notifies the task of a trigger, a request, a pause or a resume.
     pub(super) changed: Notify,
+    /// Changes with the control of the fleet, for runs.
+    pub(super) controls: watch::Sender<()>,
 }
 
 struct SharedJobState {
@@ -101,6 +105,7 @@ impl SharedJob {
             paused_here: None,
             control: JobControl::default(),
             running: None,
+            running_beside: Vec::new(),
             last: None,
             fleet: None,
             counts: JobCounts::default(),
@@ -116,7 +121,8 @@ impl SharedJob {
             cancelled: Vec::new(),
             conflicts: ConflictLog::default(),
         };
-        Self { name, inner: Mutex::new(inner), changed: Notify::new() }
+        let controls = watch::Sender::new(());
+        Self { name, inner: Mutex::new(inner), changed: Notify::new(), controls }
     }
 
     fn inner(&self) -> Guard<'_, SharedJobState> {
@@ -171,9 +177,10 @@ impl SharedJob {
         !self.inner().status.control.requested.is_empty()
     }
 
-    /// The request to stop the run with this token, if there is one.
-    pub(super) fn stop_of(&self, token: u64) -> Option<JobStop> {
-        self.inner().status.control.stop_of(token).cloned()
+    /// The request to stop the run with this token, if there is one. `claimed_by`: see
+    /// [`JobControl::stop_of`].
+    pub(super) fn stop_of(&self, token: u64, claimed_by: Option<u64>) -> Option<JobStop> {
+        self.inner().status.control.stop_of(token, claimed_by).cloned()
     }
 
     /// Records the control of the fleet, as just read. Notifies the task if it has changed.
@@ -186,6 +193,7 @@ impl SharedJob {
         };
         if is_new {
             self.changed.notify_one();
+            self.controls.send_modify(|()| {});
         }
     }
 
@@ -220,6 +228,11 @@ impl SharedJob {
     pub(super) fn begin_request(&self, id: u64) {
         let former = self.inner().trigger.replace(PendingTrigger::unawaited(id));
         assert!(former.is_none(), "the current trigger is answered first");
+    }
+
+    /// Takes the current trigger out, for a run beside others, which answers it.
+    pub(super) fn detach_trigger(&self) -> Option<PendingTrigger> {
+        self.inner().trigger.take()
     }
 
     /// The number of the current trigger.
@@ -299,21 +312,22 @@ impl SharedJob {
         is_sane && is_news
     }
 
-    /// `blocks`: the run can't be dropped.
-    pub(super) fn started(&self, running: RunningJob, blocks: bool) {
+    /// `blocks`: the run can't be dropped. `most`: the maximum number of runs at a time.
+    pub(super) fn started(&self, running: RunningJob, blocks: bool, most: u32) {
         let mut inner = self.inner();
         let SharedJobState { status, life, .. } = &mut *inner;
-        assert!(status.running.is_none(), "a job's runs do not overlap");
+        let others = u32::try_from(status.runs().count()).unwrap_or(u32::MAX);
+        assert!(others < most, "{others} runs of a job that may have {most}");
         debug_assert!(!matches!(life, TaskLife::Gone(_)), "the task runs the work");
         status.next_tick = None;
-        status.running = Some(running);
+        status.begin_run(running);
         status.counts.started += 1;
         inner.blocks = blocks;
     }
 
-    /// Changes what is shown of the current run.
-    pub(super) fn update_run(&self, change: impl FnOnce(&mut RunningJob)) {
-        self.update(|status| status.running.as_mut().map_or((), change));
+    /// Changes what is shown of a current run.
+    pub(super) fn update_run(&self, key: RunKey, change: impl FnOnce(&mut RunningJob)) {
+        self.update(|status| status.run_mut(key).map_or((), change));
     }
 
     /// Delay of the start of the last run that ended here.
@@ -321,30 +335,51 @@ impl SharedJob {
         self.inner().status.last.as_ref().map_or(Duration::ZERO, |last| last.lateness)
     }
 
-    /// The current run.
+    /// The current runs.
+    pub(super) fn runs(&self) -> Vec<RunningJob> {
+        self.inner().status.runs().cloned().collect()
+    }
+
+    /// The current run; of several, the first.
     pub(super) fn running(&self) -> Option<RunningJob> {
         self.inner().status.running.clone()
     }
 
-    /// Records the end of the current run. `now`: by the wall clock. Returns the event to send.
-    pub(super) fn ended(&self, outcome: &Outcome, took: Duration, now: WallTime) -> JobEventKind {
-        {
+    /// The error of the latest attempt of a current run, if that failed.
+    pub(super) fn last_error(&self, key: RunKey) -> Option<Arc<str>> {
+        self.inner().status.run_mut(key).and_then(|run| run.last_error.clone())
+    }
+
+    /// Records the end of a current run. `now`: by the wall clock. Returns the event to send, and the run,
+    /// unless the job's task is gone.
+    pub(super) fn ended(
+        &self,
+        key: RunKey,
+        (outcome, took): (&Outcome, Duration),
+        now: WallTime,
+    ) -> (JobEventKind, Option<RunningJob>) {
+        let ended = {
             let mut inner = self.inner();
             inner.blocks = false;
-            inner.state = JobState::Finishing;
             inner.status.counts.count(outcome);
-            if let Some(RunningJob { tick, since, lateness, .. }) = inner.status.running.take() {
+            let ended = inner.status.end_run(key);
+            if let Some(RunningJob { tick, since, lateness, slot, .. }) = &ended {
+                let (tick, started, lateness) = (*tick, *since, *lateness);
                 let outcome = outcome.clone();
-                let last = LastRun { tick, started: since, lateness, took, outcome };
-                inner.status.last = Some(last);
+                inner.status.last = Some(LastRun { tick, started, lateness, took, outcome });
+                // The task of a parallel job has a state of its own.
+                if slot.is_none() {
+                    inner.state = JobState::Finishing;
+                }
             }
-        }
+            ended
+        };
         let kind = JobEventKind::of(outcome, took);
         metrics::job_run(&self.name, kind.name(), took);
         if *outcome == Outcome::Finished {
             metrics::job_succeeded(&self.name, Duration::from_millis(now.as_millis()));
         }
-        kind
+        (kind, ended)
     }
 
     /// Records that the task is gone; the first reason counts. Returns the pending triggers.
@@ -358,6 +393,7 @@ impl SharedJob {
             // The thread outlives the task that waits for it.
             if !inner.blocks {
                 inner.status.running = None;
+                inner.status.running_beside.clear();
             }
             let pending = Vec::from(std::mem::take(&mut inner.triggers));
             inner.cancelled.extend(pending.iter().map(|pending| pending.id));

@@ -32,8 +32,11 @@ pub struct JobStatus {
     /// Pauses and requested runs of the whole fleet, as last seen from here: at most some 5 s old while
     /// the servers answer. A pause whose time is over may still be shown.
     pub control: JobControl,
-    /// The run that this replica holds the job's lock for.
+    /// The run that is under way here. Of a [parallel](crate::Job::parallel) job, the one that began first.
     pub running: Option<RunningJob>,
+    /// The other runs that are under way here, of a [parallel](crate::Job::parallel) job, in the order of
+    /// their starts.
+    pub running_beside: Vec<RunningJob>,
     /// The last run that ended here.
     pub last: Option<LastRun>,
     /// The latest run of the whole fleet, as last seen from here.
@@ -58,10 +61,51 @@ pub struct RunningJob {
     pub lateness: Duration,
     /// Its fencing token.
     pub token: FencingToken,
+    /// Its slot, if the job is [parallel](crate::Job::parallel). Tokens compare within a slot.
+    pub slot: Option<u32>,
     /// The number of the attempt, from 1.
     pub attempt: u32,
     /// The error of the previous attempt.
     pub last_error: Option<Arc<str>>,
+}
+
+/// Identifies a run among those of one job on one replica: tokens of two slots may be equal.
+pub(super) type RunKey = (Option<u32>, FencingToken);
+
+impl RunningJob {
+    pub(super) const fn key(&self) -> RunKey {
+        (self.slot, self.token)
+    }
+}
+
+impl JobStatus {
+    /// Returns the runs that are under way here, in the order of their starts.
+    pub fn runs(&self) -> impl Iterator<Item = &RunningJob> {
+        self.running.iter().chain(&self.running_beside)
+    }
+
+    pub(super) fn run_mut(&mut self, key: RunKey) -> Option<&mut RunningJob> {
+        self.running.iter_mut().chain(&mut self.running_beside).find(|run| run.key() == key)
+    }
+
+    pub(super) fn begin_run(&mut self, run: RunningJob) {
+        match &mut self.running {
+            none @ None => *none = Some(run),
+            Some(_) => self.running_beside.push(run),
+        }
+    }
+
+    /// Removes a run that has ended.
+    pub(super) fn end_run(&mut self, key: RunKey) -> Option<RunningJob> {
+        if let Some(at) = self.running_beside.iter().position(|run| run.key() == key) {
+            return Some(self.running_beside.remove(at));
+        }
+        let run = self.running.take_if(|run| run.key() == key)?;
+        if !self.running_beside.is_empty() {
+            self.running = Some(self.running_beside.remove(0));
+        }
+        Some(run)
+    }
 }
 
 /// A run that has ended.
@@ -210,13 +254,14 @@ pub enum JobState {
         /// The answer of each node: down, in probation, full, and the like.
         error: Arc<str>,
     },
-    /// Another owner holds the job's lock: it runs the tick, or crashed during the run.
+    /// Another owner holds the job's lock, or a slot of a [parallel](crate::Job::parallel) job: it runs the
+    /// tick, or crashed during the run.
     HeldBy {
         /// The owner, if known.
         owner: Option<Arc<str>>,
     },
-    /// It is due, but
-    /// [`max_concurrent_runs`](super::Scheduler::max_concurrent_runs) other jobs run.
+    /// It is due, but [`max_concurrent_runs`](super::Scheduler::max_concurrent_runs) other runs, or
+    /// [`parallel`](crate::Job::parallel) runs of its own, are under way here.
     WaitingForSlot,
     /// Its work runs: see [`JobStatus::running`](super::JobStatus::running).
     Running,

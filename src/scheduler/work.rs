@@ -1,6 +1,15 @@
 //! The work of a job, and its errors.
 
-use std::{any::Any, borrow::Cow, error::Error, fmt, future::Future, pin::Pin, sync::Arc};
+use std::{
+    any::Any,
+    borrow::Cow,
+    error::Error,
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
 
 use tower_service::Service;
 
@@ -27,11 +36,15 @@ impl<E: Into<JobError>> JobResult for Result<(), E> {
     }
 }
 
-pub(super) type Running<'a> = Pin<Box<dyn Future<Output = Result<(), JobError>> + Send + 'a>>;
+pub(super) type Running = Pin<Box<dyn Future<Output = Result<(), JobError>> + Send>>;
 
-/// The work of a job, one run at a time.
+/// The work of a job. It begins one run at a time.
 pub(super) trait JobWork: Send {
-    fn run(&mut self, context: JobContext) -> Running<'_>;
+    /// Waits until a run may begin.
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), JobError>>;
+
+    /// Begins a run.
+    fn call(&mut self, context: JobContext) -> Running;
 }
 
 /// Work that is a service.
@@ -39,15 +52,17 @@ pub(super) struct ServiceWork<S>(pub(super) S);
 
 impl<S> JobWork for ServiceWork<S>
 where
-    S: Service<JobContext, Response = ()> + Send,
+    S: Service<JobContext, Response = ()> + Send + 'static,
     S::Error: Into<JobError>,
     S::Future: Send,
 {
-    fn run(&mut self, context: JobContext) -> Running<'_> {
-        Box::pin(async move {
-            std::future::poll_fn(|cx| self.0.poll_ready(cx)).await.map_err(Into::into)?;
-            self.0.call(context).await.map_err(Into::into)
-        })
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), JobError>> {
+        self.0.poll_ready(cx).map_err(Into::into)
+    }
+
+    fn call(&mut self, context: JobContext) -> Running {
+        let response = self.0.call(context);
+        Box::pin(async move { response.await.map_err(Into::into) })
     }
 }
 
@@ -57,11 +72,15 @@ pub(super) struct FnWork<F>(pub(super) F);
 impl<F, Fut> JobWork for FnWork<F>
 where
     F: FnMut(JobContext) -> Fut + Send,
-    Fut: Future<Output: JobResult> + Send,
+    Fut: Future<Output: JobResult> + Send + 'static,
 {
-    fn run(&mut self, context: JobContext) -> Running<'_> {
-        // The closure runs at the first poll: under the guard, and where its panic is caught.
-        Box::pin(async move { (self.0)(context).await.into_result() })
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), JobError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, context: JobContext) -> Running {
+        let work = (self.0)(context);
+        Box::pin(async move { work.await.into_result() })
     }
 }
 

@@ -150,7 +150,7 @@ impl JobContextBuilder {
             scheduled: tick,
             lateness: self.lateness,
             decided: now,
-            triggered: self.is_triggered,
+            trigger: self.is_triggered.then_some(1),
         };
         UnderLock::new(&clock, Resource::of_job(&self.job), |lock| {
             JobContext::new(lock, Arc::new(info), self.attempt)

@@ -157,3 +157,22 @@ fn shutdown_awaits_no_pause() {
     scene.advance(Duration::ZERO);
     assert!(report.take().is_some(), "the shutdown waits for no pause");
 }
+
+#[test]
+fn in_schedule_beside_runs() {
+    let scene = Scene::new();
+    let site = scene.site("a");
+    let (schedule, panics) = faulty();
+    let jobs = site.start([site.job("j", schedule, 25 * SECOND).parallel(3)]);
+    scene.advance(22 * SECOND);
+
+    panics.store(true, Ordering::SeqCst);
+    scene.advance(15 * SECOND);
+
+    let status = jobs.status("j");
+    assert_eq!((status.counts.panicked, status.counts.finished), (0, 1));
+    assert_eq!(status.runs().count(), 1, "the other run has not ended");
+    panics.store(false, Ordering::SeqCst);
+    scene.advance(60 * SECOND);
+    assert!(jobs.status("j").counts.finished >= 3, "the schedule goes on");
+}

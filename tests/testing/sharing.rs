@@ -194,14 +194,14 @@ fn waiting_writer_keeps_new_readers_out() {
 #[test]
 fn writer_whose_request_was_lost_asks_again() {
     let mut fleet = Fleet::new(0);
-    let (reads, writes) = (fleet.nodes.replica("reads"), fleet.nodes.replica("writes"));
-    fleet.processes = vec![reads.redlock(), writes.redlock()];
+    let (there, here) = (fleet.nodes.replica("there"), fleet.nodes.replica("here"));
+    fleet.processes = vec![there.redlock(), here.redlock()];
     let mut reader = fleet.read(0).unwrap();
     // What the nodes send to the readers' process is lost, also that a writer waits.
-    reads.partition([0, 1, 2]);
+    there.partition([0, 1, 2]);
     let mut writer = fleet.begin(fleet.request(1).wait(60 * SECOND));
     fleet.clock.advance(5 * MS);
-    reads.heal([0, 1, 2]);
+    there.heal([0, 1, 2]);
 
     // One reader after the other, each before the last one ends.
     for _ in 0..50 {

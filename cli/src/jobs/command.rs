@@ -74,7 +74,7 @@ enum JobsCommand {
         #[command(flatten)]
         reason: Reason,
     },
-    /// Stops the current run of a job, on any replica, and waits for its end
+    /// Stops the current run of a job, or all runs of a parallel one, on any replica, and waits for the end
     Stop {
         /// The name of the job
         job: String,

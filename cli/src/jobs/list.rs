@@ -7,7 +7,7 @@ use serde_json::json;
 use tower_redlock::{
     LockError, Redlock, Resource,
     lock::Holder,
-    scheduler::{JobControl, JobRun},
+    scheduler::{JobControl, JobRun, JobRunResult},
 };
 
 use super::show::{result, took};
@@ -27,8 +27,8 @@ pub(crate) const COLUMNS: [&str; 6] = ["JOB", "STATE", ">LAST RUN", "RESULT", ">
 #[derive(Clone, Debug)]
 pub(crate) struct JobRow {
     pub(crate) name: Arc<str>,
-    /// Its lock, while it runs.
-    runs: Option<Holder>,
+    /// The locks of its runs.
+    runs: Vec<Holder>,
     control: JobControl,
     last: Option<JobRun>,
 }
@@ -72,9 +72,20 @@ async fn look(redlock: &Redlock, names: Vec<Arc<str>>) -> Result<Vec<JobRow>, Lo
     let controls = redlock.job_controls(&names).await?;
     let mut jobs = Vec::with_capacity(names.len());
     for (name, control) in names.into_iter().zip(controls) {
-        let runs = redlock.inspect(Resource::of_job(&name)?).await?;
-        let runs = runs.filter(|runs| runs.is_quorum);
-        let last = redlock.job_history(&name).await?.pop();
+        let lock = redlock.inspect(Resource::of_job(&name)?).await?;
+        let mut history = redlock.job_history(&name).await?;
+        // Only a run of a parallel job is in the history and has a slot.
+        let may_have_slots = history.iter().any(|run| run.result == JobRunResult::Open);
+        let mut runs: Vec<_> = lock.into_iter().filter(|lock| lock.is_quorum).collect();
+        if may_have_slots {
+            runs = redlock.job_holders(&name).await?;
+            let is_slot = |run: &Holder| Resource::slot_of(&run.name).is_some();
+            if runs.iter().any(is_slot) {
+                // The job's lock is held while a tick is claimed.
+                runs.retain(is_slot);
+            }
+        }
+        let last = history.pop();
         jobs.push(JobRow { name, runs, control, last });
     }
     Ok(jobs)
@@ -82,12 +93,12 @@ async fn look(redlock: &Redlock, names: Vec<Arc<str>>) -> Result<Vec<JobRow>, Lo
 
 impl JobRow {
     pub(crate) fn state(&self) -> &'static str {
-        match (&self.runs, &self.control.paused) {
-            (Some(_), None) => "running",
-            (Some(_), Some(_)) => "running, paused",
-            (None, Some(_)) => "paused",
-            (None, None) if !self.control.requested.is_empty() => "requested",
-            (None, None) => "idle",
+        match (self.runs.is_empty(), &self.control.paused) {
+            (false, None) => "running",
+            (false, Some(_)) => "running, paused",
+            (true, Some(_)) => "paused",
+            (true, None) if !self.control.requested.is_empty() => "requested",
+            (true, None) => "idle",
         }
     }
 
@@ -97,27 +108,34 @@ impl JobRow {
     }
 
     pub(crate) fn cells(&self) -> [String; 6] {
-        let holder = self.runs.as_ref().and_then(|runs| runs.owner.as_deref());
+        let holder = self.runs.first().and_then(|run| run.owner.as_deref());
         let by = holder.or_else(|| self.last.as_ref().map(|last| &*last.owner));
         let last = self.last.as_ref().map(|last| {
             [format!("{} ago", short(age(last.started))), result(last.result), took(last)]
         });
         let [start, result, took] = last.unwrap_or_else(|| ["-"; 3].map(str::to_owned));
-        [shown(&self.name), self.state().into(), start, result, took, shown_or(by, "-")]
+        let state = match self.runs.len() {
+            0 | 1 => self.state().into(),
+            runs => format!("{} ({runs} runs)", self.state()),
+        };
+        [shown(&self.name), state, start, result, took, shown_or(by, "-")]
     }
 
     pub(crate) fn json(&self) -> serde_json::Value {
-        let running = self.runs.as_ref().map(|runs| {
+        let run = |run: &Holder| {
             json!({
-                "owner": runs.owner.as_deref(),
-                "token": runs.token.get(),
-                "since_unix_ms": runs.since.and_then(unix_millis),
+                "owner": run.owner.as_deref(),
+                "slot": Resource::slot_of(&run.name).map(|(slot, _)| slot),
+                "token": run.token.get(),
+                "since_unix_ms": run.since.and_then(unix_millis),
             })
-        });
+        };
+        let mut runs = self.runs.iter().map(run);
         json!({
             "job": &*self.name,
             "state": self.state(),
-            "running": running,
+            "running": runs.next(),
+            "running_beside": runs.collect::<Vec<_>>(),
             "control": self.control,
             "last": self.last,
         })

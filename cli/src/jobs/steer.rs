@@ -10,6 +10,7 @@ use humantime::format_rfc3339_seconds;
 use serde_json::{Value, json};
 use tower_redlock::{
     LockError, Resource,
+    lock::Holder,
     scheduler::{ControlError, JobCommand, JobControl, UnusedJob},
 };
 
@@ -114,6 +115,7 @@ pub(super) async fn stop(
         Ok::<_, Failure>(schedule.is_some_and(|it| it.tick.is_some() && it.ended.is_none()))
     };
     let was_open = is_open().await?;
+    let holders = redlock.job_holders(job).await?;
     let run = match reason.of(client, redlock.stop_job(job)).await {
         Ok(run) => run,
         Err(ControlError::NotRunning { .. }) => {
@@ -123,19 +125,28 @@ pub(super) async fn stop(
         Err(error) => return Err(failure(error)),
     };
     let resource = Resource::of_job(job).map_err(LockError::from)?;
+    let slots: Vec<_> =
+        holders.into_iter().filter(|of| Resource::slot_of(&of.name).is_some()).collect();
     let asked = Instant::now();
-    // Returns the owner of a run that continues after the timeout.
+    // Returns the holder of a run that continues after the timeout.
     let ended = async {
         loop {
-            let holder = redlock.inspect(resource.clone()).await?;
-            // A run may continue whose key only a minority of servers keep.
-            let holder = holder.filter(|holder| holder.token.get() == run);
+            let holder = if slots.is_empty() {
+                let holder = redlock.inspect(resource.clone()).await?;
+                // A run may continue whose key only a minority of servers keep.
+                holder.filter(|holder| holder.token.get() == run)
+            } else {
+                let holds = |now: &Holder| {
+                    slots.iter().any(|slot| (&slot.name, slot.token) == (&now.name, now.token))
+                };
+                redlock.job_holders(job).await?.into_iter().find(holds)
+            };
             let Some(holder) = holder else { return Ok::<_, Failure>(None) };
-            if was_open && !is_open().await? {
+            if slots.is_empty() && was_open && !is_open().await? {
                 return Ok(None);
             }
             if asked.elapsed() >= timeout {
-                return Ok(Some(holder.owner));
+                return Ok(Some(holder));
             }
             tokio::time::sleep(INTERVAL).await;
         }
@@ -143,15 +154,19 @@ pub(super) async fn stop(
     let line = format!("waiting for the run of {job:?} to end");
     let left = Progress::new().during(&line, ended).await?;
     output.show_json(&json!({ "job": job, "run": run, "ended": left.is_none() }))?;
-    let Some(owner) = left else {
-        return output.show_text(&format!("the run of {job:?} with token {run} has ended\n"));
+    let Some(Holder { name, owner, token, .. }) = left else {
+        let ended = match slots.len() {
+            0 => format!("the run of {job:?} with token {run} has ended\n"),
+            runs => format!("{runs} runs of {job:?} have ended\n"),
+        };
+        return output.show_text(&ended);
     };
     let owner = owner.as_deref().map_or_else(String::new, |owner| format!(" by {}", shown(owner)));
     Err(Failure::new(
         exit::HELD,
         format!(
-            "the run of {job:?}{owner} with token {run} still runs after {timeout:?}: its work blocks, or its \
-             program does not see stop requests; `redlock break job:{job}` takes its lock away"
+            "the run of {job:?}{owner} with token {token} still runs after {timeout:?}: its work blocks, or its \
+             program does not see stop requests; `redlock break {name}` takes its lock away"
         ),
     ))
 }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use tower_redlock::{LockError, Redlock, Resource, lock::Released, scheduler::JobCommand};
+use tower_redlock::{Redlock, lock::Released, scheduler::JobCommand};
 
 use super::outcome::{Acted, Done};
 use crate::{
@@ -92,9 +92,14 @@ impl Command {
 
     /// Requests the end of the run that was shown.
     async fn stop(&self, redlock: &Redlock) -> Acted {
-        let job = Resource::of_job(&self.subject).map_err(LockError::from)?;
-        if let Some(holder) = redlock.inspect(job).await? {
-            self.expect(&ShownLock::from(&holder), "run is in progress")?;
+        let holders = redlock.job_holders(&self.subject).await?;
+        let mut holders = holders.iter().map(ShownLock::from);
+        // All runs of a parallel job are stopped.
+        if let Some(holder) = holders.next()
+            && holder.slot.is_none()
+            && holders.next().is_none()
+        {
+            self.expect(&holder, "run is in progress")?;
         }
         let run = self.signed(redlock.stop_job(&*self.subject)).await?;
         Ok((
@@ -161,7 +166,7 @@ fn no_hours() -> Problem {
 mod tests {
     use std::future::pending;
 
-    use tower_redlock::Schedule;
+    use tower_redlock::{LockError, Resource, Schedule};
 
     use super::*;
     use crate::access::Access;

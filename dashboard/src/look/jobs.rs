@@ -10,7 +10,7 @@ use tokio::{
 };
 use tower_redlock::{
     LockError, Redlock, Resource,
-    scheduler::{JobControl, JobRun, JobStop},
+    scheduler::{JobControl, JobRun, JobRunResult, JobStop},
 };
 
 use super::{ShownLock, cached::Reading};
@@ -81,18 +81,29 @@ impl BatchPace {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ShownJob {
     pub(crate) name: Arc<str>,
-    /// The lock of its run.
+    /// The lock of its run; of several, of the one in the first slot.
     pub(crate) running: Option<ShownLock>,
+    /// The slots of the other runs of a parallel job.
+    pub(crate) running_beside: Vec<ShownLock>,
     pub(crate) control: JobControl,
     /// Its latest run.
     pub(crate) last: Option<JobRun>,
 }
 
 impl ShownJob {
-    /// Returns the request to stop the run that is under way, if there is one.
+    /// Returns the runs that are under way.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = &ShownLock> {
+        self.running.iter().chain(&self.running_beside)
+    }
+
+    /// Returns the request to stop the runs that are under way, if there is one.
     pub(crate) fn stop(&self) -> Option<&JobStop> {
-        let run = self.running.as_ref()?.token;
-        self.control.stop.as_ref().filter(|stop| stop.run == run)
+        let stop = self.control.stop.as_ref()?;
+        let is_meant = |run: &ShownLock| match run.slot {
+            None => stop.run == run.token,
+            Some(_) => run.since.is_some_and(|since| since <= stop.at),
+        };
+        self.runs().any(is_meant).then_some(stop)
     }
 
     pub(crate) fn state(&self) -> &'static str {
@@ -153,27 +164,41 @@ pub(super) async fn read(
 async fn read_batch(redlock: &Redlock, names: &[Arc<str>]) -> Result<Vec<ShownJob>, LockError> {
     let controls = redlock.job_controls(names).await?;
     let jobs = names.iter().zip(controls).map(async |(name, control)| {
-        let (running, mut runs) =
-            tokio::try_join!(lock_of_run(redlock, name), redlock.job_history(name))?;
-        Ok::<_, LockError>(ShownJob { name: Arc::clone(name), running, control, last: runs.pop() })
+        Ok::<_, LockError>(read_job(redlock, Arc::clone(name), control).await?.job)
     });
     try_join_all(jobs).await
 }
 
-async fn lock_of_run(redlock: &Redlock, job: &str) -> Result<Option<ShownLock>, LockError> {
-    let holder = redlock.inspect(Resource::of_job(job)?).await?;
-    Ok(holder.filter(|holder| holder.is_quorum).as_ref().map(ShownLock::from))
+async fn read_job(
+    redlock: &Redlock,
+    name: Arc<str>,
+    control: JobControl,
+) -> Result<JobHistory, LockError> {
+    let lock = redlock.inspect(Resource::of_job(&name)?);
+    let (lock, runs) = tokio::try_join!(lock, redlock.job_history(&name))?;
+    // Only a run of a parallel job is in the history and has a slot.
+    let may_have_slots = runs.iter().any(|run| run.result == JobRunResult::Open);
+    let locks = if may_have_slots {
+        redlock.job_holders(&name).await?
+    } else {
+        lock.into_iter().filter(|lock| lock.is_quorum).collect()
+    };
+    let mut locks: Vec<_> = locks.iter().map(ShownLock::from).collect();
+    if locks.iter().any(|lock| lock.slot.is_some()) {
+        // The job's lock is held while a tick is claimed.
+        locks.retain(|lock| lock.slot.is_some());
+    }
+    let mut locks = locks.into_iter();
+    let (running, running_beside, last) = (locks.next(), locks.collect(), runs.last().cloned());
+    Ok(JobHistory { job: ShownJob { name, running, running_beside, control, last }, runs })
 }
 
 pub(super) async fn read_one(redlock: Redlock, name: String) -> JobDetails {
-    let read = tokio::try_join!(
-        redlock.job_control(&name),
-        lock_of_run(&redlock, &name),
-        redlock.job_history(&name)
-    );
-    let (control, running, runs) = read.map_err(|error| error.to_string())?;
-    let last = runs.last().cloned();
-    Ok(JobHistory { job: ShownJob { name: name.into(), running, control, last }, runs })
+    let read = async {
+        let control = redlock.job_control(&name).await?;
+        read_job(&redlock, name.into(), control).await
+    };
+    read.await.map_err(|error: LockError| error.to_string())
 }
 
 #[cfg(test)]

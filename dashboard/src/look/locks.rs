@@ -33,7 +33,7 @@ pub(crate) struct LockListing {
 pub(crate) struct ShownLock {
     pub(crate) name: Arc<str>,
     /// The number of the slot, if it is one.
-    slot: Option<u32>,
+    pub(crate) slot: Option<u32>,
     /// The name that the slot belongs to.
     slot_of: Option<Arc<str>>,
     /// `None`: a key that the library did not write.

@@ -54,7 +54,7 @@ const fn wording(action: Action) -> Wording {
             button: "Stop it",
             meaning: "The replica that runs the job sees the request within seconds, and asks the work to stop. After the \
                 grace period of the job it drops the work; blocking work that does not return can't be stopped. The run \
-                counts as stopped, and is not repeated. The schedule goes on: pause the job to prevent further runs.",
+                counts as stopped, and is not repeated. Of a parallel job, all runs are stopped. The schedule goes on: pause the job to prevent further runs.",
             fields: &[Field::Why],
         },
         Action::PauseJob => Wording {

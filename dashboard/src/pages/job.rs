@@ -49,7 +49,8 @@ pub(crate) async fn job(site: &Site, visit: &Visit, name: &str) -> Markup {
 fn offered(job: &ShownJob, visit: &Visit) -> Markup {
     let mut offered = vec![(Action::TriggerJob, "Run it now")];
     if job.running.is_some() {
-        offered.push((Action::StopJob, "Stop its run"));
+        let what = if job.running_beside.is_empty() { "Stop its run" } else { "Stop its runs" };
+        offered.push((Action::StopJob, what));
     }
     offered.push(match job.control.paused {
         Some(_) => (Action::ResumeJob, "Resume it"),

@@ -58,6 +58,7 @@ fn row(job: &ShownJob, visit: &Visit) -> Markup {
             td { @if let Some(running) = &job.running {
                 @if let Some(owner) = &running.owner { (text(owner)) }
                 @if let Some(since) = running.since { ", since " (ago(since, visit.now)) }
+                @if !job.running_beside.is_empty() { ", and " (job.running_beside.len()) " more" }
             } }
             td { @match last { Some(run) => (ago(run.started, visit.now)), None => "–" } }
             td { @if let Some(run) = last { (result(run.result)) } }

@@ -22,9 +22,10 @@ pub(super) fn standing(job: &ShownJob, visit: &Visit) -> Markup {
     html! {
         dl {
             div { dt { "State" } dd data-state=(job.state()) { (job.state()) } }
-            @if let Some(running) = &job.running {
+            @for running in job.runs() {
                 div { dt { "Running on" } dd {
                     @if let Some(owner) = &running.owner { (text(owner)) }
+                    @if let Some(slot) = running.slot { ", slot " (slot) }
                     @if let Some(since) = running.since { ", since " (ago(since, visit.now)) }
                     @if running.token > 0 { ", token " (running.token) }
                 } }

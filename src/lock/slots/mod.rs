@@ -45,5 +45,7 @@ mod known_slots;
 mod slot_request;
 mod slot_set;
 
+#[cfg(feature = "scheduler")]
+pub(super) use slot_request::is_quorum;
 pub(super) use slot_request::{acquire, not_of_a_set};
 pub(crate) use slot_set::SlotSets;

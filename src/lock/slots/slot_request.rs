@@ -83,7 +83,8 @@ pub(in crate::lock) fn not_of_a_set() -> LockError {
     LockError::InvalidRequest("slots are those of one name, not of a set of names".into())
 }
 
-fn is_quorum(answers: &[Result<Answer, Reason>]) -> bool {
+/// Whether a quorum of nodes has answered.
+pub(in crate::lock) fn is_quorum(answers: &[Result<Answer, Reason>]) -> bool {
     answers.iter().filter(|answer| answer.is_ok()).count() >= formulas::quorum(answers.len())
 }
 

@@ -102,7 +102,9 @@ impl Redlock {
     }
 
     /// Requests that the run of a job which is under way is stopped, wherever it is. Returns its fencing
-    /// token. [`inspect`](Self::inspect) of the job's name tells when its lock is released.
+    /// token. [`job_holders`](Self::job_holders) tells when its lock is released. Of a
+    /// [parallel](crate::Job::parallel) job, all runs that are under way are stopped, and the token is one
+    /// of the job's lock.
     ///
     /// The replica that runs it sees the request within 5 s or so. The work gets a stop request, and is
     /// dropped after the job's [`stop_grace`](crate::Job::stop_grace); [blocking](crate::Job::blocking) work
@@ -215,16 +217,22 @@ impl<T> JobCommand<T> {
     }
 }
 
-/// Returns the fencing token of the run that is under way.
+/// Returns the fencing token of the run that is under way. If runs hold slots, returns a token of the job's
+/// lock, which is greater than those of their claims.
 async fn running(redlock: &Redlock, job: &Arc<str>) -> Result<u64, ControlError> {
     let nodes = |error| ControlError::Nodes { job: Arc::clone(job), error };
-    let holder = match Resource::of_job(job) {
-        Ok(resource) => redlock.inspect(resource).await.map_err(nodes)?,
-        Err(error) => return Err(nodes(error.into())),
-    };
-    let holder = holder.filter(|holder| holder.is_quorum && holder.owner.is_some());
-    let holder = holder.ok_or_else(|| ControlError::NotRunning { job: Arc::clone(job) })?;
-    Ok(holder.token.get())
+    let resource = Resource::of_job(job).map_err(|error| nodes(error.into()))?;
+    let holders = redlock.job_holders(job).await.map_err(nodes)?;
+    // Whoever holds it while others hold slots claims a tick beside them, or has.
+    if let Some(holder) = holders.iter().find(|holder| resource.names().eq([&*holder.name])) {
+        return Ok(holder.token.get());
+    }
+    if holders.is_empty() {
+        return Err(ControlError::NotRunning { job: Arc::clone(job) });
+    }
+    let wait = redlock.default_ttl().saturating_mul(2);
+    let lock = redlock.lock_own(Ok::<_, LockError>(resource)).wait(wait).acquire().await;
+    Ok(lock.map_err(nodes)?.fencing_token().get())
 }
 
 /// Takes the oldest request over: removes it, so that no other replica starts it. Returns what is stored

@@ -47,7 +47,8 @@ pub struct JobPause {
 #[cfg_attr(feature = "config", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct JobStop {
-    /// The fencing token of the run.
+    /// The fencing token of the run. For a [parallel](crate::Job::parallel) job, a token of the job's lock:
+    /// the runs stop whose ticks were claimed up to then.
     pub run: u64,
     /// Name of the person or program that requested it.
     pub by: Arc<str>,
@@ -111,9 +112,18 @@ impl JobControl {
         self.paused.as_ref().filter(|pause| is_before(now, pause.until))
     }
 
-    /// Returns the request to stop the run with this token.
-    pub(in super::super) fn stop_of(&self, token: u64) -> Option<&JobStop> {
-        self.stop.as_ref().filter(|stop| stop.run == token)
+    /// Returns the request to stop the run with this token. `claimed_by`: the token of the claim of a run
+    /// beside others; a request stops all such runs that were claimed up to its own token.
+    pub(in super::super) fn stop_of(
+        &self,
+        token: u64,
+        claimed_by: Option<u64>,
+    ) -> Option<&JobStop> {
+        let is_meant = |stop: &&JobStop| match claimed_by {
+            Some(claimed_by) => claimed_by <= stop.run,
+            None => stop.run == token,
+        };
+        self.stop.as_ref().filter(is_meant)
     }
 
     /// Writes it as nodes store it: a line for the pause, for each request and for the stop.
@@ -287,8 +297,10 @@ mod tests {
         let mut control = JobControl { stop: Some(stop), ..JobControl::default() };
         let now = WallTime::from_millis;
 
-        assert!(control.stop_of(7).is_some());
-        assert!(control.stop_of(6).is_none() && control.stop_of(8).is_none());
+        assert!(control.stop_of(7, None).is_some());
+        assert!(control.stop_of(6, None).is_none() && control.stop_of(8, None).is_none());
+        assert!(control.stop_of(9, Some(6)).is_some() && control.stop_of(9, Some(7)).is_some());
+        assert!(control.stop_of(7, Some(8)).is_none(), "it was claimed later");
         control.expire(now(86_400_999));
         assert!(control.stop.is_some());
         control.expire(now(86_401_000));

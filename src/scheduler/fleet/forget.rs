@@ -4,7 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use super::{command::control_lock, error::ControlError, unused::unused};
 use crate::{
-    lock::{Redlock, documents},
+    error::{LockError, SlotHolder},
+    lock::{Holder, Redlock, documents},
     resource::Resource,
 };
 
@@ -24,7 +25,7 @@ impl Redlock {
     /// Until then, such a node keeps what it had, and teaches it to servers that lost their data. A new job of
     /// this name may then find the former claim, which delays no tick, as its ticks lie in the past; the
     /// former history, until its first run; and the former pause, until it is resumed.
-    /// [`ControlError::Nodes`] with [`LockError::Held`](crate::LockError::Held) while the job runs.
+    /// [`ControlError::Nodes`] with [`LockError::Held`](LockError::Held) while the job runs.
     ///
     /// # Cancel safety
     ///
@@ -58,8 +59,14 @@ impl Redlock {
             reason: format!("not a name of a job: {error}").into(),
         })?;
         let commands = control_lock(self, &job).await?;
-        let request = self.lock_own(Ok::<_, crate::LockError>(resource)).wait(Duration::ZERO);
+        let request = self.lock_own(Ok::<_, LockError>(resource.clone())).wait(Duration::ZERO);
         let lock = request.acquire().await.map_err(nodes)?;
+        let running = self.job_holders(&job).await.map_err(nodes)?;
+        if let Some(holder) =
+            running.into_iter().find(|holder| resource.names().ne([&*holder.name]))
+        {
+            return Err(nodes(held(holder)));
+        }
         if let Some(unused_for) = unused_for {
             let found = unused(self, std::slice::from_ref(&job), unused_for).await;
             if found.map_err(nodes)?.is_empty() {
@@ -70,5 +77,22 @@ impl Redlock {
         drop((lock, commands));
         crate::log::info!(%job, complete = existed.is_ok(), "a job is forgotten");
         existed.map_err(|votes| ControlError::Incomplete { job, votes })
+    }
+}
+
+/// Returns the error for a run that has a slot.
+fn held(holder: Holder) -> LockError {
+    let Holder { name, owner, remaining: expires_in, votes, .. } = holder;
+    let slot = Resource::slot_of(&name).map(|(slot, _)| slot);
+    let slots = slot.map(|slot| SlotHolder { slot, owner: owner.clone(), expires_in });
+    let slots = slots.into_iter().collect();
+    LockError::Held {
+        owner,
+        expires_in,
+        retry_after: None,
+        lingers: false,
+        slots,
+        readers: 0,
+        votes,
     }
 }

@@ -66,7 +66,8 @@ pub enum JobRunResult {
     NotDone,
     /// It did not end: its replica crashed, or could not store the end. Found by the next run.
     Interrupted,
-    /// A triggered run has begun. It is in progress, or was interrupted and no later run has found it yet.
+    /// A run that was triggered, or of a [parallel](crate::Job::parallel) job, has begun. It is in progress,
+    /// or was interrupted and no later run has found it yet.
     Open,
 }
 
@@ -122,7 +123,7 @@ impl JobRun {
         self.error = error.and_then(first_line);
     }
 
-    fn is_same(&self, other: &Self) -> bool {
+    pub(in super::super) fn is_same(&self, other: &Self) -> bool {
         // Two hosts may begin attempts at one tick in one millisecond.
         (self.tick, self.started, self.trigger, &self.owner)
             == (other.tick, other.started, other.trigger, &other.owner)
@@ -189,28 +190,35 @@ impl JobRuns {
         }
     }
 
-    /// Adds the latest run if it has not ended. Under the job's lock: it is not in progress.
-    pub(in super::super) fn add_interrupted(&mut self, latest: Option<&LatestClaim>) {
-        let Some(LatestClaim { run, owner, .. }) = latest.filter(|latest| latest.run.is_open())
-        else {
-            return;
-        };
+    /// Adds the latest run if it has not ended. Under the job's lock: it is not in progress. Returns what it
+    /// has added.
+    pub(in super::super) fn add_interrupted(
+        &mut self,
+        latest: Option<&LatestClaim>,
+    ) -> Option<JobRun> {
+        let LatestClaim { run, owner, .. } = latest.filter(|latest| latest.run.is_open())?;
         let at = |time| SystemTime::from(WallTime::since_epoch(time));
         let (tick, started) = (at(run.tick), at(run.since));
         let is_known = self.0.iter().any(|known| {
             let is_by = owner.as_ref().is_none_or(|owner| known.owner == *owner);
             (known.tick, known.started, known.trigger) == (tick, started, None) && is_by
         });
-        if !is_known {
-            let owner = owner.clone().unwrap_or_else(|| "unknown".into());
-            self.add(JobRun::of_tick(run, owner));
+        if is_known {
+            return None;
         }
+        let owner = owner.clone().unwrap_or_else(|| "unknown".into());
+        let added = JobRun::of_tick(run, owner);
+        self.add(added.clone());
+        Some(added)
     }
 
-    /// Marks the triggered runs that have not ended as interrupted, and returns them. Under the job's lock:
-    /// no run is in progress.
-    pub(in super::super) fn break_off_open(&mut self) -> Vec<JobRun> {
-        let open = self.0.iter_mut().filter(|run| run.result == JobRunResult::Open);
+    /// Marks the open runs that are not in progress as interrupted, and returns them. Under the job's lock.
+    pub(in super::super) fn break_off_open(
+        &mut self,
+        is_alive: impl Fn(&JobRun) -> bool,
+    ) -> Vec<JobRun> {
+        let is_broken_off = |run: &&mut JobRun| run.result == JobRunResult::Open && !is_alive(run);
+        let open = self.0.iter_mut().filter(is_broken_off);
         open.map(|run| {
             run.result = JobRunResult::Interrupted;
             run.clone()

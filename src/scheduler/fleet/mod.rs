@@ -16,7 +16,7 @@
 //! changed under a lock of its own, as the job's lock is held while the job runs, and is read under
 //! the job's lock in the round trip of *prepare*. A requested run is removed from the control, under
 //! both locks, before it starts: so it starts at most once. An entry without an end is then stored in
-//! the history, as no claim shows such a run. The history is prepared with the claim, so that the end
+//! the history, as no claim shows such a run; so is one of each run of a parallel job. The history is prepared with the claim, so that the end
 //! of the run costs one more operation, in parallel with the end of the claim. The next holder of the
 //! lock finds an open claim or an open entry, and enters the run as interrupted.
 //!

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     error::LockError,
-    lock::{Redlock, documents},
+    lock::{Holder, Redlock, documents},
     protocol::JobDocument,
     resource::Resource,
     schedule::WallTime,
@@ -35,7 +35,8 @@ impl Redlock {
     }
 
     /// Returns the latest runs of a job on the whole fleet, at most 50, the oldest first: those that have
-    /// ended, those that were interrupted, and a triggered one that is in progress. Each replica stores a run
+    /// ended, those that were interrupted, and those in progress that were triggered, or are of a
+    /// [parallel](crate::Job::parallel) job. Each replica stores a run
     /// when it ends, on a majority of the servers. The job need not be known to this process.
     ///
     /// # Errors
@@ -49,6 +50,47 @@ impl Redlock {
         let name = checked(name)?;
         let texts = documents::read(self, JobDocument::History, &[name]).await?;
         Ok(texts.iter().flat_map(|text| JobRuns::from_text(text).into_runs()).collect())
+    }
+
+    /// Returns who runs a job now: the holder of its lock, `job:<name>`, and for a
+    /// [parallel](crate::Job::parallel) job the holders of its slots, `slot:<number>:job:<name>`. The lock of
+    /// a parallel job is held only while a tick is claimed, or the end of a run is stored. The job need not be
+    /// known to this process.
+    ///
+    /// ```
+    /// use std::{convert::Infallible, time::Duration};
+    /// use tower_redlock::{Redlock, Schedule};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let redlock = Redlock::embedded();
+    /// let tick = redlock.job_tick("report", Schedule::every(Duration::from_secs(3_600)));
+    /// tick.run(async |_| {
+    ///     let holders = redlock.job_holders("report").await.unwrap();
+    ///     assert_eq!(holders[0].owner.as_ref(), Some(redlock.owner()));
+    ///     Ok::<_, Infallible>(())
+    /// })
+    /// .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`job_control`](Self::job_control).
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: it only reads.
+    pub async fn job_holders(&self, name: &str) -> Result<Vec<Holder>, LockError> {
+        let resource = Resource::of_job(name)?;
+        let slots = resource
+            .names()
+            .flat_map(|name| Resource::of_slots(name, Resource::MAX_SLOTS).shared_names().to_vec());
+        let names: Vec<_> = resource.shared_names().iter().cloned().chain(slots).collect();
+        let holders = self.holders(&names.into()).await?;
+        let is_run = |holder: &Holder| holder.is_quorum && holder.owner.is_some();
+        Ok(holders.into_iter().flatten().filter(is_run).collect())
     }
 
     /// Returns [`job_control`](Self::job_control) of many jobs, in their order: one query for each 500

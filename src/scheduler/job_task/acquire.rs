@@ -2,7 +2,7 @@
 
 use std::{future::pending, ops::RangeInclusive, pin::pin, sync::Arc, time::Duration};
 
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{
     super::{JobState, MissReason, Overlap, SkipReason},
@@ -22,9 +22,14 @@ use crate::{
 /// read its claim and take no lock.
 const SPREAD: RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_millis(250);
 
+/// Maximum wait for the lock of a parallel job, for a run on demand.
+const CLAIM_WAIT: Duration = Duration::from_secs(1);
+
 /// The job's lock, and what it was acquired for.
 pub(super) struct Acquired {
     pub(super) lock: Lock,
+    /// The slot of the run, if it may run beside others.
+    pub(super) run_lock: Option<Lock>,
     pub(super) slot: RunSlot,
     pub(super) purpose: Purpose,
     /// The record's tick when the lock was acquired.
@@ -35,6 +40,8 @@ pub(super) struct Acquired {
 /// acquired until the work has ended.
 pub(super) struct RunSlot {
     _permit: Option<OwnedSemaphorePermit>,
+    /// The place among the runs of a parallel job.
+    pub(super) lane: Option<OwnedSemaphorePermit>,
 }
 
 impl JobTask {
@@ -42,11 +49,11 @@ impl JobTask {
     pub(super) async fn acquire(&mut self, purpose: Purpose) -> Result<Option<Acquired>, TaskExit> {
         let Some(slot) = self.take_slot(purpose).await else { return Ok(None) };
         let asked = self.env.redlock.now();
-        match self.attempt(purpose).await {
-            Ok(lock) => {
+        match self.attempt_both(purpose).await {
+            Ok((lock, run_lock)) => {
                 (self.waits.releases, self.waits.queued) = (None, None);
                 let seen = self.fleet.record.tick;
-                let acquired = Acquired { lock, slot, purpose, seen };
+                let acquired = Acquired { lock, run_lock, slot, purpose, seen };
                 // The wait for the lock may have taken long.
                 Ok(self.may_start(purpose).then_some(acquired))
             }
@@ -54,8 +61,28 @@ impl JobTask {
         }
     }
 
+    /// Acquires the job's lock, and a slot for a run beside others. If no slot is free, the job's lock is
+    /// released.
+    async fn attempt_both(&mut self, purpose: Purpose) -> Result<(Lock, Option<Lock>), LockError> {
+        let lock = self.attempt(purpose).await?;
+        if self.lanes.is_none() || purpose == Purpose::Register {
+            return Ok((lock, None));
+        }
+        let slot = self.env.options.slot_request(&self.env.redlock, &self.env.job.name);
+        let slot = slot.acquire().await;
+        if slot.is_err() {
+            // The release of the job's lock frees no slot.
+            self.waits.releases = None;
+        }
+        Ok((lock, Some(slot?)))
+    }
+
     async fn attempt(&mut self, purpose: Purpose) -> Result<Lock, LockError> {
-        let request = self.env.options.request(&self.env.redlock, &self.env.job.name);
+        let mut request = self.env.options.request(&self.env.redlock, &self.env.job.name);
+        if self.lanes.is_some() && !matches!(purpose, Purpose::Tick(_)) {
+            // Others hold it only for a moment.
+            request = request.wait(CLAIM_WAIT);
+        }
         if !matches!(purpose, Purpose::Tick(_)) || !acts_on_releases(&self.env.options) {
             return request.acquire().await;
         }
@@ -111,11 +138,14 @@ impl JobTask {
             // The nodes answer, and this is the first attempt at this tick.
             self.waits.refusals = 0;
         }
-        // The holder that runs the tick also continues the schedule; others take over only if it crashes or
+        // The lock of a parallel job is held only for a moment. Otherwise,
+        // the holder that runs the tick also continues the schedule; others take over only if it crashes or
         // ends. An interrupted run has no holder: the others may have refused each other.
-        let is_going = self.fleet.latest.as_ref().is_some_and(|latest| {
-            latest.run.is_open() && (latest.owner.is_none() || latest.owner.as_ref() == owner)
-        });
+        let is_alone = self.lanes.is_none();
+        let is_going = is_alone
+            && self.fleet.latest.as_ref().is_some_and(|latest| {
+                latest.run.is_open() && (latest.owner.is_none() || latest.owner.as_ref() == owner)
+            });
         let pause = if is_going {
             let ttl = self.env.options.lock.ttl.unwrap_or(self.env.redlock.default_ttl());
             expires_in.unwrap_or(ttl) + random::within(&(Duration::ZERO..=ttl / 20))
@@ -180,24 +210,40 @@ impl JobTask {
     /// Waits for a slot, first come first served, before the lock is acquired, so that another
     /// replica can run the tick meanwhile. Returns `None` once the run is not due any more.
     async fn take_slot(&mut self, purpose: Purpose) -> Option<RunSlot> {
-        let Some(slots) = self.slots.clone().filter(|_| purpose != Purpose::Register) else {
-            return Some(RunSlot { _permit: None });
+        if purpose == Purpose::Register {
+            return Some(RunSlot { _permit: None, lane: None });
+        }
+        let lane = match self.lanes.as_ref().map(|lanes| Arc::clone(&lanes.places)) {
+            Some(places) => Some(self.take_permit(places, purpose).await?),
+            None => None,
         };
+        let permit = match self.slots.clone() {
+            Some(slots) => Some(self.take_permit(slots, purpose).await?),
+            None => None,
+        };
+        Some(RunSlot { _permit: permit, lane })
+    }
+
+    async fn take_permit(
+        &mut self,
+        slots: Arc<Semaphore>,
+        purpose: Purpose,
+    ) -> Option<OwnedSemaphorePermit> {
         if let Ok(permit) = Arc::clone(&slots).try_acquire_owned() {
-            return Some(RunSlot { _permit: Some(permit) });
+            return Some(permit);
         }
         self.env.job.set_state(JobState::WaitingForSlot);
         self.reports.obstacle = Some(MissReason::NoSlot);
         let mut permit = pin!(slots.acquire_owned());
-        let mut slot = None;
+        let mut taken = None;
         loop {
             let recheck_at = self.recheck_at(purpose)?;
-            if slot.is_some() {
-                return slot;
+            if taken.is_some() {
+                return taken;
             }
             tokio::select! {
                 biased;
-                permit = &mut permit => slot = Some(RunSlot { _permit: permit.ok() }),
+                permit = &mut permit => taken = permit.ok(),
                 () = self.env.wall_timer.at(Some(recheck_at)) => {}
                 // The job may be paused now.
                 () = self.env.job.changed.notified() => {}

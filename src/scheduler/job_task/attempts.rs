@@ -1,7 +1,7 @@
 //! The attempts of one run: under one lock, with one token.
 
 use std::{
-    future::Future,
+    future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
     pin::{Pin, pin},
     sync::Arc,
@@ -10,14 +10,14 @@ use std::{
 };
 
 use futures_util::FutureExt as _;
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 use tracing::{Instrument as _, Span};
 
 use super::{
     super::{
         Claim, JobContext, JobError, JobEventKind, NotDone, Outcome,
         context::RunInfo,
-        work::{JobWork, panic_message},
+        work::{JobWork, Running, panic_message},
     },
     env::JobEnv,
 };
@@ -54,16 +54,35 @@ pub(super) struct RunAttempts {
     env: Arc<JobEnv>,
     info: Arc<RunInfo>,
     first: u32,
-    work: OwnedMutexGuard<Box<dyn JobWork>>,
+    work: WorkOfRun,
+}
+
+/// The work of a job, as one run has it.
+pub(super) enum WorkOfRun {
+    /// It is the only run.
+    Alone(OwnedMutexGuard<Box<dyn JobWork>>),
+    /// Other runs may begin meanwhile.
+    Beside(Arc<Mutex<Box<dyn JobWork>>>),
+}
+
+impl WorkOfRun {
+    /// Does the work once. It begins at the first poll: under the guard, and where its panic is caught.
+    async fn run(&mut self, context: JobContext) -> Result<(), JobError> {
+        let running = match self {
+            Self::Alone(work) => begin(work.as_mut(), context).await?,
+            Self::Beside(work) => begin(work.lock().await.as_mut(), context).await?,
+        };
+        running.await
+    }
+}
+
+async fn begin(work: &mut dyn JobWork, context: JobContext) -> Result<Running, JobError> {
+    poll_fn(|cx| work.poll_ready(cx)).await?;
+    Ok(work.call(context))
 }
 
 impl RunAttempts {
-    pub(super) fn new(
-        env: &Arc<JobEnv>,
-        info: &Arc<RunInfo>,
-        first: u32,
-        work: OwnedMutexGuard<Box<dyn JobWork>>,
-    ) -> Self {
+    pub(super) fn new(env: &Arc<JobEnv>, info: &Arc<RunInfo>, first: u32, work: WorkOfRun) -> Self {
         Self { env: Arc::clone(env), info: Arc::clone(info), first, work }
     }
 
@@ -77,6 +96,7 @@ impl RunAttempts {
     async fn run(mut self, lock: LockContext, span: Span) -> Outcome {
         let env = Arc::clone(&self.env);
         let options = &env.options;
+        let key = (lock.slot(), lock.fencing_token());
         for retry in 0.. {
             let attempt = self.first.saturating_add(retry);
             let context = JobContext::new(lock.clone(), Arc::clone(&self.info), attempt);
@@ -92,9 +112,9 @@ impl RunAttempts {
                 Ok(Err(failure)) => failure,
                 Err(panic) => return Outcome::Panicked { message: panic_message(&*panic) },
             };
-            env.job.update_run(|run| run.last_error = Some(Arc::clone(&error)));
+            env.job.update_run(key, |run| run.last_error = Some(Arc::clone(&error)));
             // A triggered run does not count as a tick and is not repeated.
-            let repeats = options.claim == Claim::AtEnd && !self.info.triggered;
+            let repeats = options.claim == Claim::AtEnd && self.info.trigger.is_none();
             if is_not_done && repeats {
                 return Outcome::NotDone { reason: error };
             }
@@ -112,13 +132,13 @@ impl RunAttempts {
             let pause = backoff(options.backoff, retry);
             env.job.count(|counts| counts.retries += 1);
             let kind = JobEventKind::Retrying { attempt, error, pause };
-            env.emit(self.info.tick, kind);
+            env.emit_of_run(&self.info, kind);
             lock.set_resting(true);
             if is_stopped_within(env.sleep(pause), &lock).await {
                 return Outcome::Stopped;
             }
             let next = attempt.saturating_add(1);
-            env.job.update_run(|run| run.attempt = next);
+            env.job.update_run(key, |run| run.attempt = next);
             span.record("attempt", next);
         }
         Outcome::Finished

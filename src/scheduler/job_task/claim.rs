@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::future::join3;
+use futures_util::future::join4;
 
 use super::{
     super::{
@@ -25,7 +25,10 @@ use crate::{
 
 /// A run that may begin: its tick is claimed, or it is one on demand.
 pub(super) struct ClaimedRun {
+    /// The job's lock.
     pub(super) lock: Lock,
+    /// The slot that the run has, if it may run beside others.
+    pub(super) run_lock: Option<Lock>,
     pub(super) slot: RunSlot,
     pub(super) info: RunInfo,
     /// The claimed run. For a run on demand, the latest one, which stays that.
@@ -37,7 +40,7 @@ pub(super) struct ClaimedRun {
 impl JobTask {
     /// Decides what runs, and claims it. Returns `None` if nothing runs.
     pub(super) async fn claim(&mut self, acquired: Acquired) -> Option<ClaimedRun> {
-        let Acquired { lock, slot, purpose, seen } = acquired;
+        let Acquired { lock, run_lock, slot, purpose, seen } = acquired;
         let token = lock.fencing_token().get();
         if let Err(error) = self.read_under_lock(token, purpose).await {
             self.unavailable(purpose, &error);
@@ -58,18 +61,19 @@ impl JobTask {
             Purpose::Request if !self.take_over_request().await => return None,
             // A run on demand does not count as a tick: what the nodes keep stays the latest.
             Purpose::Trigger | Purpose::Request => {
-                self.reports.interrupted(&self.env, before.as_ref(), self.fleet.own_tick);
-                self.history.enter_interrupted(&self.env, before.as_ref());
+                self.note_interrupted(before.as_ref(), false);
                 let none = TickRun::new(Duration::ZERO, 1, millis(self.fleet.record.base));
                 let run = before.as_ref().map_or(none, |latest| latest.run);
-                (self.info(now, now, now, true), run)
+                (self.info(now, now, now), run)
             }
             Purpose::Tick(_) => self.claim_tick(token, now, purpose, seen).await?,
         };
         self.waits.succeeded();
         self.reports.obstacle = None;
-        debug_assert!(info.triggered || run.is_open(), "a run has no end before it begins");
-        Some(ClaimedRun { lock, slot, info, run, before })
+        let is_tick = info.trigger.is_none();
+        debug_assert_eq!(is_tick, matches!(purpose, Purpose::Tick(_)));
+        debug_assert!(!is_tick || run.is_open(), "a run has no end before it begins");
+        Some(ClaimedRun { lock, run_lock, slot, info, run, before })
     }
 
     /// Claims the tick that is due. Returns `None` if nothing is, or if nothing may start.
@@ -107,13 +111,10 @@ impl JobTask {
             return None;
         }
         self.reports.forget_skipped(&self.env, &self.fleet.record, tick);
-        if !again {
-            self.reports.interrupted(&self.env, before.as_ref(), self.fleet.own_tick);
-        }
-        self.history.enter_interrupted(&self.env, before.as_ref());
+        self.note_interrupted(before.as_ref(), again);
         self.reports.missed(&self.env, missed);
         self.env.emit(tick, JobEventKind::Claimed { attempt });
-        Some((self.info(tick, start, now, false), run))
+        Some((self.info(tick, start, now), run))
     }
 
     /// Reads the claims, the control and the history at once: that takes no longer than one of them. From then
@@ -128,7 +129,8 @@ impl JobTask {
             }
             Some(JobRuns::read(redlock, &job.name, token).await)
         };
-        let (prepared, control, history) = join3(prepared, control, history).await;
+        let (prepared, control, history, ()) =
+            join4(prepared, control, history, self.read_slots()).await;
         if let Some(history) = history {
             self.history.note_read(&self.env, token, history);
         }
@@ -225,7 +227,7 @@ impl JobTask {
         }
     }
 
-    fn info(&self, tick: WallTime, start: WallTime, now: WallTime, triggered: bool) -> RunInfo {
+    fn info(&self, tick: WallTime, start: WallTime, now: WallTime) -> RunInfo {
         let late = now.as_millis().saturating_sub(start.as_millis());
         RunInfo {
             job: Arc::clone(&self.env.job.name),
@@ -233,7 +235,7 @@ impl JobTask {
             scheduled: start,
             lateness: Duration::from_millis(late),
             decided: now,
-            triggered,
+            trigger: self.env.job.trigger(),
         }
     }
 }

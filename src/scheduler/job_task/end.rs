@@ -57,7 +57,7 @@ impl JobTask {
     /// the lock stop.
     pub(super) async fn end(&mut self, ended: EndedRun) {
         assert!(ended.entry.ended.is_some(), "the work has ended");
-        debug_assert_eq!(ended.entry.trigger.is_some(), ended.info.triggered);
+        debug_assert_eq!(ended.entry.trigger, ended.info.trigger);
         let (redlock, limit) = (self.env.redlock.clone(), self.env.options.polled_within());
         self.env.job.answer(Ok(ended.outcome.clone()));
         let lock = ended.lock.clone();
@@ -90,19 +90,19 @@ impl JobTask {
         let EndedRun { token, run, before, info, .. } = ended;
         let now = self.env.now();
         // A run on demand keeps what is known of the latest tick.
-        let ends = if info.triggered { !self.fleet.record.unfinished } else { !repeats };
+        let ends = if info.trigger.is_some() { !self.fleet.record.unfinished } else { !repeats };
         if ends {
-            let owner = self.owner_of_run(!info.triggered);
+            let owner = self.owner_of_run(info.trigger.is_none());
             let end = TickClaim::new(*token, run.ended(millis(now)), owner, *before);
             let end = end.numbered(AFTER_CLAIM);
             let is_stored = self.store_end(end.clone(), &ended.lock).await;
             // A run on demand has no claim.
-            if !info.triggered {
+            if info.trigger.is_none() {
                 self.fleet.end_stored(end, is_stored);
             }
         }
         let end = ends.then_some(now);
-        if info.triggered {
+        if info.trigger.is_some() {
             self.fleet.record.last_end = end;
         } else {
             self.fleet.ended(run, end);
@@ -113,7 +113,7 @@ impl JobTask {
     async fn keep_lock(&mut self, ended: &EndedRun, repeats: bool) {
         let kept_for = self.env.redlock.now().saturating_duration_since(ended.begun);
         let mut rest = self.env.options.min_hold.saturating_sub(kept_for);
-        if repeats && !ended.info.triggered {
+        if repeats && ended.info.trigger.is_none() {
             rest = rest.max(self.pause_before_repeating(&ended.outcome, ended.run.attempt));
         }
         if !rest.is_zero() {
@@ -189,7 +189,7 @@ impl JobTask {
 
 /// Waits under a lock whose work is over. Records a poll four times within `limit`, so that a
 /// hanging runtime is detected.
-async fn keep_polled<T>(
+pub(super) async fn keep_polled<T>(
     redlock: &Redlock,
     lock: &LockContext,
     limit: Duration,

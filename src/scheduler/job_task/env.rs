@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 pub(super) use super::super::tick_policy::{Due, JobRecord, MissedTicks};
 use super::super::{
-    JobEventKind, event_sink::EventSink, job::JobOptions, roster::Roster, shared_job::SharedJob,
-    tick_policy, wall_timer::WallTimer,
+    JobEventKind, context::RunInfo, event_sink::EventSink, job::JobOptions, roster::Roster,
+    shared_job::SharedJob, tick_policy, wall_timer::WallTimer,
 };
 use crate::{
     lock::Redlock,
@@ -50,9 +50,21 @@ impl JobEnv {
         self.events.emit(&self.job, tick, kind);
     }
 
+    /// Sends an event of a run.
+    pub(super) fn emit_of_run(&self, run: &RunInfo, kind: JobEventKind) {
+        self.events.emit_of_run(&self.job, run, kind);
+    }
+
     /// See [`tick_policy::due`].
     pub(super) fn due(&self, record: &JobRecord, now: WallTime) -> Due {
-        tick_policy::due(&self.schedule, &self.job.name, &self.options.policy, record, now)
+        let due = |record: &JobRecord| {
+            tick_policy::due(&self.schedule, &self.job.name, &self.options.policy, record, now)
+        };
+        if self.options.is_parallel() {
+            // No tick is late because another run lasted, or had not ended.
+            return due(&JobRecord { last_end: None, ..record.clone() });
+        }
+        due(record)
     }
 
     /// See [`tick_policy::given_up`].

@@ -42,16 +42,37 @@ impl HistoryState {
             runs.add(run.clone());
         }
         runs.add_interrupted(latest);
-        for run in runs.break_off_open() {
-            crate::log::warn!(
-                job = %env.job.name,
-                trigger = run.trigger,
-                owner = %ServerText(&run.owner),
-                "a triggered run did not end: its replica crashed, or could not store the end"
-            );
-            let kind = JobEventKind::Interrupted { by: run.owner };
-            env.events.emit_for(&env.job, run.tick.into(), run.trigger, kind);
+        for run in runs.break_off_open(|_| false) {
+            report_broken_off(env, run);
         }
+    }
+
+    /// Enters the runs of a parallel job that have not ended and are not in progress, under the job's lock.
+    /// Returns those that were found now.
+    pub(super) fn enter_broken_off(
+        &mut self,
+        latest: Option<&LatestClaim>,
+        is_alive: impl Fn(&JobRun) -> bool,
+    ) -> Vec<JobRun> {
+        let Some((_, runs)) = &mut self.read else { return Vec::new() };
+        for run in &self.unstored {
+            runs.add(run.clone());
+        }
+        let is_broken_off = |latest: &&LatestClaim| {
+            let owner = latest.owner.clone();
+            owner.is_none_or(|owner| !is_alive(&JobRun::of_tick(&latest.run, owner)))
+        };
+        let added = runs.add_interrupted(latest.filter(is_broken_off));
+        let mut found = runs.break_off_open(&is_alive);
+        found.extend(added);
+        found
+    }
+
+    /// Adds ended runs that too few nodes stored.
+    pub(super) fn add_unstored(&mut self, runs: Vec<JobRun>) {
+        self.unstored.extend(runs);
+        let over = self.unstored.len().saturating_sub(JobRuns::MAX);
+        self.unstored.drain(..over);
     }
 
     /// Enters a run into the stored history. Returns the store, which borrows nothing: for
@@ -113,4 +134,16 @@ impl HistoryState {
         }
         debug_assert!(self.unstored.len() <= JobRuns::MAX);
     }
+}
+
+/// Reports a triggered run that was interrupted.
+pub(super) fn report_broken_off(env: &JobEnv, run: JobRun) {
+    crate::log::warn!(
+        job = %env.job.name,
+        trigger = run.trigger,
+        owner = %ServerText(&run.owner),
+        "a triggered run did not end: its replica crashed, or could not store the end"
+    );
+    let kind = JobEventKind::Interrupted { by: run.owner };
+    env.events.emit_for(&env.job, run.tick.into(), run.trigger, kind);
 }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use super::{
-    super::{JobEventKind, JobState, MissReason, SkipReason, event},
+    super::{JobEventKind, JobRun, JobState, MissReason, SkipReason, event},
     env::{Due, JobEnv, JobRecord, MissedTicks, Purpose},
+    history::report_broken_off,
 };
 use crate::{
-    error::{LockError, Reason, VoteOutcome},
+    error::{LockError, Reason, ServerText, VoteOutcome},
     metrics,
     quorum::claims::LatestClaim,
     schedule::{ScheduleError, WallTime},
@@ -157,18 +158,9 @@ impl Reports {
         let Some(LatestClaim { run, owner, .. }) = latest else { return };
         let tick = WallTime::since_epoch(run.tick);
         let is_reported = own_tick == Some(tick) || self.given_up == Some(tick);
-        if !run.is_open() || is_reported {
-            return;
+        if run.is_open() && !is_reported {
+            report_interrupted(env, tick, owner.clone());
         }
-        crate::log::warn!(
-            job = %env.job.name,
-            %tick,
-            owner = owner.as_deref().unwrap_or("unknown"),
-            "the run of a tick did not end: its replica crashed, or could not store the end; the \
-             tick counts as missed"
-        );
-        let why = MissReason::Interrupted { by: owner.clone() };
-        count_interrupted(env, tick, JobEventKind::Missed { count: 1, first: tick, why });
     }
 
     /// Reports a tick that is given up; each replica does so once.
@@ -238,6 +230,26 @@ impl Reports {
         env.job.set_state(JobState::HeldBy { owner: owner.clone() });
         self.obstacle = Some(MissReason::Held { by: owner });
     }
+}
+
+/// Reports a run of a parallel job that never ended, once for the fleet.
+pub(super) fn report_interrupted_beside(env: &JobEnv, run: JobRun) {
+    match run.trigger {
+        Some(_) => report_broken_off(env, run),
+        None => report_interrupted(env, run.tick.into(), Some(run.owner)),
+    }
+}
+
+fn report_interrupted(env: &JobEnv, tick: WallTime, owner: Option<Arc<str>>) {
+    crate::log::warn!(
+        job = %env.job.name,
+        %tick,
+        owner = %ServerText(owner.as_deref().unwrap_or("unknown")),
+        "the run of a tick did not end: its replica crashed, or could not store the end; the \
+         tick counts as missed"
+    );
+    let why = MissReason::Interrupted { by: owner };
+    count_interrupted(env, tick, JobEventKind::Missed { count: 1, first: tick, why });
 }
 
 fn count_interrupted(env: &JobEnv, tick: WallTime, kind: JobEventKind) {

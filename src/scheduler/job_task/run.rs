@@ -1,172 +1,138 @@
 //! The fourth phase: runs the work under the lock, and watches it until it has ended.
 
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    pin::Pin,
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use tracing::Span;
+use tokio::sync::{Mutex, OwnedSemaphorePermit, watch};
 
 use super::{
     super::{
-        JobEventKind, JobRun, JobRunResult, JobStop, MissReason, Outcome, Overlap, RunningJob,
-        SkipReason, context::RunInfo, event, shared::Phase, work::panic_message,
+        JobEventKind, JobRun, JobRunResult, JobStop, MissReason, Outcome, RunningJob,
+        context::RunInfo,
+        shared::{Control, Executor, Phase},
+        status::RunKey,
+        work::JobWork,
     },
-    attempts::{AttemptsFuture, RunAttempts},
+    acquire::RunSlot,
+    attempts::{RunAttempts, WorkOfRun},
     blocking::BlockingRun,
     claim::ClaimedRun,
-    end::{EndedRun, StopCause},
+    current_run::{
+        CurrentRun, PolledRun, WorkResult, follow_stop_command, on_overlap, overlap_after,
+    },
+    end::EndedRun,
     env::{JobEnv, Purpose},
+    lanes::OpenRun,
     task::JobTask,
 };
 use crate::{
-    error::{LockError, LossCause, ServerText},
-    guard::{Guarded, Hold, LockContext},
+    error::{LockError, LossCause},
+    guard::{Guarded, Hold},
     lock::Lock,
-    metrics,
+    protocol::TickRun,
     schedule::WallTime,
     time::Timestamp,
 };
 
-/// Work that is polled here or on a thread.
-enum PolledRun {
-    Here(Pin<Box<Guarded<AttemptsFuture>>>),
-    Thread(BlockingRun),
+/// A run that has begun, under its lock.
+pub(super) struct BegunRun {
+    current: CurrentRun,
+    slot: RunSlot,
+    open: Option<OpenRun>,
+    /// The claimed run. For a run on demand, the latest one, which stays that.
+    pub(super) run: TickRun,
+    /// The latest run before.
+    before: Option<TickRun>,
+    /// The run as the history has it.
+    pub(super) entry: JobRun,
+    begun: Timestamp,
 }
 
-type WorkResult = Result<(Outcome, Option<Hold>), LockError>;
-
-impl PolledRun {
-    async fn end(&mut self) -> WorkResult {
-        match self {
-            Self::Here(guarded) => {
-                guarded.as_mut().await.map(|(outcome, hold)| (outcome, Some(hold)))
-            }
-            Self::Thread(thread) => thread.end().await,
-        }
+impl BegunRun {
+    pub(super) fn is_triggered(&self) -> bool {
+        self.current.info.trigger.is_some()
     }
 
-    /// Drops the work; on a thread, between two attempts.
-    fn stop(&mut self) -> Option<Hold> {
-        match self {
-            Self::Here(guarded) => guarded.as_mut().stop(),
-            Self::Thread(thread) => {
-                thread.cancel();
-                None
-            }
-        }
+    pub(super) fn key(&self) -> RunKey {
+        self.current.key()
+    }
+
+    pub(super) fn info(&self) -> Arc<RunInfo> {
+        Arc::clone(&self.current.info)
+    }
+
+    /// Takes what a run of a parallel job has until its slot is released.
+    pub(super) fn take_lane(&mut self) -> (Option<OpenRun>, Option<OwnedSemaphorePermit>) {
+        (self.open.take(), self.slot.lane.take())
     }
 }
 
-/// A run whose work is under way.
-struct CurrentRun {
-    info: Arc<RunInfo>,
-    context: LockContext,
-    span: Span,
-    polled: PolledRun,
-    stop: Option<RunStop>,
-    /// The next tick that comes during the run, and its start.
-    overlap: Option<(WallTime, WallTime)>,
-}
-
-/// A stop of a run that neither a shutdown nor its lock ends.
-struct RunStop {
-    cause: StopCause,
-    /// When the work is dropped.
-    drop_at: Timestamp,
-}
-
-impl CurrentRun {
-    /// Asks the work to stop; it is dropped after the grace of the first such request. A command counts more
-    /// than the next tick.
-    fn stop_for(&mut self, cause: StopCause, drop_at: Timestamp) {
-        self.context.ask_to_stop();
-        let stop = self.stop.get_or_insert_with(|| RunStop { cause: cause.clone(), drop_at });
-        if stop.cause == StopCause::NextTick {
-            stop.cause = cause;
-        }
-        debug_assert!(stop.drop_at <= drop_at, "a later request does not extend the grace");
-        debug_assert!(self.context.is_asked_to_stop());
-    }
-
-    /// The command that stops the run, if one does.
-    fn command(&self) -> Option<&JobStop> {
-        match &self.stop {
-            Some(RunStop { cause: StopCause::Command(stop), .. }) => Some(stop),
-            _ => None,
-        }
-    }
-
-    fn is_grace_over(&self, now: Timestamp) -> bool {
-        self.stop.as_ref().is_some_and(|stop| now >= stop.drop_at)
-    }
+/// What runs the work of a job.
+pub(super) struct Runner {
+    pub(super) env: Arc<JobEnv>,
+    executor: Executor,
+    /// Locked by the current run, or while one of several begins.
+    work: Arc<Mutex<Box<dyn JobWork>>>,
+    pub(super) control: watch::Receiver<Control>,
 }
 
 impl JobTask {
-    /// Runs the work, and reports how it ended; `None` if the lock was over before the work began.
-    pub(super) async fn run(&mut self, claimed: ClaimedRun) -> Option<EndedRun> {
-        let ClaimedRun { lock, slot, info, run, before } = claimed;
-        let (token, context) = (lock.fencing_token().get(), lock.context());
-        let (info, begun) = (Arc::new(info), self.env.redlock.now());
-        let attempt = if info.triggered { 1 } else { run.attempt };
-        let mut entry = self.entry(&info, attempt);
-        if info.triggered {
-            // No claim shows a run that is interrupted.
-            let stored = self.history.store(&self.env, token, entry.clone()).await;
-            self.history.note_stored(&self.env, token, stored);
+    pub(super) fn runner(&self) -> Runner {
+        Runner {
+            env: Arc::clone(&self.env),
+            executor: self.executor.clone(),
+            work: Arc::clone(&self.work),
+            control: self.control.clone(),
         }
-        let Some(mut current) = self.start(lock, &info, attempt) else {
-            if !info.triggered {
+    }
+
+    /// Begins the run; `None` if the lock was over before. The tick is given back then.
+    pub(super) async fn begin(&mut self, claimed: ClaimedRun) -> Option<BegunRun> {
+        let ClaimedRun { lock, run_lock, slot, info, run, before } = claimed;
+        let token = lock.fencing_token().get();
+        let (info, begun) = (Arc::new(info), self.env.redlock.now());
+        let attempt = if info.trigger.is_some() { 1 } else { run.attempt };
+        let mut entry = self.entry(&info, attempt);
+        let open = self.open(&entry);
+        // No claim shows a run that is interrupted.
+        if info.trigger.is_some() || run_lock.is_some() {
+            self.enter(token, &entry).await;
+        }
+        let (of_run, claimed_by, claim_lock) = match run_lock {
+            Some(of_run) => (of_run, Some(token), Some(lock)),
+            None => (lock, None, None),
+        };
+        let Some(current) = self.runner().start(of_run, claimed_by, &info, attempt) else {
+            if claimed_by.is_some() {
+                let why = "its slot was lost before the work began";
+                entry.end(&Outcome::Stopped, self.env.now(), Some(why));
+                self.enter(token, &entry).await;
+            }
+            if info.trigger.is_none() {
                 self.restore_claim(token, before).await;
                 let pause = self.waits.pause();
                 self.hold_off(Purpose::Tick(info.tick), pause);
             }
             return None;
         };
-        let started = self.env.redlock.now();
-        let ended = self.watch(&mut current).await;
-        // Slots limit running work, not what follows it.
-        drop(slot);
-        // The lock is kept without heartbeats from here on.
-        context.set_resting(true);
-        let took = self.env.redlock.now().saturating_duration_since(started);
-        let running = self.env.job.running();
-        let (attempt, error) =
-            running.map_or((attempt, None), |running| (running.attempt, running.last_error));
-        entry.attempt = attempt;
-        let (outcome, hold) = outcome_of(ended, error.as_ref(), current.command());
-        let error = match current.command() {
-            Some(stop) if outcome == Outcome::Stopped => Some(stop.to_string().into()),
-            _ => error,
-        };
-        let kind = self.env.job.ended(&outcome, took, self.env.now());
-        current.span.record("outcome", kind.name());
-        self.env.emit(info.tick, kind);
-        log_end(&self.env, &entry, token, (&outcome, took), error.as_deref());
-        entry.end(&outcome, self.env.now(), error.as_deref());
-        let (before, stopped_for) =
-            (before.map(|latest| latest.run), current.stop.map(|stop| stop.cause));
-        Some(EndedRun {
-            token,
-            info,
-            run,
-            before,
-            begun,
-            outcome,
-            stopped_for,
-            entry,
-            hold,
-            lock: context,
-        })
+        drop(claim_lock);
+        let before = before.map(|latest| latest.run);
+        Some(BegunRun { current, slot, open, run, before, entry, begun })
+    }
+
+    /// Runs the work to its end, and reports how it ended.
+    pub(super) async fn run(&mut self, begun: BegunRun) -> EndedRun {
+        let (ended, has_overlapped) = self.runner().run(begun).await;
+        if has_overlapped {
+            self.reports.obstacle = Some(MissReason::Overlap);
+        }
+        ended
     }
 
     /// The run as it is entered into the history, before it has ended.
     fn entry(&self, info: &RunInfo, attempt: u32) -> JobRun {
         JobRun {
             tick: info.tick.into(),
-            trigger: self.env.job.trigger(),
+            trigger: info.trigger,
             started: info.decided.into(),
             ended: None,
             result: JobRunResult::Open,
@@ -176,33 +142,76 @@ impl JobTask {
             error: None,
         }
     }
+}
+
+impl Runner {
+    /// Runs the work to its end, and reports how it ended. Also returns whether a tick came during the run
+    /// that was skipped for it.
+    pub(super) async fn run(&mut self, begun: BegunRun) -> (EndedRun, bool) {
+        let BegunRun { mut current, slot, run, before, mut entry, begun, .. } = begun;
+        let (context, key) = (current.context.clone(), current.key());
+        let started = self.env.redlock.now();
+        let ended = self.watch(&mut current).await;
+        // Slots limit running work, not what follows it.
+        drop(slot);
+        // The lock is kept without heartbeats from here on.
+        context.set_resting(true);
+        let took = self.env.redlock.now().saturating_duration_since(started);
+        let error = self.env.job.last_error(key);
+        let (outcome, hold) = outcome_of(ended, error.as_ref(), current.command());
+        let (kind, running) = self.env.job.ended(key, (&outcome, took), self.env.now());
+        let error = match current.command() {
+            Some(stop) if outcome == Outcome::Stopped => Some(stop.to_string().into()),
+            _ => error,
+        };
+        entry.attempt = running.map_or(entry.attempt, |running| running.attempt);
+        current.span.record("outcome", kind.name());
+        self.env.emit_of_run(&current.info, kind);
+        log_end(&self.env, &entry, key.1.get(), (&outcome, took), error.as_deref());
+        entry.end(&outcome, self.env.now(), error.as_deref());
+        let CurrentRun { info, stop, has_overlapped, .. } = current;
+        let (token, stopped_for) = (key.1.get(), stop.map(|stop| stop.cause));
+        let lock = context;
+        let ended =
+            EndedRun { token, info, run, before, begun, outcome, stopped_for, entry, hold, lock };
+        (ended, has_overlapped)
+    }
 
     /// Starts the work under the lock; `None` if the lock is over, or a run of a former task has the work.
-    fn start(&self, lock: Lock, info: &Arc<RunInfo>, attempt: u32) -> Option<CurrentRun> {
+    fn start(
+        &self,
+        lock: Lock,
+        claimed_by: Option<u64>,
+        info: &Arc<RunInfo>,
+        attempt: u32,
+    ) -> Option<CurrentRun> {
         let env = &self.env;
-        let (token, context) = (lock.fencing_token(), lock.context());
+        let (token, slot, context) = (lock.fencing_token(), lock.slot(), lock.context());
         let span = tracing::info_span!(
             "job",
             job = %info.job,
             tick = %info.tick,
             %token,
+            slot,
             attempt,
-            trigger = env.job.trigger(),
+            trigger = info.trigger,
             outcome = tracing::field::Empty,
         );
-        let work = Arc::clone(&self.work).try_lock_owned().ok()?;
+        let work = match claimed_by {
+            None => WorkOfRun::Alone(Arc::clone(&self.work).try_lock_owned().ok()?),
+            Some(_) => WorkOfRun::Beside(Arc::clone(&self.work)),
+        };
         let attempts = RunAttempts::new(env, info, attempt, work);
         let guarded = Guarded::start(lock, |context| attempts.start(context, span.clone())).ok()?;
-        let (tick, since) = (info.tick.into(), env.now().into());
+        let (tick, since, lateness) = (info.tick.into(), env.now().into(), info.lateness);
         let blocks = env.options.blocks;
-        let running =
-            RunningJob { tick, since, lateness: info.lateness, token, attempt, last_error: None };
-        env.job.started(running, blocks);
+        let running = RunningJob { tick, since, lateness, token, slot, attempt, last_error: None };
+        env.job.started(running, blocks, env.options.parallel);
         if blocks {
             // A shutdown does not wait for it.
             env.roster.note_change();
         }
-        env.emit(info.tick, JobEventKind::Started { token, lateness: info.lateness });
+        env.emit_of_run(info, JobEventKind::Started { token, lateness });
         let polled = if blocks {
             let name = &env.job.name;
             let thread = BlockingRun::start(name, &self.executor, guarded, context.clone());
@@ -210,8 +219,18 @@ impl JobTask {
         } else {
             PolledRun::Here(Box::pin(guarded))
         };
-        let overlap = overlap_after(env, info.tick, info.decided);
-        Some(CurrentRun { info: Arc::clone(info), context, span, polled, stop: None, overlap })
+        let is_alone = claimed_by.is_none();
+        let overlap = is_alone.then(|| overlap_after(env, info.tick, info.decided)).flatten();
+        Some(CurrentRun {
+            info: Arc::clone(info),
+            claimed_by,
+            context,
+            span,
+            polled,
+            stop: None,
+            overlap,
+            has_overlapped: false,
+        })
     }
 
     /// Polls the work until it has ended, or is dropped.
@@ -219,6 +238,7 @@ impl JobTask {
         let env = Arc::clone(&self.env);
         let mut renewals = run.context.renewals();
         let mut stopping = run.context.stopping();
+        let mut controls = env.job.controls.subscribe();
         let (mut renews, mut reports_stop) = (true, true);
         let options = &env.options;
         let poll_interval = (!options.blocks).then(|| options.polled_within() / 4);
@@ -244,45 +264,24 @@ impl JobTask {
                 biased;
                 ended = run.polled.end() => return ended,
                 _ = self.control.changed() => {}
-                () = env.job.changed.notified() => {}
+                // The sender is the job.
+                _ = controls.changed() => {}
                 renewed = renewals.next(), if renews => match renewed {
                     Some(_) => {
                         let remaining = run.context.remaining();
-                        env.emit(run.info.tick, JobEventKind::Extended { remaining });
+                        env.emit_of_run(&run.info, JobEventKind::Extended { remaining });
                     }
                     None => renews = false,
                 },
                 () = &mut stopping, if reports_stop => {
                     reports_stop = false;
-                    env.emit(run.info.tick, JobEventKind::Stopping);
+                    env.emit_of_run(&run.info, JobEventKind::Stopping);
                 }
-                () = alarm => self.on_overlap(run),
+                () = alarm => on_overlap(&env, run),
                 () = async { drop_at.expect("there is one").await }, if drop_at.is_some() => {}
                 () = async { turn.expect("there is one").await }, if turn.is_some() => {}
             }
         }
-    }
-
-    fn on_overlap(&mut self, run: &mut CurrentRun) {
-        let Some((tick, start)) = run.overlap else { return };
-        let env = &self.env;
-        match env.options.policy.overlap {
-            // The tick will not run, so the run continues.
-            Overlap::Stop if env.job.pause_at(env.now()).is_some() => {}
-            Overlap::Stop => {
-                let drop_at = env.redlock.now() + env.options.stop_grace;
-                run.stop_for(StopCause::NextTick, drop_at);
-            }
-            overlap => {
-                if overlap == Overlap::Skip {
-                    self.reports.obstacle = Some(MissReason::Overlap);
-                    env.job.count(|counts| counts.skipped += 1);
-                    metrics::job_skipped(&env.job.name, event::label(&SkipReason::Overlap));
-                }
-                env.emit(tick, JobEventKind::Skipped(SkipReason::Overlap));
-            }
-        }
-        run.overlap = overlap_after(env, tick, start);
     }
 }
 
@@ -337,33 +336,4 @@ fn log_end(
             log_end!(warn, "job ran for max_run", error = error.as_deref());
         }
     }
-}
-
-/// The next tick during a run, and its start; `None` if the schedule panics, which must not end the run.
-fn overlap_after(env: &JobEnv, tick: WallTime, seen: WallTime) -> Option<(WallTime, WallTime)> {
-    let next = || env.next_overlap(tick, seen);
-    catch_unwind(AssertUnwindSafe(next)).unwrap_or_else(|panic| {
-        crate::log::warn!(
-            job = %env.job.name,
-            panic = %panic_message(&*panic),
-            "the schedule panicked: ticks that come during this run are not seen"
-        );
-        None
-    })
-}
-
-/// Asks the work to stop if a command for the fleet requests that.
-fn follow_stop_command(env: &JobEnv, run: &mut CurrentRun) {
-    if run.command().is_some() {
-        return;
-    }
-    let token = run.context.fencing_token().get();
-    let Some(stop) = env.job.stop_of(token) else { return };
-    crate::log::info!(
-        job = %env.job.name, token, by = %ServerText(&stop.by),
-        why = %ServerText(stop.why.as_deref().unwrap_or_default()),
-        "the run is stopped on request"
-    );
-    let drop_at = env.redlock.now() + env.options.stop_grace;
-    run.stop_for(StopCause::Command(stop), drop_at);
 }

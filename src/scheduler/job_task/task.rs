@@ -7,7 +7,7 @@ use tokio::sync::{Mutex, Semaphore, watch};
 
 use super::{
     super::{
-        Job, JobEventKind, JobState, MissReason, Outcome, SkipReason,
+        Job, JobEventKind, JobState, MissReason, Outcome, RunningJob, SkipReason,
         shared::{Control, Executor, Phase, SchedulerShared},
         shared_job::SharedJob,
         work::{JobWork, panic_message},
@@ -16,6 +16,7 @@ use super::{
     env::{Due, JobEnv, Purpose},
     history::HistoryState,
     knowledge::FleetKnowledge,
+    lanes::Lanes,
     reading::NextStep,
     reports::{Reports, report_exhausted},
     waits::Waits,
@@ -28,7 +29,9 @@ pub(in super::super) struct JobTask {
     pub(super) executor: Executor,
     /// Limits concurrent runs of the scheduler.
     pub(super) slots: Option<Arc<Semaphore>>,
-    /// Locked by the current run.
+    /// The runs beside each other, of a parallel job.
+    pub(super) lanes: Option<Arc<Lanes>>,
+    /// Locked by the current run, or while one of several begins.
     pub(super) work: Arc<Mutex<Box<dyn JobWork>>>,
     pub(super) control: watch::Receiver<Control>,
     /// Jumps of the wall clock.
@@ -77,12 +80,14 @@ impl JobTask {
             options,
         };
         let owner = env.redlock.owner();
-        let claim = env.options.claim;
+        let (claim, options) = (env.options.claim, &env.options);
+        let lanes = options.is_parallel().then(|| Arc::new(Lanes::new(options.parallel)));
         let fleet = FleetKnowledge::new(&env.job.name, owner, &env.schedule, claim, env.now());
         let mut task = Self {
             env: Arc::new(env),
             executor: shared.executor.clone(),
             slots: shared.slots.clone(),
+            lanes,
             work: Arc::new(Mutex::new(work)),
             control: shared.control.subscribe(),
             jumps: shared.wall_timer.jumps(),
@@ -115,6 +120,9 @@ impl JobTask {
         };
         let job = &self.env.job;
         job.set_next(None);
+        if let Some(lanes) = &self.lanes {
+            lanes.idle().await;
+        }
         let reason = match exit {
             TaskExit::Closed => CLOSED,
             TaskExit::Removed => REMOVED,
@@ -171,9 +179,14 @@ impl JobTask {
         let exit = match self.acquire(purpose).await {
             Ok(Some(acquired)) => {
                 if let Some(claimed) = self.claim(acquired).await
-                    && let Some(ended) = self.run(claimed).await
+                    && let Some(begun) = self.begin(claimed).await
                 {
-                    self.end(ended).await;
+                    if let Some(lanes) = self.lanes.clone() {
+                        self.run_beside(begun, lanes);
+                    } else {
+                        let ended = self.run(begun).await;
+                        self.end(ended).await;
+                    }
                 }
                 None
             }
@@ -294,12 +307,15 @@ impl JobTask {
     async fn recover(&mut self, message: &Arc<str>, panics: u32) {
         let env = Arc::clone(&self.env);
         let job = &env.job;
-        if let Some(running) = job.running() {
+        // Runs beside each other have tasks of their own, once they have begun.
+        let is_own = |run: &RunningJob| self.lanes.as_ref().is_none_or(|of| !of.has(run.tick));
+        for running in job.runs().into_iter().filter(is_own) {
             let outcome = Outcome::Panicked { message: Arc::clone(message) };
             let now = env.now();
             let since = WallTime::from(running.since).as_millis();
             let took = Duration::from_millis(now.as_millis().saturating_sub(since));
-            env.emit(running.tick.into(), job.ended(&outcome, took, now));
+            let (kind, _) = job.ended(running.key(), (&outcome, took), now);
+            env.emit(running.tick.into(), kind);
             job.answer(Ok(outcome));
         }
         self.answer_unless_done(Some(message));

@@ -167,7 +167,7 @@ impl<'a> TickAttempt<'a> {
             self.redlock.sleep(pause).await;
             let control = controls(self.redlock, std::slice::from_ref(self.job)).await;
             let control = control.ok().and_then(|mut control| control.pop()).unwrap_or_default();
-            if let Some(stop) = control.stop_of(token) {
+            if let Some(stop) = control.stop_of(token, None) {
                 break stop.clone();
             }
         };

@@ -37,7 +37,7 @@ pub enum Missed {
 
 /// What is done when a tick comes during the job's previous run.
 ///
-/// Two runs of a job never overlap.
+/// Two runs of a job never overlap, unless it is parallel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
