@@ -8,22 +8,67 @@ use std::{
 };
 
 use tokio::{runtime::Builder, task::JoinSet};
+use tower_redlock::LockOptions;
 
 use crate::{
     contestants::{Contestant, Kind, Patience},
     servers::Servers,
+    waits::{Wait, Waits},
 };
 
 const VARIABLE: &str = "TOWER_REDLOCK_BENCH_CHILD";
 /// Time until all processes have started and are connected.
 const HEAD_START: Duration = Duration::from_millis(700);
 
-/// The part of one process: tasks that repeatedly hold one of the names until the end.
+/// The locks that the tasks of a process acquire.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Locks {
+    /// This number of names.
+    Names(usize),
+    /// One name with this number of slots.
+    Slots(usize),
+    /// One name, which this number of tasks locks exclusively, and the others share.
+    Shared { writers: usize },
+}
+
+impl Locks {
+    /// Returns the name and the options of a task's lock.
+    fn of(self, task: usize) -> (String, LockOptions) {
+        let options = LockOptions::new();
+        match self {
+            Self::Names(names) => (format!("bench:processes:{}", task % names), options),
+            Self::Slots(slots) => {
+                let slots = u32::try_from(slots).expect("256 at most");
+                ("bench:slots".into(), options.slots(slots))
+            }
+            Self::Shared { writers } => ("bench:shared".into(), options.shared(task >= writers)),
+        }
+    }
+
+    fn to_words(self) -> String {
+        match self {
+            Self::Names(count) => format!("names {count}"),
+            Self::Slots(count) => format!("slots {count}"),
+            Self::Shared { writers } => format!("writers {writers}"),
+        }
+    }
+
+    fn from_words(what: &str, count: usize) -> Self {
+        match what {
+            "names" => Self::Names(count),
+            "slots" => Self::Slots(count),
+            "writers" => Self::Shared { writers: count },
+            other => panic!("no such locks: {other}"),
+        }
+    }
+}
+
+/// The part of one process: tasks that repeatedly hold one of the locks until the end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
     pub(crate) kind: Kind,
     pub(crate) tasks: usize,
-    pub(crate) names: usize,
+    pub(crate) locks: Locks,
     pub(crate) hold: Duration,
     pub(crate) time: Duration,
 }
@@ -34,6 +79,41 @@ pub(crate) struct Turn {
     pub(crate) asked: u64,
     pub(crate) granted: u64,
     pub(crate) released: u64,
+    /// The number of the task in its process.
+    pub(crate) task: usize,
+}
+
+impl Turn {
+    /// Returns the time of the hold within a measurement of this time.
+    fn held_within(&self, time: Duration) -> Duration {
+        let end = u64::try_from(time.as_nanos()).expect("less than a century");
+        Duration::from_nanos(self.released.min(end).saturating_sub(self.granted))
+    }
+
+    fn wait(&self, time: Duration) -> Wait {
+        Wait {
+            time: Duration::from_nanos(self.granted - self.asked),
+            is_in_time: u128::from(self.granted) < time.as_nanos(),
+        }
+    }
+}
+
+/// Collects the waits of each process.
+pub(crate) fn waits(turns: &[Vec<Turn>], time: Duration) -> Waits {
+    let waits = turns.iter().map(|turns| turns.iter().map(|turn| turn.wait(time)).collect());
+    Waits::of(&waits.collect::<Vec<_>>(), time)
+}
+
+/// Returns the mean number of locks that are held at a time, in all processes together.
+pub(crate) fn held_at_a_time(turns: &[Vec<Turn>], time: Duration) -> f64 {
+    let held: Duration = turns.iter().flatten().map(|turn| turn.held_within(time)).sum();
+    held.as_secs_f64() / time.as_secs_f64()
+}
+
+/// Returns the number of turns, as a divisor.
+pub(crate) fn count(turns: &[Vec<Turn>]) -> f64 {
+    let count: usize = turns.iter().map(Vec::len).sum();
+    f64::from(u32::try_from(count).expect("some millions"))
 }
 
 /// Runs a number of processes in parallel, and returns the turns of each.
@@ -51,7 +131,7 @@ fn start(part: Part, begin: SystemTime, urls: &[String]) -> Child {
         "{} {} {} {} {begin} {} {}",
         if part.kind == Kind::Ours { "ours" } else { "rslock" },
         part.tasks,
-        part.names,
+        part.locks.to_words(),
         part.hold.as_micros(),
         part.time.as_millis(),
         urls.join(" ")
@@ -69,8 +149,13 @@ fn finish(child: Child) -> Vec<Turn> {
     let text = String::from_utf8(output.stdout).expect("numbers");
     let turn = |line: &str| {
         let mut numbers = line.split(' ').map(|number| number.parse().expect("a number"));
-        let mut next = || numbers.next().expect("three numbers");
-        Turn { asked: next(), granted: next(), released: next() }
+        let mut next = || numbers.next().expect("four numbers");
+        Turn {
+            asked: next(),
+            granted: next(),
+            released: next(),
+            task: usize::try_from(next()).expect("some thousands"),
+        }
     };
     text.lines().map(turn).collect()
 }
@@ -85,8 +170,11 @@ pub(crate) fn obey(orders: &str) {
     let mut words = orders.split(' ');
     let mut next = || words.next().expect("complete orders");
     let kind = if next() == "ours" { Kind::Ours } else { Kind::Rslock };
-    let mut number = || next().parse::<u64>().expect("a number");
-    let (tasks, names, hold) = (number(), number(), Duration::from_micros(number()));
+    let number = |word: &str| word.parse::<u64>().expect("a number");
+    let count = |word: &str| word.parse::<usize>().expect("a number");
+    let (tasks, locks) = (count(next()), Locks::from_words(next(), count(next())));
+    let mut number = || number(next());
+    let hold = Duration::from_micros(number());
     let (begin, time) = (number(), Duration::from_millis(number()));
     let urls: Vec<_> = words.map(ToOwned::to_owned).collect();
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
@@ -100,11 +188,13 @@ pub(crate) fn obey(orders: &str) {
         let mut all = JoinSet::new();
         for task in 0..tasks {
             let contestant = Arc::clone(&contestant);
-            let name = format!("bench:processes:{}", task % names);
+            let (name, options) = locks.of(task);
             all.spawn(async move {
                 let mut turns = Vec::new();
                 while started.elapsed() < time {
-                    turns.push(turn(&contestant, &name, hold, begin).await);
+                    let (asked, granted, released) =
+                        turn(&contestant, (&name, options), hold, begin).await;
+                    turns.push(Turn { asked, granted, released, task });
                 }
                 turns
             });
@@ -113,22 +203,29 @@ pub(crate) fn obey(orders: &str) {
         contestant.close().await;
         turns
     });
-    for Turn { asked, granted, released } in turns.into_iter().flatten() {
-        println!("{asked} {granted} {released}");
+    for Turn { asked, granted, released, task } in turns.into_iter().flatten() {
+        println!("{asked} {granted} {released} {task}");
     }
 }
 
-async fn turn(contestant: &Contestant, name: &str, hold: Duration, begin: u64) -> Turn {
+/// Acquires, holds and releases a lock once. Returns the times of the request, the grant and the
+/// release, in ns since the beginning.
+async fn turn(
+    contestant: &Contestant,
+    (name, options): (&str, LockOptions),
+    hold: Duration,
+    begin: u64,
+) -> (u64, u64, u64) {
     let now = || since_epoch().saturating_sub(begin);
     let asked = now();
-    let lock = contestant.acquire(name).await.expect("granted in the end");
+    let lock = contestant.acquire_with(name, options).await.expect("granted in the end");
     let granted = now();
     if !hold.is_zero() {
         tokio::time::sleep(hold).await;
     }
     let released = now();
     contestant.give_back(name, lock).await.expect("servers are well");
-    Turn { asked, granted, released }
+    (asked, granted, released)
 }
 
 /// Returns the time in ns since the epoch, as processes share no other clock.

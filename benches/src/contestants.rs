@@ -6,7 +6,7 @@ use std::{
 };
 
 use rslock::LockManager;
-use tower_redlock::{Lock, Redlock, lock::RuntimeSpawner, node::NodeHealth};
+use tower_redlock::{Lock, LockOptions, Redlock, lock::RuntimeSpawner, node::NodeHealth};
 
 use crate::floor::Floor;
 
@@ -132,9 +132,19 @@ impl Contestant {
     }
 
     pub(crate) async fn acquire(&self, name: &str) -> Result<Held, String> {
+        self.acquire_with(name, LockOptions::new()).await
+    }
+
+    /// Acquires with options, which only this crate's locks have.
+    pub(crate) async fn acquire_with(
+        &self,
+        name: &str,
+        options: LockOptions,
+    ) -> Result<Held, String> {
         match self {
             Self::Ours { redlock, .. } => {
-                redlock.lock(name).await.map(Held::Ours).map_err(|error| error.to_string())
+                let request = redlock.lock(name).options(options);
+                request.await.map(Held::Ours).map_err(|error| error.to_string())
             }
             Self::Rslock { manager, patience: Patience::None } => {
                 manager.lock(name, TTL).await.map(Held::Rslock).map_err(|error| error.to_string())

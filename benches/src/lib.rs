@@ -30,7 +30,7 @@ pub use counter::Counter;
 use options::Options;
 use scenarios::{
     allocations, contended, distance, distinct, faults, handover, layer, linger, listing, many,
-    processes, waiters,
+    processes, reader_costs, readers, slots, waiters,
 };
 use servers::Servers;
 
@@ -60,6 +60,8 @@ pub fn locks() {
         // minute.
         ("contended", contended::measure),
         ("processes", processes::measure),
+        ("slots", slots::measure),
+        ("readers", readers::measure),
         ("handover", handover::measure),
         ("waiters", waiters::measure),
         ("listing", listing::measure),
@@ -99,9 +101,12 @@ pub fn locks() {
 /// If servers don't start, or a lock is not granted that should be.
 pub fn costs(counter: &Counter) {
     let options = Options::from_args();
-    for (name, measure) in
-        [("layer", layer::measure as fn(&Counter, &Options)), ("allocations", allocations::measure)]
-    {
+    let all = [
+        ("layer", layer::measure as fn(&Counter, &Options)),
+        ("readers", reader_costs::measure),
+        ("allocations", allocations::measure),
+    ];
+    for (name, measure) in all {
         if options.wants(name) {
             eprintln!("{name}");
             measure(counter, &options);

@@ -12,7 +12,9 @@ use crate::{
         faults::{self, Condition},
         handover, layer, linger,
         many::{self, Crowd, Wanted},
-        processes, service,
+        processes,
+        reader_costs::{self, Subject},
+        service, slots,
         waiters::{self, Course},
     },
     service::Guard,
@@ -53,8 +55,10 @@ fn aims(samples: &Samples) -> Vec<Aim> {
     let mut add = |of: String, limit, measured| aims.push(Aim { of, limit, measured });
     of_distance(samples, &mut add);
     of_one_name(samples, &mut add);
+    of_slots(samples, &mut add);
     of_waiters(samples, &mut add);
     of_layer(samples, &mut add);
+    of_reader_costs(samples, &mut add);
     of_cycles(samples, &mut add);
     of_linger(samples, &mut add);
     of_many(samples, &mut add);
@@ -159,6 +163,17 @@ fn of_one_name(samples: &Samples, add: &mut impl FnMut(String, Limit, Option<Spr
     }
 }
 
+fn of_slots(samples: &Samples, add: &mut impl FnMut(String, Limit, Option<Spread>)) {
+    let case = slots::case();
+    for (what, limit) in [
+        (slots::IN_USE, Limit::AtLeast(0.9)),
+        (waits::LEAST_TO_MOST, Limit::AtLeast(0.5)),
+        (slots::ACQUIRES, Limit::AtMost(1.5)),
+    ] {
+        add(format!("{case}: {what}"), limit, samples.spread(&ours(&case, what)));
+    }
+}
+
 fn of_waiters(samples: &Samples, add: &mut impl FnMut(String, Limit, Option<Spread>)) {
     let [few, .., many] = waiters::WAITERS;
     for course in Course::ALL {
@@ -184,6 +199,19 @@ fn of_layer(samples: &Samples, add: &mut impl FnMut(String, Limit, Option<Spread
         add(format!("{name}: µs added to a request"), Limit::Below(3.0), micros);
         let allocations = added(layer::ALLOCATIONS);
         add(format!("{name}: allocations added to a request"), Limit::AtMost(10.0), allocations);
+    }
+}
+
+fn of_reader_costs(samples: &Samples, add: &mut impl FnMut(String, Limit, Option<Spread>)) {
+    for case in reader_costs::TASKS.map(reader_costs::case) {
+        for subject in [Subject::Lock { shared: true }, Subject::Layer { shared: true }] {
+            for what in [layer::TIME, layer::ALLOCATIONS] {
+                let of = |subject: Subject| key(&case, subject.name(), what);
+                let ratio = samples.ratio(&of(subject), &of(Subject::Layer { shared: false }));
+                let of = format!("{case}: {what} of {} to the layer's", subject.name());
+                add(of, Limit::AtMost(1.0), ratio);
+            }
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::{
     scenarios::{
         allocations, contended, distinct,
         faults::{self, Condition},
-        handover, layer, listing,
+        handover, layer, listing, reader_costs, readers, slots,
         waiters::{self, Course},
     },
     waits,
@@ -144,6 +144,77 @@ pub(crate) fn layer(samples: &Samples) -> Table {
             median(all(layer::BYTES), significant),
             added(layer::BYTES, significant),
         ]);
+    }
+    table
+}
+
+pub(crate) fn slots(samples: &Samples) -> Table {
+    let mut table = Table::new([
+        "",
+        "grants per second",
+        "share of the slots in use",
+        "wait: p50",
+        "p99",
+        "longest",
+        "least to most served process",
+        "acquires for a grant",
+        "scripts for a grant",
+    ]);
+    let case = slots::case();
+    let of = |what| samples.spread(&key(&case, Kind::Ours.name(), what));
+    table.add([
+        case.clone(),
+        with_spread(of(waits::RATE), significant),
+        with_spread(of(slots::IN_USE), significant),
+        median(of(waits::P50), time),
+        median(of(waits::P99), time),
+        median(of(waits::LONGEST), time),
+        with_spread(of(waits::LEAST_TO_MOST), significant),
+        with_spread(of(slots::ACQUIRES), significant),
+        with_spread(of(slots::SCRIPTS), significant),
+    ]);
+    table
+}
+
+pub(crate) fn readers(samples: &Samples) -> Table {
+    let mut table = Table::new([
+        "",
+        "grants per second",
+        "wait: p50",
+        "p99",
+        "longest",
+        "least to most served process",
+        "scripts for a reader's grant",
+    ]);
+    for case in readers::WRITERS.map(readers::case) {
+        for group in readers::GROUPS {
+            let of = |what| samples.spread(&key(&case, group, what));
+            table.add([
+                format!("{case}: {group}"),
+                with_spread(of(waits::RATE), significant),
+                median(of(waits::P50), time),
+                median(of(waits::P99), time),
+                with_spread(of(waits::LONGEST), time),
+                with_spread(of(waits::LEAST_TO_MOST), significant),
+                with_spread(of(readers::SCRIPTS), significant),
+            ]);
+        }
+    }
+    table
+}
+
+pub(crate) fn reader_costs(samples: &Samples) -> Table {
+    let mut table = Table::new(["", "a request", "allocations", "bytes allocated"]);
+    for case in reader_costs::TASKS.map(reader_costs::case) {
+        for who in reader_costs::Subject::ALL.map(reader_costs::Subject::name) {
+            let of = |what| samples.spread(&key(&case, who, what));
+            table.add([
+                format!("{case}: {who}"),
+                with_spread(of(layer::TIME), time),
+                median(of(layer::ALLOCATIONS), significant),
+                median(of(layer::BYTES), significant),
+            ]);
+        }
     }
     table
 }

@@ -6,7 +6,7 @@ use tokio::runtime::Runtime;
 
 use super::contended::KINDS;
 use crate::{
-    child::{Part, Turn, run_all},
+    child::{Locks, Part, Turn, run_all},
     options::Options,
     report::format::time,
     samples::tell,
@@ -56,7 +56,7 @@ fn measure_at(place: Place, servers: &Servers, options: &Options) {
     let case = place.case();
     options.rounds(&KINDS, |kind| {
         let trip = round_trip(&servers.urls()[0]);
-        let part = Part { kind, tasks: 1, names: 1, hold: HOLD, time: options.time };
+        let part = Part { kind, tasks: 1, locks: Locks::Names(1), hold: HOLD, time: options.time };
         let turns = run_all(servers, part, 2);
         let mut latencies = latencies(&turns[0], &turns[1]);
         latencies.extend(self::latencies(&turns[1], &turns[0]));

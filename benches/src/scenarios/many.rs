@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::{
-    child::{Part, Turn, run_all},
+    child::{self, Locks, Part, run_all},
     contestants::Kind,
     keeper::{Fact, Keeper, Orders},
     options::Options,
@@ -11,7 +11,6 @@ use crate::{
     report::format::{significant, time},
     samples::tell,
     servers::Servers,
-    waits::{Wait, Waits},
 };
 
 /// TTL of the held locks: 100,000 of them need 10,000 renewals a second.
@@ -199,18 +198,16 @@ fn measure_crowd(servers: &Servers, crowd: Crowd, ttl: Duration) {
 fn measure_wanted(servers: &Servers, wanted: Wanted, time: Duration) {
     let case = wanted.case();
     let names = wanted.names as usize;
-    let part = Part { kind: Kind::Ours, tasks: names, names, hold: Wanted::HOLD, time };
-    let turns = run_all(servers, part, Wanted::PROCESSES as usize);
-    let wait = |turn: &Turn| Wait {
-        time: Duration::from_nanos(turn.granted - turn.asked),
-        is_in_time: u128::from(turn.granted) < time.as_nanos(),
+    let part = Part {
+        kind: Kind::Ours,
+        tasks: names,
+        locks: Locks::Names(names),
+        hold: Wanted::HOLD,
+        time,
     };
-    let waits = turns.iter().map(|turns| turns.iter().map(wait).collect());
-    Waits::of(&waits.collect::<Vec<_>>(), time).tell(&case, Kind::Ours.name());
-    let end = u64::try_from(time.as_nanos()).expect("less than a century");
-    let held = |turn: &Turn| turn.released.min(end).saturating_sub(turn.granted);
-    let held = Duration::from_nanos(turns.iter().flatten().map(held).sum());
-    let share = held.as_secs_f64() / time.as_secs_f64() / f64::from(wanted.names);
+    let turns = run_all(servers, part, Wanted::PROCESSES as usize);
+    child::waits(&turns, time).tell(&case, Kind::Ours.name());
+    let share = child::held_at_a_time(&turns, time) / f64::from(wanted.names);
     eprintln!("    held {} of the time", significant(share));
     tell(&case, Kind::Ours.name(), HELD, share);
 }

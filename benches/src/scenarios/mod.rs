@@ -11,7 +11,10 @@ pub(crate) mod linger;
 pub(crate) mod listing;
 pub(crate) mod many;
 pub(crate) mod processes;
+pub(crate) mod reader_costs;
+pub(crate) mod readers;
 pub(crate) mod service;
+pub(crate) mod slots;
 pub(crate) mod waiters;
 
 /// Formats a number of tasks.
@@ -20,7 +23,7 @@ pub(crate) fn tasks(count: usize) -> String {
 }
 
 /// The names of the scenarios on the command line.
-pub(crate) const NAMES: [&str; 13] = [
+pub(crate) const NAMES: [&str; 15] = [
     "layer",
     "allocations",
     "distance",
@@ -28,6 +31,8 @@ pub(crate) const NAMES: [&str; 13] = [
     "faults",
     "contended",
     "processes",
+    "slots",
+    "readers",
     "handover",
     "waiters",
     "listing",

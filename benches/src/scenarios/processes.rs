@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use super::contended::KINDS;
 use crate::{
-    child::{Part, Turn, run_all},
+    child::{self, Locks, Part, run_all},
     contestants::Kind,
     options::Options,
     report::format::significant,
     samples::tell,
     servers::Servers,
-    waits::{Wait, Waits},
 };
 
 /// Numbers of tasks in each process.
@@ -42,24 +41,17 @@ pub(crate) fn measure(servers: &Servers, options: &Options) {
     ];
     for (case, tasks, hold) in cases {
         options.rounds(&KINDS, |kind| {
-            let part = Part { kind, tasks, names: 1, hold, time: options.time };
+            let part = Part { kind, tasks, locks: Locks::Names(1), hold, time: options.time };
             // An acquire of one name reads its fence with HGET.
             let before = servers.calls("hget");
             let turns = run_all(servers, part, PROCESSES);
             let acquires = servers.calls("hget") - before;
-            let wait = |turn: &Turn| Wait {
-                time: Duration::from_nanos(turn.granted - turn.asked),
-                is_in_time: u128::from(turn.granted) < options.time.as_nanos(),
-            };
-            let waits = turns.iter().map(|turns| turns.iter().map(wait).collect());
-            let waits = Waits::of(&waits.collect::<Vec<_>>(), options.time);
+            let waits = child::waits(&turns, options.time);
             waits.tell(&case, kind.name());
             let others = u32::try_from(PROCESSES * tasks - 1).expect("a few");
             tell(&case, kind.name(), LONGEST_TO_FAIR, waits.longest_to_fair(others));
             if kind == Kind::Ours {
-                let grants: usize = turns.iter().map(Vec::len).sum();
-                let grants = f64::from(u32::try_from(grants).expect("some thousands"));
-                let each = acquires / grants / servers.count();
+                let each = acquires / child::count(&turns) / servers.count();
                 tell(&case, kind.name(), ACQUIRES, each);
                 eprintln!("    {} acquires for a grant", significant(each));
             }
