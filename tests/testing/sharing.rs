@@ -10,6 +10,7 @@ use std::{
 use tower_redlock::{
     Lock, LockError, LockOptions, LockRequest, Redlock,
     error::LossCause,
+    lock::Released,
     testing::{ManualClock, Nodes, Task},
 };
 
@@ -159,6 +160,60 @@ fn each_reader_has_its_own_max_hold() {
     assert!(long.is_valid());
     fleet.clock.advance(10 * SECOND);
     assert!(!long.is_valid());
+}
+
+#[test]
+fn ended_reader_stays_beside_the_others() {
+    let fleet = Fleet::new(1);
+    let request = || fleet.request(0).shared();
+    let short = fleet.now(request().max_hold(15 * SECOND)).unwrap();
+    let long = fleet.now(request().max_hold(60 * SECOND)).unwrap();
+    fleet.clock.advance(16 * SECOND);
+    assert!(!short.is_valid());
+
+    let mut lost = fleet.clock.spawn(long.lost());
+    fleet.clock.advance(20 * SECOND);
+
+    assert!(long.is_valid() && !short.is_valid() && !lost.is_finished());
+    fleet.clock.advance(30 * SECOND);
+    assert_eq!(lost.take(), Some(LossCause::MaxHold { limit: 60 * SECOND }));
+    assert!(!long.is_valid());
+}
+
+#[test]
+fn max_hold_of_a_reader_outlives_a_longer_one() {
+    let fleet = Fleet::new(2);
+    let request = || fleet.request(0).shared();
+    let long = fleet.now(request().max_hold(60 * SECOND)).unwrap();
+    let short = fleet.now(request().max_hold(15 * SECOND)).unwrap();
+    let mut lost = fleet.clock.spawn(short.lost());
+
+    drop(long);
+    fleet.clock.advance(16 * SECOND);
+
+    assert!(!short.is_valid());
+    assert_eq!(lost.take(), Some(LossCause::MaxHold { limit: 15 * SECOND }));
+    fleet.clock.advance(10 * SECOND);
+    assert!(fleet.write(1).is_ok(), "the lease is not renewed any more");
+}
+
+#[test]
+fn ended_reader_keeps_no_lease() {
+    let fleet = Fleet::new(2);
+    let request = || fleet.request(0).shared();
+    let short = fleet.now(request().max_hold(5 * SECOND)).unwrap();
+    let long = fleet.now(request().max_hold(60 * SECOND)).unwrap();
+    fleet.clock.advance(6 * SECOND);
+    assert!(!short.is_valid());
+
+    let mut released = fleet.clock.spawn(long.release());
+    fleet.clock.settle();
+
+    assert!(matches!(released.take(), Some(Ok(Released::Released))));
+    assert!(fleet.write(1).is_ok());
+    drop(short);
+    fleet.clock.advance(SECOND);
+    assert_eq!(fleet.nodes.key_counts(), [0, 0, 0]);
 }
 
 #[test]
