@@ -256,7 +256,10 @@ fn ends() -> Vec<Control> {
                     "pcall('SET', KEYS[2], ARGV[1], 'NX', 'PXAT', ARGV[2])",
                     "pcall('SET', KEYS[2], ARGV[1], 'NX')",
                 ),
-                ("pcall('SET', key, ARGV[1], 'PXAT', ARGV[2])", "pcall('SET', key, ARGV[1])"),
+                (
+                    "pcall('SET', key, ARGV[1] .. awaited[key], 'PXAT', ARGV[2])",
+                    "pcall('SET', key, ARGV[1] .. awaited[key])",
+                ),
             ],
         ),
         patched(
