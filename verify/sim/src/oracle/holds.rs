@@ -125,8 +125,8 @@ impl Oracle {
                 let earlier = if is_shared { &book.holds.exclusive } else { &book.holds.tokens };
                 let known = earlier.get(name).map_or(&[][..], Vec::as_slice);
                 let greatest = known[..known.partition_point(|granted| granted.at < before)].last();
-                let least = token + u64::from(is_shared);
-                if let Some(greatest) = greatest.filter(|of| least <= of.token && is_believed) {
+                let reaches = token + u64::from(is_shared);
+                if let Some(greatest) = greatest.filter(|of| reaches <= of.token && is_believed) {
                     let Granted { token: other, client: of, .. } = *greatest;
                     let how = if is_shared { "shared " } else { "" };
                     broken.push(format!(
