@@ -11,7 +11,7 @@ use super::{
     shared::{Grant, LeaseReport, LeaseState, SharedLease},
 };
 use crate::{
-    error::{LockError, LossCause, ReleaseError},
+    error::{LockError, LossCause, ReleaseError, VoteOutcome},
     lock::{
         attempts::AttemptOutcome, overrun::OverrunWatch, released::Released, settings::Plan,
         stall::StallWatch,
@@ -86,17 +86,7 @@ impl SharedLease {
                     true
                 }
                 Action::Released(verdict) => {
-                    let released = match verdict {
-                        ReleaseVerdict::Released => Some(Ok(Released::Released)),
-                        ReleaseVerdict::AlreadyLost => Some(Ok(Released::AlreadyLost)),
-                        ReleaseVerdict::NoQuorum { votes } => {
-                            report.not_released = Some(votes);
-                            None
-                        }
-                    };
-                    if released.is_some() {
-                        state.each_grant().for_each(|grant| grant.released.clone_from(&released));
-                    }
+                    report.not_released = Self::released(&mut state, verdict).err();
                     true
                 }
             };
@@ -152,6 +142,17 @@ impl SharedLease {
             self.mark_ended(state);
         }
         is_release
+    }
+
+    /// Sets the result of the release, or returns the votes if it failed.
+    fn released(state: &mut LeaseState, verdict: ReleaseVerdict) -> Result<(), Vec<VoteOutcome>> {
+        let released = match verdict {
+            ReleaseVerdict::Released => Released::Released,
+            ReleaseVerdict::AlreadyLost => Released::AlreadyLost,
+            ReleaseVerdict::NoQuorum { votes } => return Err(votes),
+        };
+        state.each_grant().for_each(|grant| grant.released = Some(Ok(released)));
+        Ok(())
     }
 
     /// Publishes the end of the validity.
