@@ -313,9 +313,9 @@ impl Now {
     /// Records a grant, after `before` turns of the other side at the request.
     fn granted(&mut self, process: usize, reads: bool, (before, waited): (u32, Duration)) {
         if reads {
-            self.readers += 1
+            self.readers += 1;
         } else {
-            self.writers += 1
+            self.writers += 1;
         }
         assert!(self.writers == 0 || self.readers == 0, "a reader beside a writer");
         assert!(self.writers <= 1, "two writers");
