@@ -38,6 +38,7 @@ use crate::{
 /// | `key_prefix` | text | `redlock` |
 /// | `fencing` | boolean | `true` |
 /// | `restart_guard` | `"probation"` or `"off"` | `"probation"` |
+/// | `assume_new_servers` | boolean; see [`RedlockBuilder::assume_new_servers`](crate::RedlockBuilder::assume_new_servers) | `false` |
 /// | `eviction_guard` | `"warn"` or `"refuse"` | `"warn"` |
 /// | `stop_margin` | duration | a tenth of the validity |
 /// | `on_overrun` | `"warn"` or `"abort"` | `"warn"` |
@@ -95,6 +96,7 @@ pub struct Config {
     key_prefix: Option<String>,
     fencing: Option<bool>,
     restart_guard: Option<RestartGuard>,
+    assume_new_servers: Option<bool>,
     eviction_guard: Option<EvictionGuard>,
     #[serde(with = "humantime_serde")]
     stop_margin: Option<Duration>,
@@ -214,6 +216,7 @@ impl Config {
             key_prefix,
             fencing,
             restart_guard,
+            assume_new_servers,
             eviction_guard,
             stop_margin,
             on_overrun,
@@ -246,6 +249,9 @@ impl Config {
         set!(max_attempts, owner, key_prefix, fencing, restart_guard, eviction_guard);
         set!(max_records, max_stored_response_bytes, max_waiting_body_bytes);
         set!(stop_margin, on_overrun, max_waiters, max_waiters_in_total, handoff_limit, wakeups);
+        if assume_new_servers == Some(true) {
+            builder = builder.assume_new_servers();
+        }
         builder = builder.options(LockOptions { auto_extend, retry_after, ..LockOptions::new() });
         if let Some(DelayRange { min, max }) = retry_delay {
             builder = builder.retry_delay(min..=max);

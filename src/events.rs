@@ -39,6 +39,8 @@ pub enum LockEventKind {
         /// The names.
         #[cfg_attr(feature = "config", serde(serialize_with = "as_text"))]
         resource: Resource,
+        /// Whether the lock is [shared](crate::LockOptions::shared).
+        shared: bool,
         /// The lock's fencing token.
         token: FencingToken,
         /// Time since the request.
@@ -50,6 +52,8 @@ pub enum LockEventKind {
         /// The names.
         #[cfg_attr(feature = "config", serde(serialize_with = "as_text"))]
         resource: Resource,
+        /// Whether the lock is [shared](crate::LockOptions::shared).
+        shared: bool,
         /// Time since the request.
         #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
         waited: Duration,
@@ -62,6 +66,8 @@ pub enum LockEventKind {
         /// The names.
         #[cfg_attr(feature = "config", serde(serialize_with = "as_text"))]
         resource: Resource,
+        /// Whether the lock is [shared](crate::LockOptions::shared).
+        shared: bool,
         /// Why the lock ended.
         #[cfg_attr(feature = "config", serde(serialize_with = "as_text"))]
         cause: LossCause,
@@ -71,6 +77,8 @@ pub enum LockEventKind {
         /// The names.
         #[cfg_attr(feature = "config", serde(serialize_with = "as_text"))]
         resource: Resource,
+        /// Whether the lock is [shared](crate::LockOptions::shared).
+        shared: bool,
         /// The lock's fencing token.
         token: FencingToken,
     },
@@ -80,6 +88,8 @@ pub enum LockEventKind {
         /// The names.
         #[cfg_attr(feature = "config", serde(serialize_with = "as_text"))]
         resource: Resource,
+        /// Whether the lock is [shared](crate::LockOptions::shared).
+        shared: bool,
         /// Time since the end of the lock.
         #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
         by: Duration,
@@ -90,6 +100,8 @@ pub enum LockEventKind {
         /// The names.
         #[cfg_attr(feature = "config", serde(serialize_with = "as_text"))]
         resource: Resource,
+        /// Whether the lock is [shared](crate::LockOptions::shared).
+        shared: bool,
         /// The greater token.
         token: FencingToken,
     },
@@ -123,6 +135,19 @@ impl LockEventKind {
         }
     }
 
+    /// Returns whether the event is about a [shared](crate::LockOptions::shared) lock.
+    pub const fn is_shared(&self) -> bool {
+        match self {
+            Self::Granted { shared, .. }
+            | Self::Refused { shared, .. }
+            | Self::Lost { shared, .. }
+            | Self::HardStopped { shared, .. }
+            | Self::Overrun { shared, .. }
+            | Self::FenceRaised { shared, .. } => *shared,
+            Self::NodeOut { .. } | Self::NodeBack { .. } => false,
+        }
+    }
+
     /// Returns the names that the event is about; `None` if it is about a node.
     pub const fn resource(&self) -> Option<&Resource> {
         match self {
@@ -139,7 +164,10 @@ impl LockEventKind {
 
 impl fmt::Display for LockEventKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let resource = self.resource().map(display_names).unwrap_or_default();
+        let mut resource = self.resource().map(display_names).unwrap_or_default();
+        if self.is_shared() {
+            resource.push_str(" (shared)");
+        }
         match self {
             Self::Granted { token, waited, .. } => {
                 write!(f, "{resource} was acquired after {waited:.1?}, with token {token}")
@@ -233,7 +261,9 @@ mod tests {
     #[test]
     fn text_shows_slots_by_number() {
         let (token, waited) = (FencingToken::new(7), Duration::from_secs(1));
-        let text = |resource| LockEventKind::Granted { resource, token, waited }.to_string();
+        let text = |resource| {
+            LockEventKind::Granted { resource, shared: false, token, waited }.to_string()
+        };
 
         let slot = text(Resource::of_slot("export", 3).unwrap());
         let line = text(Resource::of_any_slot("export"));
@@ -248,21 +278,23 @@ mod tests {
     fn events_are_flat_objects() {
         let resource = Resource::try_from(["a", "b"]).unwrap();
         let (token, waited) = (FencingToken::new(7), Duration::from_millis(1_500));
-        let granted = LockEventKind::Granted { resource: resource.clone(), token, waited };
+        let granted =
+            LockEventKind::Granted { resource: resource.clone(), shared: true, token, waited };
+        assert!(granted.to_string().contains(" (shared) was acquired after 1.5s"), "{granted}");
         let shown = resource.to_string();
 
         let at = "1970-01-01T00:00:01Z";
 
         assert_eq!(
             json_of(granted),
-            json!({ "at": at, "event": "granted", "resource": shown, "token": 7, "waited": "1s 500ms" })
+            json!({ "at": at, "event": "granted", "resource": shown, "shared": true, "token": 7, "waited": "1s 500ms" })
         );
 
         let error = LockError::Closed;
         let text = error.to_string();
         assert_eq!(
-            json_of(LockEventKind::Refused { resource, waited, error }),
-            json!({ "at": at, "event": "refused", "resource": shown, "waited": "1s 500ms", "error": text })
+            json_of(LockEventKind::Refused { resource, shared: false, waited, error }),
+            json!({ "at": at, "event": "refused", "resource": shown, "shared": false, "waited": "1s 500ms", "error": text })
         );
 
         let reason = Reason::ReadOnly;

@@ -62,6 +62,7 @@
 //! | a lock around a future, or held by hand | [`Redlock::lock`] |
 //! | a lock around each request | [`RedlockLayer`]; [`key`] has the names of resources |
 //! | at most n requests, or n holders of a name, at a time in the whole fleet | [`RedlockLayer::slots`], [`LockOptions::slots`] |
+//! | requests that read beside each other, and write alone | [`RedlockLayer::shared_for`], [`LockOptions::shared`] |
 //! | work that is done once per key: webhooks, `Idempotency-Key` | [`OnceLayer`], [`Redlock::once`] |
 //! | rejecting stale writers in front of a resource | [`FencingLayer`] |
 //! | periodic jobs, once per tick across a fleet | [`Scheduler`] |
@@ -69,8 +70,8 @@
 //! | the state of the servers | [`Redlock::health`], [`Redlock::ready`], [`Redlock::diagnosis`] |
 //! | tests of one's own | [`testing`] |
 //!
-//! `docs/` in the repository has pages on requests, once, jobs, production, guarantees and security;
-//! `ARCHITECTURE.md` is the map of the code, whose module docs have the rules of the algorithm.
+//! `docs/` in the repository has pages on requests, readers and writers, once, jobs, production, guarantees, security and
+//! coming from other locks; `ARCHITECTURE.md` is the map of the code, whose module docs have the rules of the algorithm.
 //!
 //! # Limits
 //!
@@ -84,12 +85,13 @@
 //!
 //! | name | kind | labels | what |
 //! |---|---|---|---|
-//! | `redlock_acquire_seconds` | histogram | `outcome` | from the request to the lock, or to the error |
-//! | `redlock_hold_seconds` | histogram | | from the grant until the lock is given back |
+//! | `redlock_acquire_seconds` | histogram | `outcome`, `mode` | from the request to the lock, or to the error; `mode` is `shared` or `exclusive` |
+//! | `redlock_hold_seconds` | histogram | `mode` | from the grant until the lock is given back |
 //! | `redlock_waiters` | gauge | | requests that wait: for their turn within this process, or for a name that another one holds |
 //! | `redlock_renewals_total` | counter | | renewals that a quorum confirmed |
 //! | `redlock_losses_total` | counter | `cause` | locks that ended before they were given back |
 //! | `redlock_take_overs_total` | counter | | locks that lingered with the process and were taken over without a message |
+//! | `redlock_joins_total` | counter | | shared locks that the process held and granted to a further request without a message |
 //! | `redlock_hard_stops_total` | counter | | guarded work that was dropped |
 //! | `redlock_overruns_total` | counter | | guarded work that was inside a poll when its lock ended |
 //! | `redlock_job_run_seconds` | histogram | `job`, `outcome` | the runs of a job on this replica |
@@ -237,6 +239,9 @@ mod pages {
     #[doc = include_str!("../docs/requests.md")]
     struct RequestsPage;
 
+    #[doc = include_str!("../docs/readers-writers-limits.md")]
+    struct ReadersWritersLimitsPage;
+
     #[doc = include_str!("../docs/jobs.md")]
     struct JobsPage;
 
@@ -245,4 +250,7 @@ mod pages {
 
     #[doc = include_str!("../docs/production.md")]
     struct ProductionPage;
+
+    #[doc = include_str!("../docs/migration.md")]
+    struct MigrationPage;
 }

@@ -17,7 +17,16 @@ macro_rules! note {
     }};
 }
 
-pub(crate) fn acquire(result: Result<(), &LockError>, took: impl FnOnce() -> Duration) {
+/// Returns the label that tells shared locks from exclusive ones.
+const fn mode(is_shared: bool) -> &'static str {
+    if is_shared { "shared" } else { "exclusive" }
+}
+
+pub(crate) fn acquire(
+    is_shared: bool,
+    result: Result<(), &LockError>,
+    took: impl FnOnce() -> Duration,
+) {
     let outcome = match result {
         Ok(()) => "acquired",
         Err(LockError::Held { .. }) => "held",
@@ -26,11 +35,11 @@ pub(crate) fn acquire(result: Result<(), &LockError>, took: impl FnOnce() -> Dur
         Err(LockError::WaitTimedOut { .. }) => "wait_timed_out",
         Err(_) => "failed",
     };
-    note!(histogram "redlock_acquire_seconds", "outcome" => outcome; record took().as_secs_f64());
+    note!(histogram "redlock_acquire_seconds", "outcome" => outcome, "mode" => mode(is_shared); record took().as_secs_f64());
 }
 
-pub(crate) fn held(time: Duration) {
-    note!(histogram "redlock_hold_seconds"; record time.as_secs_f64());
+pub(crate) fn held(is_shared: bool, time: Duration) {
+    note!(histogram "redlock_hold_seconds", "mode" => mode(is_shared); record time.as_secs_f64());
 }
 
 pub(crate) fn waits() {

@@ -199,7 +199,7 @@ fn named_paths_exist() {
 }
 
 /// The greatest number of words of a page in `docs`, and of all together.
-const MAX_WORDS: (usize, usize) = (2_400, 15_000);
+const MAX_WORDS: (usize, usize) = (2_400, 22_000);
 
 #[test]
 fn pages_stay_short() {
@@ -207,7 +207,7 @@ fn pages_stay_short() {
     let sizes: Vec<_> = pages("docs").map(|page| (words(&page), page)).collect();
     let total: usize = sizes.iter().map(|(words, _)| words).sum();
     let longest = sizes.iter().max();
-    assert!(sizes.len() <= 8 && total <= MAX_WORDS.1, "{total} words: {sizes:#?}");
+    assert!(sizes.len() <= 14 && total <= MAX_WORDS.1, "{total} words: {sizes:#?}");
     assert!(longest.is_some_and(|(words, _)| *words <= MAX_WORDS.0), "{longest:?}");
     let map = words(&root().join("ARCHITECTURE.md"));
     assert!(map <= 1_200, "ARCHITECTURE.md has {map} words");
@@ -219,6 +219,15 @@ fn faulty_links_are_found() {
     assert!(fault(&readme, "docs/nothing.md").is_some());
     assert!(fault(&readme, "docs/production.md#nothing").is_some());
     assert_eq!(fault(&readme, "docs/production.md#clocks"), None);
+}
+
+#[test]
+fn one_server_page_quotes_the_warning() {
+    let source = fs::read_to_string(root().join("src/lock/build.rs")).unwrap();
+    let warning = source.split('"').find(|text| text.starts_with("a single server:")).unwrap();
+    let page = fs::read_to_string(root().join("docs/one-server.md")).unwrap();
+    let quoted: Vec<_> = page.lines().filter_map(|line| line.strip_prefix("> ")).collect();
+    assert_eq!(quoted.join(" "), warning);
 }
 
 #[test]

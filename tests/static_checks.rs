@@ -463,6 +463,7 @@ fn source_texts_are_not_repeated() {
         expires_in: None,
         owner: Some("b".into()),
         lingers: false,
+        readers: 0,
         slots: Box::default(),
         votes: Votes::default(),
     };

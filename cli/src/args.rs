@@ -28,6 +28,7 @@ Environment:
   REDLOCK_CONFIG  the file, unless --config names one
   REDLOCK_NODES   the servers, unless --nodes or the file names servers
   REDLOCK_PREFIX  the prefix, unless --prefix or the file sets one
+  REDLOCK_ASSUME_NEW_SERVERS  1: servers without a record of a vote vote at once (for tests)
   NO_COLOR        switches colours off
 
 All programs that use the same locks need the same settings: servers vote only for clients with the \

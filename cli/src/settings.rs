@@ -25,6 +25,14 @@ impl Settings {
         let mut settings = Self { table };
         let has_prefix = settings.sets("key_prefix");
         let prefix = || variable("REDLOCK_PREFIX").filter(|_| !has_prefix);
+        if let Some(text) = variable("REDLOCK_ASSUME_NEW_SERVERS") {
+            let is_on = matches!(&*text, "1" | "true");
+            if !is_on && !matches!(&*text, "0" | "false") {
+                let problem = "REDLOCK_ASSUME_NEW_SERVERS is not 1, true, 0 or false";
+                return Err(Failure::config(problem.to_owned()));
+            }
+            settings.table.insert("assume_new_servers".into(), is_on.into());
+        }
         let time = |time: Option<Duration>| Some(format_duration(time?).to_string());
         for (name, value) in [
             ("ttl", time(given.ttl)),

@@ -383,3 +383,36 @@ mod slots {
         assert!(text.starts_with("export, any slot was not acquired within "), "{text}");
     }
 }
+
+mod shared {
+    use super::*;
+
+    #[tokio::test]
+    async fn readers_are_listed_and_all_lose_the_lock() {
+        let nodes = EmbeddedNodes::new(3);
+        let process = |owner: &str| patient(&nodes).owner(owner).build().unwrap();
+        let (ann, bob) = (process("ann's"), process("bob's"));
+        let _ann = ann.lock("report").shared().await.unwrap();
+        let _bob = bob.lock("report").shared().await.unwrap();
+        let dashboard = over(&ann, Access::All);
+
+        let list = page(&dashboard, "/locks?q=bob").await;
+        let lock = page(&dashboard, "/lock?name=report").await;
+        let api = page(&dashboard, "/api/lock?name=report").await;
+        let form = page(&dashboard, "/break?name=report").await;
+
+        assert!(list.contains("2 readers: <bdi>"), "{list}");
+        for part in ["shared by 2 readers", "<bdi>ann's</bdi>", "<bdi>bob's</bdi>", ", shared, "] {
+            assert!(lock.contains(part), "{part}: {lock}");
+        }
+        let api: serde_json::Value = serde_json::from_str(&api).unwrap();
+        let holder = &api["fleet"]["holder"];
+        assert_eq!((&holder["mode"], &holder["readers"]), (&"shared".into(), &2.into()));
+        assert!(holder["shared_by"][1]["since_unix_ms"].is_u64(), "{holder}");
+        let (form, mark) = (field(&form, "form"), field(&form, "holder"));
+        let sent = format!("name=report&form={form}&holder={mark}");
+        let reply = post(&dashboard, "/break", &sent).await;
+        assert_eq!(location(&reply), "lock?name=report&done=break");
+        assert!(bob.inspect("report").await.unwrap().is_none());
+    }
+}

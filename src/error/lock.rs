@@ -31,6 +31,11 @@ pub enum LockError {
         /// ([`LockOptions::linger`](crate::LockOptions::linger)), and got a request to release it.
         /// It does so at once unless the lock is in use, so the next attempt may succeed.
         lingers: bool,
+        /// Number of processes that hold the resource, if it is
+        /// [shared](crate::LockOptions::shared), as far as it is known; zero if it is exclusive. The
+        /// other fields are those of the one that lasts longest. If a shared request was refused by
+        /// a shared lock, an exclusive request waits, which comes first.
+        readers: usize,
         /// Where all [slots](crate::LockOptions::slots) of a name are held: the holder of each, by
         /// the numbers of the slots. The other fields are those of the slot that is free first.
         /// Empty for a lock.
@@ -167,8 +172,13 @@ impl fmt::Display for LockError {
                 }
                 Ok(())
             }
-            Self::Held { expires_in, owner, lingers, votes, .. } => {
-                write!(f, "held by {}", ServerText(owner.as_deref().unwrap_or("another client")))?;
+            Self::Held { expires_in, owner, lingers, readers, votes, .. } => {
+                let owner = ServerText(owner.as_deref().unwrap_or("another client"));
+                match readers {
+                    0 => write!(f, "held by {owner}")?,
+                    1 => write!(f, "1 reader holds it, {owner}")?,
+                    _ => write!(f, "{readers} readers hold it, one of them {owner}")?,
+                }
                 let is_held = |vote: &&Vote| matches!(vote.outcome, VoteOutcome::Held { .. });
                 for (i, vote) in votes.iter().filter(is_held).enumerate() {
                     write!(f, "{}{}", if i == 0 { " on " } else { ", " }, vote.node)?;
@@ -234,6 +244,7 @@ impl From<ReleaseError> for LockError {
                 expires_in: None,
                 owner: None,
                 lingers: false,
+                readers: 0,
                 slots: Box::default(),
                 votes: Votes::default(),
             },
@@ -364,6 +375,7 @@ mod tests {
             expires_in: None,
             owner: owner.clone(),
             lingers: false,
+            readers: 0,
             slots: Box::default(),
             votes: Votes::default(),
         };
@@ -374,6 +386,24 @@ mod tests {
             assert!(text.contains(r"a\nb\u{1b}[2Jc\u{85}"), "{text:?}");
             assert!(!text.contains(char::is_control), "{text:?}");
         }
+    }
+
+    #[test]
+    fn readers_are_counted() {
+        let held = |readers| LockError::Held {
+            retry_after: None,
+            expires_in: Some(Duration::from_secs(3)),
+            owner: Some("a\nb".into()),
+            lingers: false,
+            readers,
+            slots: Box::default(),
+            votes: Votes::default(),
+        };
+        let free = "free in 3.0s unless renewed";
+
+        assert_eq!(held(0).to_string(), format!(r"held by a\nb, {free}"));
+        assert_eq!(held(1).to_string(), format!(r"1 reader holds it, a\nb, {free}"));
+        assert_eq!(held(2).to_string(), format!(r"2 readers hold it, one of them a\nb, {free}"));
     }
 
     #[test]
@@ -388,6 +418,7 @@ mod tests {
             expires_in: Some(Duration::from_secs(3)),
             owner: None,
             lingers: false,
+            readers: 0,
             slots: (0..slots).map(holder).collect(),
             votes: Votes::default(),
         };

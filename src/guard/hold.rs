@@ -117,6 +117,7 @@ impl Hold {
         metrics::hard_stop();
         self.lease().send_event(|| LockEventKind::HardStopped {
             resource: self.lease().resource().clone(),
+            shared: self.lease().is_shared(),
             token: self.lease().token(),
         });
         crate::log::warn!(

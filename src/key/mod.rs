@@ -58,6 +58,7 @@ mod key;
 mod names;
 #[cfg(feature = "axum")]
 mod path_param;
+mod shared_for;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -79,4 +80,5 @@ pub use json_pointer::{JsonPointer, json_pointer};
 pub use key::Key;
 #[cfg(feature = "axum")]
 pub use path_param::{PathParam, path_param};
+pub use shared_for::SharedForHead;
 pub use source::{BodyKey, BodySource, Source};

@@ -27,6 +27,13 @@ pub trait ResourceKey<Request> {
     ///
     /// [`KeyError`] if the request has no usable key. The request does not run.
     fn key(&self, request: &Request) -> Result<Option<Resource>, KeyError>;
+
+    /// Returns whether the request takes a shared lock, for
+    /// [`RedlockLayer::shared_for`](crate::RedlockLayer::shared_for); `None`: as the layer is set.
+    #[doc(hidden)]
+    fn shared(&self, _request: &Request) -> Option<bool> {
+        None
+    }
 }
 
 impl<Request, F, K> ResourceKey<Request> for F

@@ -79,6 +79,12 @@ impl<K, P> RedlockLayer<K, P> {
         self.options(LockOptions::new().linger(linger))
     }
 
+    /// Lets all requests for a key run beside each other, and beside no exclusive lock on it: for a layer
+    /// around routes that only read. See [`LockOptions::shared`]. `shared_for` decides by the request.
+    pub const fn shared(self) -> Self {
+        self.options(LockOptions::new().shared(true))
+    }
+
     /// Lets this number of requests for a key run at a time, in all processes together: tower's
     /// `ConcurrencyLimit`, across the fleet. See [`LockOptions::slots`].
     ///

@@ -42,6 +42,7 @@ mod key;
 pub(crate) mod layer;
 mod ready_call;
 mod service;
+mod shared_for;
 #[cfg(feature = "http")]
 pub(crate) mod token_header;
 
@@ -56,3 +57,4 @@ pub(crate) use layer::RedlockLayer;
 #[cfg(feature = "once")]
 pub(crate) use ready_call::ReadyCall;
 pub use service::RedlockService;
+pub use shared_for::SharedFor;

@@ -8,7 +8,11 @@ use super::{
     GuardError, Plain, RedlockFuture, RedlockLayer, ResourceKey,
     call::{Protocol, RedlockCall},
 };
-use crate::{error::LockError, lock::LockRequest, resource::Resource};
+use crate::{
+    error::LockError,
+    lock::{LockOptions, LockRequest},
+    resource::Resource,
+};
 
 /// A service whose requests run under a lock. Created by [`RedlockLayer`](super::RedlockLayer).
 ///
@@ -59,7 +63,7 @@ impl<S, K, P> RedlockService<S, K, P> {
     {
         match self.layer.key.key(&request) {
             Ok(Some(resource)) => {
-                let asked = set(self.ask(&resource));
+                let asked = set(self.ask(&request, &resource));
                 let call = (self.inner.clone(), request, self.layer.protocol.clone());
                 RedlockCall::acquiring(asked, resource, self.layer.name.clone(), call)
             }
@@ -68,9 +72,16 @@ impl<S, K, P> RedlockService<S, K, P> {
         }
     }
 
-    /// Returns the request for the lock on a resource, with the settings of the layer.
-    pub(super) fn ask(&self, resource: &Resource) -> LockRequest {
-        self.layer.redlock.lock(resource.clone()).options(self.layer.options)
+    /// Returns the request for the lock on the resource of a request, with the settings of the layer.
+    pub(super) fn ask<Request>(&self, request: &Request, resource: &Resource) -> LockRequest
+    where
+        K: ResourceKey<Request>,
+    {
+        let asked = self.layer.redlock.lock(resource.clone()).options(self.layer.options);
+        match self.layer.key.shared(request) {
+            Some(is_shared) => asked.options(LockOptions::new().shared(is_shared)),
+            None => asked,
+        }
     }
 }
 

@@ -337,18 +337,21 @@ impl Acquisition {
     }
 
     fn send_event(&self, result: &Result<Lock, LockError>) {
-        let RetryState { core, resource, begun, .. } = &self.retry;
+        let RetryState { core, resource, begun, plan, .. } = &self.retry;
         let has_waited = self.was_in_line || *begun > 1;
         if result.is_ok() && !has_waited {
             return;
         }
         core.client.send_event(|| {
-            let (resource, waited) = (resource.clone(), self.elapsed());
+            let (resource, shared, waited) = (resource.clone(), plan.is_shared(), self.elapsed());
             match result {
                 Ok(lock) => {
-                    LockEventKind::Granted { resource, token: lock.fencing_token(), waited }
+                    let token = lock.fencing_token();
+                    LockEventKind::Granted { resource, shared, token, waited }
                 }
-                Err(error) => LockEventKind::Refused { resource, waited, error: error.clone() },
+                Err(error) => {
+                    LockEventKind::Refused { resource, shared, waited, error: error.clone() }
+                }
             }
         });
     }
@@ -365,7 +368,8 @@ impl Acquisition {
                 core.client.hold_times.retry_after(resource, ahead, expires_in, plan.retry_after)
             });
         }
-        metrics::acquire(result.as_ref().map(|_| ()), || self.elapsed());
+        let is_shared = self.retry.plan.is_shared();
+        metrics::acquire(is_shared, result.as_ref().map(|_| ()), || self.elapsed());
         self.send_event(&result);
         if !self.retry.span.is_disabled() {
             self.retry.span.record("elapsed", field::debug(self.elapsed()));

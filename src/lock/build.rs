@@ -75,6 +75,11 @@ impl RedlockBuilder {
         let clock_jumps = Arc::new(ClockJumps::new(count.0 + count.1, Arc::clone(&timers)));
         let mut set = None;
         warn_of_few_servers(endpoints.len(), self.guards.restart);
+        if self.guards.assumes_new_servers {
+            crate::log::warn!(
+                "assume_new_servers: servers without a record of a vote vote at once; where one of them lost its data, a lock may have two holders. For tests only"
+            );
+        }
         named_nodes::warn_of_failovers(&endpoints, self.guards.restart);
         if !endpoints.is_empty() {
             let names: Vec<_> = endpoints.iter().map(|at| Arc::clone(&at.name)).collect();

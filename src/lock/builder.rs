@@ -229,6 +229,18 @@ impl RedlockBuilder {
         self
     }
 
+    /// Takes the servers as new if none of them has a record of a vote: they vote at once, in place of
+    /// waiting for `max_ttl`. **For tests** that start fresh servers. Default: they wait.
+    ///
+    /// A server that lost all its data looks like a new one. Where locks may be held, two holders are
+    /// possible. So this is reported at WARN, and refused, with the usual wait, if any server of the set
+    /// has ever voted, as far as it remembers, belonged to another set, or can't be reached. It makes
+    /// no difference with [`RestartGuard::Off`].
+    pub fn assume_new_servers(mut self) -> Self {
+        self.guards.assumes_new_servers = true;
+        self
+    }
+
     /// Sets how servers that may evict keys are handled. Default: a warning.
     pub fn eviction_guard(mut self, guard: EvictionGuard) -> Self {
         self.guards.eviction = guard;

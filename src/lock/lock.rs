@@ -96,6 +96,45 @@ impl Lock {
         extended.map(|()| self.remaining())
     }
 
+    /// Makes an exclusive lock a shared one ([`LockOptions::shared`](crate::LockOptions::shared)),
+    /// without a gap: no other exclusive holder comes between. Shared requests that wait are then
+    /// granted beside it. A shared lock is returned as it is.
+    ///
+    /// Its `max_hold` begins anew, and its fencing token is at least that of the exclusive lock. There
+    /// is no upgrade; see [`LockOptions::shared`](crate::LockOptions::shared).
+    ///
+    /// # Errors
+    ///
+    /// After an error nothing is held.
+    ///
+    /// * [`LockError::Lost`] if the lock is lost.
+    /// * [`LockError::NoQuorum`] if too few nodes answered within the node timeout;
+    ///   [`TooSlow`](LockError::TooSlow), if they answered too late.
+    /// * [`LockError::InvalidRequest`] for a set of names, a slot, and a lock with a `stall_limit`,
+    ///   `heartbeat_within` or `auto_extend(false)`.
+    /// * [`LockError::Forked`] in a fork of the process.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future releases the lock.
+    pub async fn downgrade(self) -> Result<Self, LockError> {
+        if self.lease.is_forked() {
+            return Err(LockError::Forked { built_in: self.lease.client().process });
+        }
+        if self.is_shared() {
+            return if self.is_valid() {
+                Ok(self)
+            } else {
+                Err(LockError::lost(self.lease.loss()))
+            };
+        }
+        let shared = Self::new(self.lease.downgrade()?);
+        drop(self);
+        let mut watch = LeaseWatch::new(Arc::clone(&shared.lease));
+        poll_fn(|cx| watch.poll(cx, ActiveLease::poll_decision)).await?;
+        if shared.lease.is_valid() { Ok(shared) } else { Err(shared.lease.too_slow()) }
+    }
+
     /// Returns a future that completes with the cause when the lock is no longer held; after a
     /// release, with [`LossCause::Released`]. It may outlive the lock.
     pub fn lost(&self) -> Lost {

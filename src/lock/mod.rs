@@ -107,7 +107,7 @@ pub(crate) use build::{MAX_PREFIX_BYTES, check_text, spawner_or_thread};
 pub(crate) use builder::RedlockBuilder;
 #[cfg(feature = "http")]
 pub(crate) use client::DetachedWork;
-pub use inspect::Holder;
+pub use inspect::{Holder, SharedHolder};
 pub(crate) use lease::ActiveLease;
 pub(crate) use lock::Lock;
 #[cfg(feature = "scheduler")]

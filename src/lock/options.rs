@@ -184,7 +184,9 @@ impl LockOptions {
     ///
     /// All shared requests of a process for one name and TTL stand on one lease: while it is held,
     /// further ones are granted without a message. An exclusive request that waits lets no further
-    /// shared holder in, in any process, until it had its turn; shared requests that wait come next.
+    /// shared holder of its process in, and once these have released the lock, none of any process,
+    /// until it had its turn; shared requests that wait come next. One that makes a single attempt
+    /// keeps none out.
     ///
     /// The fencing token of an exclusive lock is greater than those of all locks before. A shared one
     /// has at least that of the last exclusive one before it, and less than that of each later one:
@@ -395,6 +397,10 @@ mod tests {
         }),
     ];
 
+    /// The options of locks that may have several holders.
+    const SEVERAL_HOLDERS: [(&str, LockOptions); 2] =
+        [("slots", NEW.slots(3)), ("shared", NEW.shared(true))];
+
     #[test]
     fn each_option_reaches_the_lock() {
         let redlock = Redlock::embedded();
@@ -420,18 +426,21 @@ mod tests {
     }
 
     #[test]
-    fn slots_apply_to_locks_with_several_holders_only() {
+    fn several_holders_apply_to_requests_and_layers_only() {
         let redlock = Redlock::embedded();
 
-        for (place, request) in PLACES {
-            let request = request(&redlock, NEW.slots(3));
+        for (option, options) in SEVERAL_HOLDERS {
+            for (place, request) in PLACES {
+                let request = request(&redlock, options);
 
-            if matches!(place, "LockRequest" | "RedlockLayer") {
-                request.plan().unwrap();
-                assert_eq!(request.options.slots, Some(3), "{place}");
-            } else {
-                let refused = invalid(request.plan().unwrap_err());
-                assert!(refused.contains("slots does not apply"), "{place}: {refused}");
+                if matches!(place, "LockRequest" | "RedlockLayer") {
+                    request.plan().unwrap();
+                    assert_eq!(request.options, options, "{place}");
+                } else {
+                    let refused = invalid(request.plan().unwrap_err());
+                    let reason = format!("{option} does not apply");
+                    assert!(refused.contains(&reason), "{place}: {refused}");
+                }
             }
         }
     }
@@ -492,7 +501,7 @@ mod tests {
     #[test]
     fn serde_reads_what_it_writes() {
         let options = OPTIONS.map(|(option, options, _)| (option, options));
-        for (option, options) in options.into_iter().chain([("slots", NEW.slots(3))]) {
+        for (option, options) in options.into_iter().chain(SEVERAL_HOLDERS) {
             let text = toml::to_string(&options);
             let text = text.unwrap_or_else(|error| panic!("{option}: {error}"));
             assert_eq!(toml::from_str::<LockOptions>(&text).unwrap(), options, "{text}");
@@ -504,5 +513,6 @@ mod tests {
             NEW.ttl(TIME).or(NEW).ttl(Duration::from_secs(2))
         );
         assert_eq!(toml::from_str::<LockOptions>("slots = 3").unwrap(), NEW.slots(3));
+        assert_eq!(toml::from_str::<LockOptions>("shared = true").unwrap(), NEW.shared(true));
     }
 }

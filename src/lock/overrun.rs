@@ -86,7 +86,8 @@ impl Wake for OverrunWatch {
         }
         self.lease.note_overrun();
         let (resource, by) = (self.lease.resource(), now.saturating_duration_since(self.ended));
-        self.lease.send_event(|| LockEventKind::Overrun { resource: resource.clone(), by });
+        let shared = self.lease.is_shared();
+        self.lease.send_event(|| LockEventKind::Overrun { resource: resource.clone(), shared, by });
         match self.policy {
             Overrun::Warn => {
                 crate::log::warn!(

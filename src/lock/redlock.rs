@@ -225,6 +225,9 @@ impl Redlock {
     /// may [linger](crate::LockOptions::linger) is first requested by a single attempt, so that a
     /// process that keeps it unused gives it back.
     ///
+    /// A [shared](crate::LockOptions::shared) lock is revoked from all its holders, also from those
+    /// that acquired it after the [`Holder`] was read.
+    ///
     /// # Errors
     ///
     /// [`ReleaseError::Foreign`] for a key that this crate did not write,

@@ -64,7 +64,7 @@ pub(super) async fn revoke(
     Ok(revoked)
 }
 
-/// Deletes the lease's keys on every node.
+/// Deletes the lease's keys on every node; if the name is shared, those of all its leases.
 async fn revoke_lease(core: &Arc<Core>, holder: &Holder) -> Result<Released, ReleaseError> {
     let Some(lease) = &holder.lease else { return Err(ReleaseError::Foreign) };
     let Ok(resource) = Resource::try_from(&*holder.name) else { return Err(ReleaseError::Foreign) };
@@ -76,8 +76,13 @@ async fn revoke_lease(core: &Arc<Core>, holder: &Holder) -> Result<Released, Rel
             return Ok(Released::Released);
         }
     }
-    let id = LeaseId::new(resource, lease.nonce, Arc::clone(&lease.owner), lease.since);
-    let answers = query(&core.client, &Op::Release(Arc::new(id)), |_| false).await;
+    let op = if holder.is_shared() {
+        Op::EndShared(Arc::clone(&holder.name))
+    } else {
+        let owner = Arc::clone(&lease.owner);
+        Op::Release(Arc::new(LeaseId::new(resource, lease.nonce, owner, lease.since)))
+    };
+    let answers = query(&core.client, &op, |_| false).await;
     let quorum = formulas::quorum(answers.len());
     let count = |wanted: bool| {
         let is = |answer: &&Result<Answer, Reason>| matches!(answer, Ok(Answer::Released(ReleasedAnswer { existed, .. })) if *existed == wanted);

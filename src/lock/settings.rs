@@ -229,6 +229,23 @@ impl Settings {
 }
 
 impl Plan {
+    /// Returns the settings of the shared lock that an exclusive one becomes.
+    pub(crate) fn to_shared(self, resource: &Resource) -> Result<Self, LockError> {
+        let refused = [
+            (resource.names().len() > 1, "a set of names"),
+            (resource.slot().is_some(), "a slot"),
+            (self.keeps_records, "a lock with a record"),
+            (self.stall_limit.is_some(), "a lock with a stall_limit"),
+            (self.heartbeat_within.is_some(), "a lock with heartbeat_within"),
+            (!self.auto_extend, "a lock with auto_extend(false)"),
+        ];
+        if let Some((_, what)) = refused.iter().find(|(is_refused, _)| *is_refused) {
+            return Err(LockError::InvalidRequest(format!("{what} cannot become shared").into()));
+        }
+        let (wait, linger) = (Duration::ZERO, Duration::ZERO);
+        Ok(Self { mode: Mode::Shared, wait, linger, lead_node: None, ..self })
+    }
+
     pub(crate) fn is_shared(&self) -> bool {
         self.mode == Mode::Shared
     }

@@ -33,6 +33,9 @@ pub struct Snapshot {
 pub struct LocalLock {
     /// Its names.
     pub resource: Resource,
+    /// Whether it is shared ([`LockOptions::shared`](crate::LockOptions::shared)): other processes may
+    /// hold it as well, and several requests of this one.
+    pub is_shared: bool,
     /// Its fencing token; zero without fencing.
     pub token: FencingToken,
     /// The time of the lease's request, by this process's wall clock. After a hand-off within the
@@ -70,6 +73,7 @@ pub(super) fn snapshot(core: &Core) -> Snapshot {
         .filter(|lease| lease.is_valid())
         .map(|lease| LocalLock {
             resource: lease.resource().clone(),
+            is_shared: lease.is_shared(),
             token: lease.token(),
             since: UNIX_EPOCH.checked_add(lease.id().since()).unwrap_or(UNIX_EPOCH),
             remaining: lease.remaining(),

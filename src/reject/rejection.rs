@@ -373,6 +373,7 @@ mod tests {
             expires_in: None,
             owner: None,
             lingers: false,
+            readers: 0,
             slots: Box::default(),
             votes,
         }

@@ -139,7 +139,7 @@ async fn raised_fence_is_reported_once() {
     assert!(lock.fencing_token().get() > token);
 
     let raised = next(&mut events).await;
-    let LockEventKind::FenceRaised { resource, token } = &raised else { panic!("{raised:?}") };
+    let LockEventKind::FenceRaised { resource, token, .. } = &raised else { panic!("{raised:?}") };
     assert_eq!((resource.to_string().as_str(), *token), ("a", lock.fencing_token()));
     assert_eq!(events.try_recv(), Err(TryRecvError::Empty));
 }

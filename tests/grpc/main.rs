@@ -14,6 +14,7 @@ mod log;
 mod lost;
 mod once;
 mod orders;
+mod readers;
 mod site;
 mod slots;
 mod statuses;

@@ -11,7 +11,7 @@ use tonic::{
 use tonic_types::{ErrorDetails, StatusExt};
 use tower_redlock::{
     Redlock, RedlockLayer,
-    layer::{KeyError, grpc::RedlockGrpc},
+    layer::{KeyError, ResourceKey, grpc::RedlockGrpc},
     lock::Released,
 };
 
@@ -43,16 +43,22 @@ pub(crate) struct Site {
 
 impl Site {
     /// With the layer around the whole gRPC server.
-    pub(crate) async fn open(adjust: impl FnOnce(Layer) -> Layer) -> Self {
+    pub(crate) async fn open<K>(adjust: impl FnOnce(Layer) -> RedlockLayer<K, RedlockGrpc>) -> Self
+    where
+        K: ResourceKey<http::Request<Body>> + Clone + Send + Sync + 'static,
+    {
         let (servers, redlock) = locks(TTL).await;
         Self::over(servers, redlock, adjust).await
     }
 
-    pub(crate) async fn over(
+    pub(crate) async fn over<K>(
         servers: Vec<RedisServer>,
         redlock: Redlock,
-        adjust: impl FnOnce(Layer) -> Layer,
-    ) -> Self {
+        adjust: impl FnOnce(Layer) -> RedlockLayer<K, RedlockGrpc>,
+    ) -> Self
+    where
+        K: ResourceKey<http::Request<Body>> + Clone + Send + Sync + 'static,
+    {
         let (layer, orders) = (adjust(layer(&redlock)), Orders::default());
         let server = Server::builder().layer(layer).add_service(OrdersServer::new(orders.clone()));
         let channel = serve(|incoming| server.serve_with_incoming(incoming)).await;

@@ -40,6 +40,7 @@ fn each_error_has_its_status() {
         expires_in: Some(Duration::from_secs(10)),
         owner: Some("secret".into()),
         lingers: false,
+        readers: 0,
         slots: Box::default(),
         votes: Votes::default(),
     };

@@ -12,6 +12,7 @@ mod contract;
 mod fixture;
 mod live;
 mod nested;
+mod readers;
 mod settings;
 mod slots;
 mod types;

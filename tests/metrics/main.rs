@@ -32,6 +32,7 @@ async fn metrics_name_no_resource() {
     let other = Redlock::builder().nodes_from(&nodes).build().unwrap();
     waiters_for_another_process(&redlock, &other, &numbers).await;
     take_overs(&redlock, &numbers).await;
+    shared_locks(&redlock, &numbers).await;
     renewals_losses_and_stops(&redlock, &numbers).await;
     nodes_up_and_voting(&numbers).await;
     failed_activations(&numbers).await;
@@ -51,6 +52,8 @@ async fn metrics_name_no_resource() {
         let keys = [
             "",
             "outcome",
+            "mode",
+            "outcome,mode",
             "cause",
             "node",
             "limit",
@@ -65,7 +68,11 @@ async fn metrics_name_no_resource() {
 }
 
 async fn acquires_holds_and_waiters(redlock: &Redlock, numbers: &Numbers) {
-    let acquires = |outcome| numbers.get("redlock_acquire_seconds", Some(("outcome", outcome)));
+    let acquires = |outcome| {
+        let labels = format!("{outcome},exclusive");
+        numbers.get("redlock_acquire_seconds", Some(("outcome,mode", &labels)))
+    };
+    let holds = || numbers.get("redlock_hold_seconds", Some(("mode", "exclusive")));
     let lock = redlock.lock("secret").await.unwrap();
     redlock.lock("secret").await.unwrap_err();
     let mut waiting = redlock.lock("secret").wait(HANG_GUARD).into_future();
@@ -73,11 +80,11 @@ async fn acquires_holds_and_waiters(redlock: &Redlock, numbers: &Numbers) {
     assert!(Pin::new(&mut waiting).poll(&mut task).is_pending());
     assert_eq!(numbers.get("redlock_waiters", None), 1);
     assert_eq!((acquires("acquired"), acquires("held")), (1, 1));
-    assert_eq!(numbers.get("redlock_hold_seconds", None), 0, "it is held still");
+    assert_eq!(holds(), 0, "it is held still");
     drop(waiting);
     assert_eq!(numbers.get("redlock_waiters", None), 0);
     drop(lock);
-    assert_eq!(numbers.get("redlock_hold_seconds", None), 1);
+    assert_eq!(holds(), 1);
 
     let lock = redlock.lock("secret").await.unwrap();
     let waited = redlock.lock("secret").wait(Duration::from_millis(1)).await;
@@ -108,6 +115,18 @@ async fn take_overs(redlock: &Redlock, numbers: &Numbers) {
     }
     drop(redlock.lock("secret").await.unwrap());
     assert_eq!(taken_over(), 3);
+}
+
+async fn shared_locks(redlock: &Redlock, numbers: &Numbers) {
+    let one = redlock.lock("secret").shared().await.unwrap();
+    let two = redlock.lock("secret").shared().await.unwrap();
+    redlock.lock("secret").await.unwrap_err();
+    drop((one, two));
+
+    let labels = Some(("outcome,mode", "acquired,shared"));
+    assert_eq!(numbers.get("redlock_acquire_seconds", labels), 2);
+    assert_eq!(numbers.get("redlock_hold_seconds", Some(("mode", "shared"))), 2);
+    assert_eq!(numbers.get("redlock_joins_total", None), 1);
 }
 
 async fn renewals_losses_and_stops(redlock: &Redlock, numbers: &Numbers) {

@@ -215,6 +215,34 @@ async fn limits() {
 }
 
 #[tokio::test]
+async fn readers() {
+    let mut example = Example::start("readers");
+    let url = example.url().await;
+    let page = format!("{url}/pages/tea");
+    let put = async |text: &str| send(Request::put(&page), text).await;
+    let get = async || send(Request::get(&page), "").await;
+    assert!(put("green").await.2.starts_with("written under token "));
+    for step in ["writing tea", "wrote tea"] {
+        assert_eq!(example.next_line().await.unwrap(), step);
+    }
+
+    let (one, two) = tokio::join!(get(), get());
+    for step in ["reading tea", "reading tea", "read tea", "read tea"] {
+        assert_eq!(example.next_line().await.unwrap(), step);
+    }
+    assert_eq!((one.0, &*one.2), (StatusCode::OK, "GREEN: green\n"));
+    assert_eq!((one.0, one.2), (two.0, two.2));
+
+    let (one, written, two) = tokio::join!(get(), put("black"), get());
+    assert_eq!(written.0, StatusCode::OK);
+    for read in [one, two] {
+        assert!(["GREEN: green\n", "BLACK: black\n"].contains(&&*read.2), "{}", read.2);
+    }
+
+    example.interrupt().await;
+}
+
+#[tokio::test]
 async fn tonic() {
     let mut example = Example::start("tonic");
     let mut client = OrdersClient::connect(example.url().await).await.unwrap();

@@ -51,6 +51,13 @@ impl Fleet {
         self.begin(request).take().expect("the nodes answer at once")
     }
 
+    /// Returns what a downgrade returns at once.
+    fn downgrade(&self, lock: Lock) -> Result<Lock, LockError> {
+        let mut task = self.clock.spawn(lock.downgrade());
+        self.clock.settle();
+        task.take().expect("the nodes answer at once")
+    }
+
     fn read(&self, process: usize) -> Result<Lock, LockError> {
         self.now(self.request(process).shared())
     }
@@ -241,6 +248,33 @@ fn waiting_writer_keeps_new_readers_out() {
 }
 
 #[test]
+fn writer_whose_request_was_lost_asks_again() {
+    let mut fleet = Fleet::new(0);
+    let (reads, writes) = (fleet.nodes.replica("reads"), fleet.nodes.replica("writes"));
+    fleet.processes = vec![reads.redlock(), writes.redlock()];
+    let mut reader = fleet.read(0).unwrap();
+    // What the nodes send to the readers' process is lost, also that a writer waits.
+    reads.partition([0, 1, 2]);
+    let mut writer = fleet.begin(fleet.request(1).wait(60 * SECOND));
+    fleet.clock.advance(5 * MS);
+    reads.heal([0, 1, 2]);
+
+    // One reader after the other, each before the last one ends.
+    for _ in 0..50 {
+        fleet.clock.advance(100 * MS);
+        match fleet.read(0) {
+            Ok(next) => drop(std::mem::replace(&mut reader, next)),
+            Err(_) => break,
+        }
+    }
+
+    assert!(is_held(fleet.read(0)), "the writer waits for a gap");
+    drop(reader);
+    fleet.clock.advance(20 * MS);
+    assert!(writer.take().expect("its turn has come").is_ok());
+}
+
+#[test]
 fn waiting_writer_of_the_process_comes_first() {
     let fleet = Fleet::new(1);
     let reader = fleet.read(0).unwrap();
@@ -288,6 +322,104 @@ fn tokens_order_writers_and_readers() {
         last = one.fencing_token().get().max(two.fencing_token().get());
         drop((one, two));
         fleet.clock.advance(MS);
+    }
+}
+
+#[test]
+fn downgrade_lets_readers_in_and_no_writer() {
+    let fleet = Fleet::new(3);
+    let writer = fleet.write(0).unwrap();
+    let (token, context) = (writer.fencing_token(), writer.context());
+    let mut other_writer = fleet.begin(fleet.request(1).wait(60 * SECOND));
+    let wait = |process: usize| fleet.begin(fleet.request(process).shared().wait(60 * SECOND));
+    let mut readers = [wait(0), wait(2)];
+
+    let reader = fleet.downgrade(writer).unwrap();
+    fleet.clock.advance(20 * MS);
+
+    assert!(reader.is_shared() && reader.fencing_token() >= token);
+    assert!(context.ensure_valid().is_err(), "it is exclusive no more");
+    let joined = readers[0].take().expect("its process holds the lease").unwrap();
+    assert!(!other_writer.is_finished());
+    fleet.clock.advance(30 * SECOND);
+    assert!(reader.is_valid() && joined.is_valid(), "it is renewed");
+    drop((reader, joined));
+    fleet.clock.advance(50 * MS);
+    if let Some(other) = readers[1].take() {
+        drop(other.unwrap());
+        fleet.clock.advance(50 * MS);
+    }
+    let other_writer = other_writer.take().expect("its turn has come").unwrap();
+    assert!(other_writer.fencing_token() > token);
+}
+
+#[test]
+fn downgraded_lock_is_shared_by_waiting_readers() {
+    let fleet = Fleet::new(2);
+    let writer = fleet.write(0).unwrap();
+    let mut elsewhere = fleet.begin(fleet.request(1).shared().wait(60 * SECOND));
+
+    let reader = fleet.downgrade(writer).unwrap();
+    fleet.clock.advance(20 * MS);
+
+    let elsewhere = elsewhere.take().expect("it may join").unwrap();
+    assert!(reader.is_valid() && elsewhere.is_valid());
+    let same = fleet.downgrade(reader).unwrap();
+    assert!(same.is_valid() && same.is_shared());
+}
+
+#[test]
+fn failed_downgrade_holds_nothing() {
+    let fleet = Fleet::new(2);
+    let writer = fleet.write(0).unwrap();
+    fleet.nodes.stop([0, 1]);
+
+    let mut downgraded = fleet.clock.spawn(writer.downgrade());
+    fleet.clock.advance(SECOND);
+
+    assert!(matches!(downgraded.take(), Some(Err(LockError::NoQuorum { .. }))));
+    fleet.nodes.start([0, 1]);
+    fleet.clock.advance(SECOND);
+    assert!(fleet.write(1).is_ok());
+}
+
+#[test]
+fn dropped_downgrade_holds_nothing() {
+    let fleet = Fleet::new(2);
+    let writer = fleet.write(0).unwrap();
+    fleet.nodes.freeze([0, 1, 2]);
+    let downgraded = fleet.clock.spawn(writer.downgrade());
+    fleet.clock.settle();
+    drop(downgraded);
+    fleet.nodes.thaw([0, 1, 2]);
+    fleet.clock.advance(SECOND);
+
+    assert!(fleet.write(1).is_ok());
+}
+
+#[test]
+fn lost_lock_is_not_downgraded() {
+    let fleet = Fleet::new(1);
+    let writer = fleet.now(fleet.request(0).max_hold(2 * SECOND)).unwrap();
+    fleet.clock.advance(3 * SECOND);
+
+    let downgraded = fleet.downgrade(writer);
+
+    assert!(matches!(downgraded, Err(LockError::Lost { .. })));
+}
+
+#[test]
+fn locks_that_cannot_be_shared_are_not_downgraded() {
+    let fleet = Fleet::new(1);
+    let redlock = &fleet.processes[0];
+    for (request, what) in [
+        (redlock.lock(["a", "b"]), "a set of names"),
+        (redlock.lock("c").slots(2), "a slot"),
+        (redlock.lock("d").auto_extend(false), "auto_extend(false)"),
+    ] {
+        let lock = fleet.now(request).unwrap();
+        let refused = fleet.downgrade(lock).unwrap_err();
+        assert!(refused.to_string().contains(what), "{refused}");
     }
 }
 
@@ -350,7 +482,7 @@ fn contend(fleet: &Fleet, seconds: u32, is_steady: bool) -> Arc<Mutex<Now>> {
                 if is_steady { MS * (2 + 3 * task) } else { random }
             };
             tasks.push(fleet.clock.spawn(async move {
-                loop {
+                for round in 0.. {
                     let options = LockOptions::new().wait(600 * SECOND).shared(reads);
                     let asked = redlock_now(&clock);
                     let before = now.lock().unwrap().turns_of_others(reads);
@@ -362,7 +494,16 @@ fn contend(fleet: &Fleet, seconds: u32, is_steady: bool) -> Arc<Mutex<Now>> {
                         let mut now = now.lock().unwrap();
                         if reads { now.readers -= 1 } else { now.writers -= 1 }
                     }
-                    drop(lock);
+                    if reads || round % 2 == 0 {
+                        drop(lock);
+                    } else {
+                        let lock = lock.downgrade().await.unwrap();
+                        now.lock().unwrap().readers += 1;
+                        assert_eq!(now.lock().unwrap().writers, 0, "a reader beside a writer");
+                        clock.sleep(MS).await;
+                        now.lock().unwrap().readers -= 1;
+                        drop(lock);
+                    }
                     clock.sleep(if is_steady { MS } else { MS + time() / 8 }).await;
                 }
             }));

@@ -7,15 +7,18 @@ use serde_json::{Value, json};
 use tower_redlock::{
     LockError, Redlock, Resource,
     error::{Reason, Vote, VoteOutcome},
-    lock::Holder,
+    lock::{Holder, SharedHolder},
 };
 
-use super::slot::{is_one_lock, with_slot};
+use super::{
+    readers::{owners, with_readers},
+    slot::{is_one_lock, with_slot},
+};
 use crate::{
     client::Client,
     exit::Failure,
     options::SharedArgs,
-    output::{age, indented, millis, shown, shown_or, time, unix_millis},
+    output::{age, indented, millis, shown, time, unix_millis},
 };
 
 /// Number of tries while a node is too busy to answer.
@@ -72,7 +75,7 @@ pub(super) async fn look(client: &Client, name: &str) -> Result<Option<Holder>, 
 pub(super) fn text(name: &str, holder: Option<&Holder>) -> String {
     let name = Resource::display_name(name);
     let Some(holder) = holder else { return format!("{name:?} is free\n") };
-    let owner = shown_or(holder.owner.as_deref(), "a key that tower-redlock did not write");
+    let owner = owners(holder, "a key that tower-redlock did not write");
     let state = if holder.is_quorum {
         format!("{name:?} is held by {owner}\n")
     } else {
@@ -81,15 +84,26 @@ pub(super) fn text(name: &str, holder: Option<&Holder>) -> String {
              or a client crashed\n"
         )
     };
-    let since = holder.since.map(|since| {
+    let ago = |since| {
         let at = format_rfc3339_seconds(since);
         format!("since {at}, {} ago by the holder's clock", time(age(since)))
-    });
+    };
+    let since = match &*holder.shared_by {
+        [] => holder.since.map(ago).into_iter().collect(),
+        readers => {
+            let line = |reader: &SharedHolder| {
+                let since = reader.since.map(|since| format!(" {}", ago(since)));
+                format!("{}{}", shown(&reader.owner), since.unwrap_or_default())
+            };
+            readers.iter().map(line).collect::<Vec<_>>()
+        }
+    };
     let end = holder.remaining.map_or_else(
         || "without a TTL: it stays until it is deleted".into(),
         |left| format!("free in {} unless it is renewed", time(left)),
     );
     let token = match holder.token.get() {
+        0 if holder.is_shared() => "shared; the servers do not keep its fencing token".into(),
         0 => "without a fencing token".into(),
         token => format!("fencing token {token}"),
     };
@@ -107,14 +121,14 @@ pub(super) fn holder_json(name: &str, holder: Option<&Holder>) -> Value {
         Some(holder) => json!({
             "resource": name,
             "held": holder.is_quorum,
-            "holder": {
+            "holder": with_readers(json!({
                 "owner": holder.owner.as_deref(),
                 "since_unix_ms": holder.since.and_then(unix_millis),
                 "remaining_ms": holder.remaining.map(millis),
                 "token": holder.token.get(),
                 "quorum": holder.is_quorum,
                 "nodes": holder.votes.iter().map(vote_json).collect::<Vec<_>>(),
-            },
+            }), holder),
         }),
     };
     with_slot(json, name)

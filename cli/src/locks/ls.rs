@@ -6,13 +6,16 @@ use futures_util::TryStreamExt;
 use serde_json::{Value, json};
 use tower_redlock::{Resource, lock::Holder};
 
-use super::slot::with_slot;
+use super::{
+    readers::{owners, with_readers},
+    slot::with_slot,
+};
 use crate::{
     client::Client,
     exit::Failure,
     glob::Glob,
     options::SharedArgs,
-    output::{Table, millis, print, print_json_line, say, short, shown, shown_or, unix_millis},
+    output::{Table, millis, print, print_json_line, say, short, shown, unix_millis},
 };
 
 /// Lists the locks that are held
@@ -71,7 +74,7 @@ pub(crate) fn lock_cells(holder: &Holder, now: SystemTime) -> [String; 7] {
     let token = Some(holder.token.get()).filter(|token| *token > 0);
     [
         shown(&Resource::display_name(&holder.name)),
-        shown_or(holder.owner.as_deref(), "(foreign key)"),
+        owners(holder, "(foreign key)"),
         token.map_or_else(|| "-".into(), |token| token.to_string()),
         held.unwrap_or_else(|| "-".into()),
         holder.remaining.map_or_else(|| "never".into(), short),
@@ -93,14 +96,14 @@ pub(crate) fn lock_json(holder: &Holder) -> Value {
         "kept": holder.kept,
         "nodes": holder.votes.len(),
     });
-    with_slot(json, &holder.name)
+    with_slot(with_readers(json, holder), &holder.name)
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
-    use tower_redlock::{FencingToken, Redlock};
+    use tower_redlock::{FencingToken, Redlock, node::EmbeddedNodes};
 
     use super::*;
 
@@ -167,6 +170,20 @@ pub(crate) mod tests {
         for glob in ["slot:4:*", "slot", "report"] {
             assert!(!is_wanted(glob, "slot:3:export"), "{glob}");
         }
+    }
+
+    #[tokio::test]
+    async fn readers_are_in_place_of_the_owner() {
+        let redlock = Redlock::builder().nodes_from(&EmbeddedNodes::new(1)).owner("p").build();
+        let redlock = redlock.unwrap();
+        let _reader = redlock.lock("a").shared().await.unwrap();
+        let holder = redlock.inspect("a").await.unwrap().unwrap();
+
+        let (cells, json) = (lock_cells(&holder, UNIX_EPOCH), lock_json(&holder));
+
+        assert_eq!((&*cells[1], &*cells[2]), ("1 reader: p", "-"));
+        assert_eq!((&json["mode"], &json["readers"]), (&"shared".into(), &1.into()));
+        assert_eq!(lock_json(&super::tests::holder().await)["mode"], "exclusive");
     }
 
     #[tokio::test]

@@ -6,14 +6,17 @@
 //! | `inspect`: a holder, node by node | `holder` |
 //! | `break` | `revoke` |
 //! | what slots have besides | `slot` |
+//! | what shared locks have besides | `readers` |
 
 mod holder;
 pub(crate) mod ls;
+mod readers;
 mod revoke;
 mod slot;
 
 pub(crate) use self::{
     holder::{InspectArgs, ask, inspect},
     ls::{COLUMNS, LsArgs, lock_cells, lock_json, ls},
+    readers::owners,
     revoke::{BreakArgs, take_away},
 };

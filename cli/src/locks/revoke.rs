@@ -5,18 +5,21 @@ use std::process::ExitCode;
 use serde_json::json;
 use tower_redlock::{Resource, error::ReleaseError, lock::Released};
 
-use super::holder::{ask, holder_json, look, text, unknown_json};
+use super::{
+    holder::{ask, holder_json, look, text, unknown_json},
+    readers::owners,
+};
 use crate::{
     client::Client,
     exit::{FOREIGN, Failure, UNAVAILABLE, USAGE},
     options::SharedArgs,
-    output::{confirm, shown_or},
+    output::confirm,
 };
 
 /// Takes a lock away from its holder, after a confirmation
 ///
 /// Use it only if the holder is known to be dead. Shows the holder first, and deletes only its keys. Slot 3 of
-/// `export` is the lock `slot:3:export`.
+/// `export` is the lock `slot:3:export`. A shared lock is taken away from all its holders.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BreakArgs {
     /// The name of the lock
@@ -33,6 +36,11 @@ takes the lock back if it is still free, or else at most until its validity ends
 work at the same time, and only fencing tokens keep them apart. If you are not sure that it is dead,
 stop it, or wait until its lock expires.";
 
+const MEANING_IF_SHARED: &str = "\
+Breaking it deletes the keys of all its readers, also of those that acquire it meanwhile. A reader that
+is alive continues to work as if it held the lock: until its next renewal, which takes the lock back
+unless an exclusive holder was faster, or else at most until its validity ends.";
+
 pub(crate) async fn take_away(shared: &SharedArgs, args: &BreakArgs) -> Result<ExitCode, Failure> {
     let client = Client::settled(shared).await?;
     let (redlock, output, name) = (&client.redlock, client.output, &args.name);
@@ -44,8 +52,9 @@ pub(crate) async fn take_away(shared: &SharedArgs, args: &BreakArgs) -> Result<E
         )?;
         return Ok(ExitCode::SUCCESS);
     };
-    output.explain(&format!("{}\n{MEANING}", text(name, Some(&holder))))?;
-    let owner = shown_or(holder.owner.as_deref(), "a foreign key");
+    let meaning = if holder.is_shared() { MEANING_IF_SHARED } else { MEANING };
+    output.explain(&format!("{}\n{meaning}", text(name, Some(&holder))))?;
+    let owner = owners(&holder, "a foreign key");
     confirm(&format!("Take {shown:?} away from {owner}?"), args.yes).await?;
 
     let (result, said, code) = match redlock.revoke(&holder).await {

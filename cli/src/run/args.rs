@@ -21,14 +21,15 @@ or the job's run was stopped, and the command ended; 64 for wrong usage, or if a
 name; 78 for wrong or missing settings, or servers that can't vote. With --once or --tick, 0 if it is done already.
 
 The command runs in a process group of its own. What it leaves running there is ended before the lock \
-is released. The environment has REDLOCK_NAME, REDLOCK_TOKEN, REDLOCK_OWNER and REDLOCK_HELD, and with \
---slots REDLOCK_SLOT. \
+is released. The environment has REDLOCK_NAME, REDLOCK_TOKEN, REDLOCK_OWNER and REDLOCK_HELD, with \
+--slots REDLOCK_SLOT, and with --shared REDLOCK_MODE=shared. \
 The environment of --notify-failure has REDLOCK_JOB, REDLOCK_TICK, REDLOCK_ATTEMPT, REDLOCK_OUTCOME and REDLOCK_ERROR.";
 
 /// Run a command while a lock is held, and end it before the lock can be another client's
 #[derive(Debug, clap::Args)]
 #[command(after_help = MODES, override_usage = "\
 redlock run [OPTIONS] NAME... -- COMMAND [ARG]...
+       redlock run [OPTIONS] --shared NAME -- COMMAND [ARG]...
        redlock run [OPTIONS] --slots NUMBER NAME -- COMMAND [ARG]...
        redlock run [OPTIONS] --once KEY -- COMMAND [ARG]...
        redlock run [OPTIONS] --tick JOB --cron EXPRESSION [--tz ZONE] -- COMMAND [ARG]...
@@ -42,6 +43,10 @@ pub(crate) struct RunArgs {
     /// The command and its arguments; no shell is involved
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+    /// Run the command while the name is locked for reading: beside others with this option, and never beside a
+    /// run without it
+    #[arg(long, conflicts_with_all = ["slots", "once", "tick", "leader"])]
+    pub(crate) shared: bool,
     /// Run the command while it has one of this many slots of the name: 1 to 256, alike on all hosts
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=i64::from(Resource::MAX_SLOTS)),
         conflicts_with_all = ["once", "tick", "leader"])]
@@ -141,6 +146,8 @@ impl RunArgs {
 /// What the command is run for.
 pub(crate) enum Task<'a> {
     Lock(Resource),
+    /// The name, beside others that share it.
+    Shared(Resource),
     /// One of these slots of the name.
     Slot(Resource, Vec<Resource>),
     Once(&'a str),
@@ -162,6 +169,10 @@ impl<'a> Task<'a> {
         let resource = resource.map_err(LockError::from)?;
         match args.slots {
             Some(count) => slots_of(resource, count),
+            None if args.shared && resource.names().len() > 1 => {
+                Err(Failure::usage("--shared takes one name"))
+            }
+            None if args.shared => Ok(Self::Shared(resource)),
             None => Ok(Self::Lock(resource)),
         }
     }
@@ -169,7 +180,9 @@ impl<'a> Task<'a> {
     /// Returns the names of the locks that the command runs under; with slots, of those that it may run under.
     pub(crate) fn lock_names(&self) -> Vec<String> {
         match self {
-            Self::Lock(resource) => resource.names().map(str::to_owned).collect(),
+            Self::Lock(resource) | Self::Shared(resource) => {
+                resource.names().map(str::to_owned).collect()
+            }
             Self::Slot(_, slots) => slots.iter().map(Resource::to_string).collect(),
             Self::Once(key) => vec![format!("once:{key}")],
             Self::Tick(job, _) => vec![format!("job:{job}")],

@@ -33,6 +33,8 @@ use crate::output::say;
 pub(super) const TELL: Duration = Duration::from_secs(5);
 /// The variable with the number of the slot that the command runs under.
 pub(super) const SLOT_VARIABLE: &str = "REDLOCK_SLOT";
+/// The variable that is `shared` if the command runs under a shared lock.
+pub(super) const MODE_VARIABLE: &str = "REDLOCK_MODE";
 /// Time for the watchdog to kill the command if the lock is not about to end.
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -75,8 +77,9 @@ impl WatchedCommand {
             .arg(watchdog::ARGUMENT)
             .args(options.map(|option| option.to_string()))
             .args(&args.command)
-            // That of a `redlock run` above belongs to another lock.
+            // Those of a `redlock run` above belong to another lock.
             .env_remove(SLOT_VARIABLE)
+            .env_remove(MODE_VARIABLE)
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             // A signal to the group of `run` must not stop it.
             .process_group(0)

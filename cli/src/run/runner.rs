@@ -18,7 +18,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 use tower_redlock::{
-    LockContext, LockOptions, Redlock, Resource,
+    LockContext, LockError, LockOptions, Redlock, Resource,
     lock::{Holder, NotReady},
     once::{Once, OnceError},
     scheduler::{TickError, TickOutcome, TickRequest},
@@ -28,7 +28,7 @@ use super::{
     ancestors::{self, Held},
     args::{RunArgs, Task},
     clock::KILL_MARGIN,
-    command::{SLOT_VARIABLE, WatchedCommand, shown},
+    command::{MODE_VARIABLE, SLOT_VARIABLE, WatchedCommand, shown},
     ended::{Ended, Outcome},
     hook::shell,
     messages::{Order, Sender},
@@ -40,6 +40,7 @@ use super::{
 };
 use crate::{
     exit::Failure,
+    locks::owners,
     options::SharedArgs,
     output::{age, say, short},
     settings::Settings,
@@ -78,6 +79,8 @@ struct Runner<'a> {
     /// With `--tick`: the tick that the start is for, and the number of the attempt; zero before the command
     /// is started.
     tick: Cell<Option<(SystemTime, u32)>>,
+    /// With `--shared`: the process above this one that shares the name as well.
+    reader_above: Option<i32>,
 }
 
 pub(crate) async fn run(shared: &SharedArgs, args: &RunArgs) -> Result<ExitCode, Failure> {
@@ -86,12 +89,19 @@ pub(crate) async fn run(shared: &SharedArgs, args: &RunArgs) -> Result<ExitCode,
     let task = Task::new(&redlock, args)?;
     let held = Held::new(&redlock, settings.prefix(), task.lock_names());
     let above = held.above();
+    let refused =
+        |reason| Err(Failure::usage(format!("{} was not run: {reason}", shown(&args.command))));
     if args.pass_through && !above.is_empty() {
-        return Err(start::replace(&args.command));
+        return match ancestors::uncovered(&task, &above) {
+            Some(reason) => refused(reason),
+            None => Err(start::replace(&args.command)),
+        };
     }
-    if let Some(reason) = endless_wait(&task, &above) {
-        return Err(Failure::usage(format!("{} was not run: {reason}", shown(&args.command))));
+    if let Some(reason) = ancestors::endless_wait(&task, &above) {
+        return refused(reason);
     }
+    let reader_above =
+        above.first().map(|held| held.pid).filter(|_| matches!(task, Task::Shared(_)));
     // Before anything is locked or claimed for it.
     start::check(&args.command)?;
     let signals = SignalRouter::start()?;
@@ -106,6 +116,7 @@ pub(crate) async fn run(shared: &SharedArgs, args: &RunArgs) -> Result<ExitCode,
         orders: command.orders().clone(),
         command: Mutex::new(command),
         tick: Cell::new(None),
+        reader_above,
     };
     let outcome = tokio::select! {
         biased;
@@ -115,28 +126,6 @@ pub(crate) async fn run(shared: &SharedArgs, args: &RunArgs) -> Result<ExitCode,
     runner.end(&outcome).await;
     let is_verbose = !args.quiet && (shared.verbose > 0 || stderr().is_terminal());
     Ok(outcome.report(&shown(&args.command), args.conflict_exit_code, is_verbose))
-}
-
-/// Returns why the lock is not granted while the processes above this one, which hold these names, wait for it.
-fn endless_wait(task: &Task<'_>, above: &[(i32, &str)]) -> Option<String> {
-    let (pid, name) = above.first()?;
-    match task {
-        // A slot that is free, or that another process holds, is granted in time.
-        Task::Slot(_, slots) if above.len() < slots.len() => None,
-        Task::Slot(resource, slots) => {
-            let pids: Vec<_> = above.iter().map(|(pid, _)| pid.to_string()).collect();
-            Some(format!(
-                "all {} slots of \"{resource}\" are held by redlock runs above it, process {}, and each would \
-                 wait for the other: remove one of them, or give the inner one --pass-through",
-                slots.len(),
-                pids.join(", ")
-            ))
-        }
-        _ => Some(format!(
-            "\"{name}\" is held by the redlock run above it, process {pid}, and each would wait for the other: \
-             remove one of the two, or give the inner one --pass-through"
-        )),
-    }
 }
 
 fn build(settings: &Settings, args: &RunArgs) -> Result<Redlock, Failure> {
@@ -206,6 +195,7 @@ impl Runner<'_> {
         let options = LockOptions::new().wait(wait).max_hold(max_hold);
         match task {
             Task::Lock(resource) => self.lock(&resource, options).await,
+            Task::Shared(resource) => self.share(&resource, options).await,
             Task::Slot(resource, slots) => self.slot(&resource, &slots, options).await,
             Task::Once(key) => self.once(key, options).await,
             Task::Tick(job, request) => self.tick(job, request.options(options)).await,
@@ -237,6 +227,36 @@ impl Runner<'_> {
             format!("{}, held by {}", holder.name, held_by(&holder))
         };
         self.waiting.during(run, holder).await.map_or_else(Outcome::from, Outcome::from)
+    }
+
+    async fn share(&self, resource: &Resource, options: LockOptions) -> Outcome {
+        let name = resource.to_string();
+        // An exclusive request that waits comes before this one, and after the process above.
+        let options =
+            if self.reader_above.is_some() { options.wait(Duration::ZERO) } else { options };
+        let request = self.redlock.lock(resource.clone()).options(options.shared(true));
+        let run = request.run(|context| self.work(&name, context, Vec::new(), || false));
+        let holder = async || {
+            let holder = self.redlock.inspect(resource.clone()).await;
+            let Ok(Some(holder)) = holder else { return name.clone() };
+            let next = if holder.is_shared() { ", and next by an exclusive request" } else { "" };
+            format!("{name}, held by {}{next}", held_by(&holder))
+        };
+        match self.waiting.during(run, holder).await {
+            Ok(ended) => ended.into(),
+            Err(error) if is_behind_exclusive(&error) => {
+                let above = self.reader_above.map(|pid| {
+                    format!(
+                        "; it waits for the redlock run above, process {pid}: try again later, or use \
+                         --pass-through to run under the lock above"
+                    )
+                });
+                let above = above.unwrap_or_default();
+                let reason = format!("an exclusive request comes first: {error}{above}");
+                Outcome::conflict(reason, None)
+            }
+            Err(error) => error.into(),
+        }
     }
 
     async fn slot(&self, resource: &Resource, slots: &[Resource], options: LockOptions) -> Outcome {
@@ -338,10 +358,11 @@ impl Runner<'_> {
             ("REDLOCK_NAME", name.to_owned()),
             ("REDLOCK_TOKEN", context.fencing_token().to_string()),
             ("REDLOCK_OWNER", self.redlock.owner().to_string()),
-            (ancestors::VARIABLE, self.held.value(context.resource())),
+            (ancestors::VARIABLE, self.held.value(context.resource(), context.is_shared())),
         ];
         let slot = context.slot().map(|slot| (SLOT_VARIABLE, slot.to_string()));
-        let environment = more.into_iter().chain(own).chain(slot);
+        let shared = context.is_shared().then(|| (MODE_VARIABLE, "shared".to_owned()));
+        let environment = more.into_iter().chain(own).chain(slot).chain(shared);
         let environment = environment.map(|(name, value)| (name.to_owned(), value)).collect();
         let mut command = self.command.lock().await;
         self.waiting.end();
@@ -393,8 +414,16 @@ fn waiting_for_slot(name: &str, count: usize, holders: &[Option<Holder>]) -> Str
     if held.is_empty() { waiting } else { format!("{waiting}, held: {held}") }
 }
 
-/// Returns the owner of a lock, and for how long it has held it.
+/// Returns whether a shared request was refused as an exclusive one waits.
+fn is_behind_exclusive(error: &LockError) -> bool {
+    matches!(error.root(), LockError::Held { readers: 1.., .. })
+}
+
+/// Returns the owner of a lock, and for how long it has held it; or the readers.
 fn held_by(holder: &Holder) -> String {
+    if holder.is_shared() {
+        return owners(holder, "");
+    }
     let since = holder.since.map(|since| format!(" for {}", short(age(since))));
     let owner = holder.owner.as_deref().unwrap_or("a foreign key");
     format!("{owner}{}", since.unwrap_or_default())

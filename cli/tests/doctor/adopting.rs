@@ -1,9 +1,29 @@
 //! From one set of servers to another.
 
+use std::time::Duration;
+
+use tower_redlock::{Lock, Redlock};
+
 use crate::{
-    run::{Doctor, urls},
+    run::{Doctor, connected, urls},
     support::RedisServer,
 };
+
+/// Settings of [`growing`]. Locks are renewed in time on a busy machine.
+const TTL: Duration = Duration::from_secs(3);
+const NODE_TIMEOUT: Duration = Duration::from_millis(300);
+
+fn growing(urls: &[String]) -> Doctor {
+    Doctor::configured(urls, "ttl = '3s'\nnode_timeout = '300ms'")
+}
+
+/// A client of a set that votes, and its lock, which it renews.
+async fn held(urls: &[String]) -> (Redlock, Lock) {
+    let nodes = Redlock::builder().nodes(urls).ttl(TTL).node_timeout(NODE_TIMEOUT);
+    let client = connected(nodes).await;
+    let lock = client.lock("x").await.unwrap();
+    (client, lock)
+}
 
 #[test]
 fn three_servers_become_five() {
@@ -30,6 +50,33 @@ fn three_servers_become_five() {
     );
     five.run(&["--no-probe"]).is(0, &["5 of 5 nodes vote"]);
     three.run(&["--no-probe"]).is(2, &["belongs to another set"]);
+}
+
+/// The commands of the page about one server, each time while a client of the old set holds a lock.
+#[tokio::test]
+async fn one_server_becomes_three_then_five() {
+    let servers = RedisServer::start_n(5);
+    let all = urls(&servers);
+    growing(&all[..1]).run(&["--wait", "--no-probe"]).is(0, &["the loss of one stops all locks"]);
+    let (mut client, mut lock) = held(&all[..1]).await;
+
+    for (old, new) in [(1, 3), (3, 5)] {
+        let (from, after) = (all[..old].join(","), growing(&all[..new]));
+        growing(&all[..old]).run(&[]).is(0, &["HEALTHY"]);
+        assert!(lock.is_valid());
+
+        let outcome = after.command(&["adopt", "--from", &from, "--yes"]);
+        outcome.is(0, &["step 3: moved; the new set votes in", "HEALTHY"]);
+        assert!(!lock.is_valid(), "two sets grant at the same time");
+        after.run(&["--wait"]).is(0, &[&format!("{new} of {new} nodes vote"), "HEALTHY"]);
+
+        let (next_client, next) = held(&all[..new]).await;
+        assert!(next.fencing_token() > lock.fencing_token());
+        growing(&all[..old]).run(&["--no-probe"]).is(2, &["belongs to another set"]);
+        client.shutdown().await;
+        (client, lock) = (next_client, next);
+    }
+    lock.release().await.unwrap();
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::{
 };
 
 /// The permissions that doctor lists.
-const RULES: [&str; 27] = [
+const RULES: [&str; 35] = [
     "ACL",
     "SETUSER",
     "app",
@@ -31,6 +31,14 @@ const RULES: [&str; 27] = [
     "+del",
     "+pttl",
     "+pexpire",
+    "+pexpireat",
+    "+type",
+    "+zadd",
+    "+zcard",
+    "+zrange",
+    "+zrem",
+    "+zremrangebyscore",
+    "+zscore",
     "+scan",
     "+hscan",
     "+config|get",

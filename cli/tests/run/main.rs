@@ -11,6 +11,7 @@ mod modes;
 mod nested;
 mod program;
 mod rounds;
+mod shared;
 mod signals;
 mod slots;
 mod waits;

@@ -79,6 +79,11 @@ impl Site {
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
+        self.redlock(&[&["run"], args].concat())
+    }
+
+    /// Returns the program with these arguments, executed in the directory.
+    pub(crate) fn redlock(&self, args: &[&str]) -> Command {
         // The process that runs the tests may ignore signals.
         let mut command = Command::new("env");
         command
@@ -88,7 +93,6 @@ impl Site {
             .env("REDLOCK_NODES", urls(&self.servers).join(","))
             .env("REDLOCK_CONFIG", &self.config)
             .current_dir(self.directory.path())
-            .arg("run")
             .args(args);
         command
     }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use tower_redlock::{
     Redlock, Resource,
     error::{Reason, VoteOutcome},
-    lock::Holder,
+    lock::{Holder, SharedHolder},
 };
 
 use super::cached::Reading;
@@ -53,10 +53,25 @@ pub(crate) struct ShownLock {
     /// Number of nodes that keep the key of this lease.
     pub(crate) kept: usize,
     pub(crate) nodes: usize,
-    /// Its names and owner in lower case. Changing the case of 100,000 names at each search would take longer than
+    /// `shared`, or `exclusive`.
+    mode: &'static str,
+    /// Number of processes that share it; zero if it is exclusive. What is shown of its owner and times is about
+    /// the one that lasts longest.
+    pub(crate) readers: usize,
+    /// The first 16 of them.
+    pub(crate) shared_by: Vec<ShownReader>,
+    /// Its names and owners in lower case. Changing the case of 100,000 names at each search would take longer than
     /// the search itself.
     #[serde(skip)]
     folded: Box<str>,
+}
+
+/// One process that shares a lock.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct ShownReader {
+    pub(crate) owner: Arc<str>,
+    #[serde(rename = "since_unix_ms", serialize_with = "serialize_time")]
+    pub(crate) since: Option<SystemTime>,
 }
 
 impl ShownLock {
@@ -65,13 +80,18 @@ impl ShownLock {
         Resource::display_name(&self.name)
     }
 
-    /// Returns whether its name, as it is or as it is shown, or its owner contains a text, which is in lower case.
+    /// Returns whether its name, as it is or as it is shown, or one of its owners contains a text, which is in
+    /// lower case.
     pub(crate) fn has(&self, wanted: &str) -> bool {
         self.folded.contains(wanted)
     }
 
-    /// Returns a text that differs from the text of each later holder.
+    /// Returns a text that differs from the text of each later holder. All holders of a shared lock have the same,
+    /// as the lock is taken from all of them.
     pub(crate) fn mark(&self) -> String {
+        if self.readers > 0 {
+            return self.mode.into();
+        }
         format!("{}-{}", self.token, self.since.and_then(unix_millis).unwrap_or(0))
     }
 }
@@ -79,6 +99,8 @@ impl ShownLock {
 impl From<&Holder> for ShownLock {
     fn from(holder: &Holder) -> Self {
         let (slot, slot_of) = Resource::slot_of(&holder.name).unzip();
+        let reader =
+            |of: &SharedHolder| ShownReader { owner: Arc::clone(&of.owner), since: of.since };
         Self {
             name: Arc::clone(&holder.name),
             slot,
@@ -92,17 +114,23 @@ impl From<&Holder> for ShownLock {
             lingers: holder.lingers,
             kept: holder.kept,
             nodes: holder.votes.len(),
-            folded: fold(&holder.name, holder.owner.as_deref()),
+            mode: if holder.is_shared() { "shared" } else { "exclusive" },
+            readers: holder.readers,
+            shared_by: holder.shared_by.iter().map(reader).collect(),
+            folded: fold(holder),
         }
     }
 }
 
-/// Returns a name, as it is and as it is shown, and an owner in lower case, separated so that no search matches
+/// Returns a name, as it is and as it is shown, and its owners in lower case, separated so that no search matches
 /// across them.
-fn fold(name: &str, owner: Option<&str>) -> Box<str> {
+fn fold(holder: &Holder) -> Box<str> {
+    let name = &*holder.name;
     let other = Some(Resource::display_name(name)).filter(|shown| shown != name);
-    let texts = [Some(name), other.as_deref(), owner];
-    texts.into_iter().flatten().map(str::to_lowercase).collect::<Vec<_>>().join("\n").into()
+    let readers = holder.shared_by.iter().map(|reader| &*reader.owner);
+    let owner = holder.owner.as_deref().filter(|_| holder.shared_by.is_empty());
+    let texts = [Some(name), other.as_deref(), owner].into_iter().flatten();
+    texts.chain(readers).map(str::to_lowercase).collect::<Vec<_>>().join("\n").into()
 }
 
 /// What the servers say of one name. `Ok(None)`: the lock is free.

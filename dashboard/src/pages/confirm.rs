@@ -38,7 +38,8 @@ const fn wording(action: Action) -> Wording {
                 if it is still free, or else until its validity ends. Meanwhile two may work at the same time, and only \
                 fencing tokens keep them apart. If you are not sure that it is dead, stop it, or wait until its lock \
                 expires. A lock that is handed on within its process keeps the token and the time of the \
-                first holder: it is taken from its present holder there.",
+                first holder: it is taken from its present holder there. A shared lock is taken from all its readers, \
+                also from those that acquire it meanwhile.",
             fields: &[],
         },
         Action::TriggerJob => Wording {

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     access::Action,
     events::EventSource,
-    look::{HeldLock, LockDetails},
+    look::{HeldLock, LockDetails, ShownLock},
     site::Site,
 };
 
@@ -74,18 +74,24 @@ pub(super) fn holder_facts(held: &HeldLock, visit: &Visit) -> Markup {
                 or left behind by a holder that crashed. It goes by itself." }
         }
         dl {
-            div { dt { "Owner" } dd { @match &lock.owner {
-                Some(owner) => (text(owner)),
-                None => em { "a key that tower-redlock did not write" },
-            } } }
-            @if let Some(since) = lock.since {
-                div { dt { "Held since" } dd { (ago(since, visit.now)) ", by the holder's clock" } }
+            @if lock.readers > 0 {
+                (readers(lock, visit))
+            } @else {
+                div { dt { "Owner" } dd { @match &lock.owner {
+                    Some(owner) => (text(owner)),
+                    None => em { "a key that tower-redlock did not write" },
+                } } }
+                @if let Some(since) = lock.since {
+                    div { dt { "Held since" } dd { (ago(since, visit.now)) ", by the holder's clock" } }
+                }
             }
             div { dt { "Ends" } dd { @match lock.ends {
                 Some(ends) => { (until(ends, visit.now)) " unless it is renewed" },
                 None => "never: it has no TTL, and stays until it is deleted",
             } } }
-            div { dt { "Fencing token" } dd { (token(lock.token)) } }
+            div { dt { "Fencing token" } dd {
+                @if lock.readers > 0 { "not kept by the servers for a shared lock" } @else { (token(lock.token)) }
+            } }
             div { dt { "May linger unused" } dd { @if lock.lingers { "yes, until another process asks" } @else { "no" } } }
             div { dt { "Other processes wait" } dd { @if lock.is_awaited { "yes, or did" } @else { "no" } } }
         }
@@ -99,6 +105,22 @@ pub(super) fn holder_facts(held: &HeldLock, visit: &Visit) -> Markup {
     }
 }
 
+/// Returns the processes that share a lock.
+fn readers(lock: &ShownLock, visit: &Visit) -> Markup {
+    html! {
+        div { dt { "Mode" } dd { "shared by " (lock.readers) @if lock.readers == 1 { " reader" } @else { " readers" } } }
+        @for reader in &lock.shared_by {
+            div { dt { "Reader" } dd {
+                (text(&reader.owner))
+                @if let Some(since) = reader.since { ", since " (ago(since, visit.now)) ", by its own clock" }
+            } }
+        }
+        @if lock.readers > lock.shared_by.len() {
+            div { dt { "Reader" } dd { (lock.readers - lock.shared_by.len()) " more" } }
+        }
+    }
+}
+
 fn here(site: &Site, visit: &Visit, name: &str) -> Markup {
     let snapshot = site.redlock.snapshot();
     let held = snapshot.locks.iter().find(|lock| lock.resource.names().any(|of| of == name));
@@ -108,6 +130,7 @@ fn here(site: &Site, visit: &Visit, name: &str) -> Markup {
             div { dt { "Held here" } dd { @match held {
                 Some(held) => {
                     "since " (ago(held.since, visit.now))
+                    @if held.is_shared { ", shared" }
                     @if held.token.get() > 0 { ", token " (held.token) }
                     ", valid for another "
                     (span(held.remaining))

@@ -25,6 +25,9 @@ const PAGE: usize = 200;
 /// Maximum number of waiting names that are shown.
 const MAX_WAITING: usize = 100;
 
+/// Maximum number of readers that a row names.
+const NAMED: usize = 3;
+
 /// Returns the locks that match the search of a viewer, on the page that it asks for.
 fn found<'a>(listing: &'a LockListing, params: &Params) -> (Paging, Vec<&'a ShownLock>) {
     let wanted = params.get("q").map(str::to_lowercase);
@@ -81,7 +84,7 @@ fn row(lock: &ShownLock, visit: &Visit) -> Markup {
     html! {
         tr data-lock=(lock.name) .minority[!lock.is_quorum] {
             th scope="row" { a href=(visit.link("lock", &[("name", &*lock.name)])) { (text(&lock.display_name())) } }
-            td { @match &lock.owner { Some(owner) => (text(owner)), None => em { "a foreign key" } } }
+            td { (owners(lock)) }
             td { @match lock.since { Some(since) => (ago(since, visit.now)), None => "–" } }
             td { @match lock.ends { Some(ends) => (until(ends, visit.now)), None => "never" } }
             td.number { (token(lock.token)) }
@@ -90,6 +93,24 @@ fn row(lock: &ShownLock, visit: &Visit) -> Markup {
                 @if !lock.is_quorum { " " em { "leftover or attempt" } }
             }
             td { @if lock.is_awaited { "yes" } }
+        }
+    }
+}
+
+/// Returns the owner of a lock, or its readers.
+fn owners(lock: &ShownLock) -> Markup {
+    html! {
+        @match &lock.owner {
+            _ if lock.readers > 0 => {
+                (lock.readers) @if lock.readers == 1 { " reader: " } @else { " readers: " }
+                @for (nth, reader) in lock.shared_by.iter().take(NAMED).enumerate() {
+                    @if nth > 0 { ", " }
+                    (text(&reader.owner))
+                }
+                @if lock.readers > NAMED { " and " (lock.readers - NAMED) " more" }
+            }
+            Some(owner) => (text(owner)),
+            None => em { "a foreign key" },
         }
     }
 }

@@ -105,10 +105,10 @@ where
         let http = http.with_mode(Streamed(()));
         let call = match self.layer().key.key(&request) {
             Ok(Some(resource)) => {
+                let lock = self.ask(&request, &resource);
                 let (parts, body) = request.into_parts();
                 let redlock = &self.layer().redlock;
                 let read = ReadBody::new(&parts.headers, body, limit).for_layer(redlock, timeout);
-                let lock = self.ask(&resource);
                 let layer = self.layer().name.clone();
                 let start = ReadFirstCall {
                     service: self.inner.clone(),

@@ -158,7 +158,7 @@ impl SharedLease {
     /// Publishes the end of the validity.
     fn set_valid_until(state: &LeaseState, until: Timestamp) {
         let grants = std::iter::once(&state.grant).chain(&state.others);
-        for grant in grants.filter(|grant| !grant.is_over()) {
+        for grant in grants.filter(|grant| !grant.is_over() && !grant.holder_gone) {
             if let Some(lease) = grant.lease.upgrade() {
                 let until = until.min(lease.own_end());
                 lease.valid_until.store(until.as_nanos(), Ordering::Release);
@@ -175,7 +175,7 @@ impl SharedLease {
     ) -> Guard<'a, LeaseState> {
         let nth = state.grant.nth;
         drop(state);
-        report.send(&self.client, self.resource());
+        report.send(&self.client, &self.id);
         let concerns_watchers = report.concerns_watchers();
         let not_extended = report.not_extended.map(|votes| self.client.votes(votes));
         let not_released = report.not_released.map(|votes| self.client.votes(votes));

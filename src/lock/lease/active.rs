@@ -8,7 +8,7 @@ use crate::{
     events::LockEventKind,
     lock::{attempts::Permit, client::Client, queue::Ticket, quota::Charge, settings::Plan},
     metrics,
-    protocol::LeaseId,
+    protocol::{LeaseId, Nonce},
     quorum::{Event, HandOff},
     resource::Resource,
     sync::{
@@ -56,14 +56,27 @@ impl ActiveLease {
         client: Arc<Client>,
         resource: Resource,
         plan: Plan,
-        (ticket, permit): (Ticket<SharedLease>, Permit),
+        turn: (Ticket<SharedLease>, Permit),
     ) -> Result<Arc<Self>, LockError> {
-        let (shared, actions) = SharedLease::new(client, resource, plan, (ticket, permit))?;
+        let nonce = crate::random::nonce()
+            .map_err(|error| LockError::NoRandomness(error.to_string().into()))?;
+        Ok(Self::start_as(client, resource, plan, turn, nonce))
+    }
+
+    /// Starts an attempt with this nonce.
+    pub(super) fn start_as(
+        client: Arc<Client>,
+        resource: Resource,
+        plan: Plan,
+        turn: (Ticket<SharedLease>, Permit),
+        nonce: Nonce,
+    ) -> Arc<Self> {
+        let (shared, actions) = SharedLease::new(client, resource, plan, turn, nonce);
         let this = Self::new(&shared, 0, plan, shared.started, None);
         let mut state = shared.state();
         state.grant.lease = Arc::downgrade(&this);
         shared.carry_out(state, actions, shared.started);
-        Ok(this)
+        this
     }
 
     pub(super) fn new(

@@ -154,6 +154,10 @@ impl HeldLease for SharedLease {
         self.is_lingering.load(Ordering::Acquire)
     }
 
+    fn is_shared(&self) -> bool {
+        self.id.is_shared()
+    }
+
     fn take_over(self: &Arc<Self>, resource: &Resource, plan: &Plan) -> Option<Arc<ActiveLease>> {
         let mut state = self.state();
         if !state.lease.is_lingering() {

@@ -10,7 +10,7 @@ use crate::{
     lock::{queue::LeftWaiters, stall::StallWatch},
     metrics,
     quorum::{Event, NextHolder},
-    sync::atomic::Ordering,
+    sync::{Guard, atomic::Ordering},
     time::Timestamp,
 };
 
@@ -25,34 +25,21 @@ impl ActiveLease {
         if self.is_forked() {
             return;
         }
-        let Some(mut state) = self.state() else { return };
-        if state.grant.holder_gone {
-            return;
-        }
-        state.grant.holder_gone = true;
+        let Some(mut state) = self.state().filter(|state| !state.grant.holder_gone) else { return };
         let now = self.now();
-        let held = state.grant.held_since.take().map(|since| now.saturating_duration_since(since));
-        if let Some(time) = held {
-            self.client().hold_times.record(self.resource(), time);
-        }
-        // The next holder must not overlap with users of this handle.
-        self.valid_until.store(0, Ordering::SeqCst);
+        let held = self.end_hold(&mut state, now);
+        let report = || held.into_iter().for_each(|time| metrics::held(self.is_shared(), time));
         if self.is_shared() {
             state = match self.shared.leave_others(state, now) {
-                Ok(()) => return held.into_iter().for_each(metrics::held),
+                Ok(()) => return report(),
                 Err(state) => state,
             };
         }
         let Some((lease, waker, left)) = self.shared.hand_on(&mut state, now) else {
-            if let Err(mut state) = self.shared.linger(state, now) {
-                if state.granted.is_some() {
-                    self.client().wakeups.returning(self.resource(), self.shared.started);
-                }
-                let mut actions = std::mem::take(&mut state.spare);
-                state.lease.handle(Event::Release { awaited }, now, &mut actions);
-                self.shared.carry_out(state, actions, now);
+            if let Err(state) = self.shared.linger(state, now) {
+                self.shared.give_back(state, awaited, now);
             }
-            return held.into_iter().for_each(metrics::held);
+            return report();
         };
         let mut former = std::mem::replace(&mut state.grant, Grant::of(&lease, now));
         former.over = true;
@@ -62,16 +49,44 @@ impl ActiveLease {
         let nudge = self.shared.arm_later(&mut state, now);
         drop(state);
         self.timers().nudge(nudge);
-        held.into_iter().for_each(metrics::held);
+        report();
         left.update_gauge();
         crate::log::debug!(resource = %self.resource(), "handed on");
         StallWatch::start(&lease, &lease.plan);
         crate::sync::wake_all(wakers);
         crate::sync::wake(waker);
     }
+
+    /// Ends the use of this grant by its holder. Returns the time for which it was held.
+    pub(super) fn end_hold(&self, state: &mut LeaseState, now: Timestamp) -> Option<Duration> {
+        state.grant.holder_gone = true;
+        let since = state.grant.held_since.take();
+        let held = since.map(|since| now.saturating_duration_since(since));
+        if let Some(time) = held {
+            self.client().hold_times.record(self.resource(), time);
+        }
+        // The next holder must not overlap with users of this handle.
+        self.valid_until.store(0, Ordering::SeqCst);
+        held
+    }
 }
 
 impl SharedLease {
+    /// Releases the lease to the nodes.
+    pub(super) fn give_back<'a>(
+        self: &'a Arc<Self>,
+        mut state: Guard<'a, LeaseState>,
+        awaited: bool,
+        now: Timestamp,
+    ) {
+        if state.granted.is_some() {
+            self.client.wakeups.returning(self.resource(), self.started);
+        }
+        let mut actions = std::mem::take(&mut state.spare);
+        state.lease.handle(Event::Release { awaited }, now, &mut actions);
+        self.carry_out(state, actions, now);
+    }
+
     /// Gives the lease to the first waiter in line. Returns its grant and its waker, or `None`,
     /// without a change, if the lease has to go back to the nodes.
     fn hand_on(

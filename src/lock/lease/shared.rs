@@ -17,7 +17,9 @@ use crate::{
     },
     metrics,
     node::{ClockJump, ReplySink},
-    protocol::{Answer, GrantedAnswer, LeaseId, OpId, RaisedAnswer, ReleasedAnswer, views::View},
+    protocol::{
+        Answer, GrantedAnswer, LeaseId, Nonce, OpId, RaisedAnswer, ReleasedAnswer, views::View,
+    },
     quorum::{Action, Event, Halt, Lease, LeaseCommand, Loss, Refusal},
     resource::Resource,
     sync::{
@@ -199,7 +201,8 @@ impl LeaseReport {
         self.lost.is_some() || self.not_extended.is_some() || self.not_released.is_some()
     }
 
-    pub(super) fn send(&mut self, client: &Client, resource: &Resource) {
+    pub(super) fn send(&mut self, client: &Client, id: &LeaseId) {
+        let (resource, shared) = (id.resource(), id.is_shared());
         if let Some((LossCause::Expired { votes } | LossCause::ClockJumped { votes }, _)) =
             &mut self.lost
         {
@@ -215,6 +218,7 @@ impl LeaseReport {
         if let Some(token) = self.raised {
             client.send_event(|| LockEventKind::FenceRaised {
                 resource: resource.clone(),
+                shared,
                 token: FencingToken::new(token),
             });
         }
@@ -222,6 +226,7 @@ impl LeaseReport {
             metrics::lost(cause);
             client.send_event(|| LockEventKind::Lost {
                 resource: resource.clone(),
+                shared,
                 cause: cause.clone(),
             });
             if *is_planned {
@@ -240,12 +245,11 @@ impl SharedLease {
         resource: Resource,
         plan: Plan,
         (ticket, permit): (Ticket<Self>, Permit),
-    ) -> Result<(Arc<Self>, Vec<Action>), LockError> {
+        nonce: Nonce,
+    ) -> (Arc<Self>, Vec<Action>) {
         if !plan.linger.is_zero() || plan.is_shared() {
             client.remote_requests.subscribe(&client.nodes, &client.settings.owner);
         }
-        let nonce = crate::random::nonce()
-            .map_err(|error| LockError::NoRandomness(error.to_string().into()))?;
         let epoch = client.clock_jumps.epoch();
         // t0: all later validity counts from here.
         let now = client.clock().now();
@@ -297,7 +301,7 @@ impl SharedLease {
                 spare: Vec::new(),
             }),
         });
-        Ok((this, actions))
+        (this, actions)
     }
 
     pub(super) fn state(&self) -> Guard<'_, LeaseState> {
@@ -321,11 +325,15 @@ impl SharedLease {
 
     pub(super) fn refused(&self, refusal: Refusal) -> LockError {
         match refusal {
-            Refusal::Held { expires_in, owner, lingers } => {
-                let votes = self.votes();
-                let slots = Box::default();
-                LockError::Held { retry_after: None, expires_in, owner, lingers, slots, votes }
-            }
+            Refusal::Held { expires_in, owner, lingers, readers } => LockError::Held {
+                retry_after: None,
+                expires_in,
+                owner,
+                lingers,
+                readers,
+                slots: Box::default(),
+                votes: self.votes(),
+            },
             Refusal::NoQuorum { votes } => LockError::NoQuorum { votes: self.client.votes(votes) },
             Refusal::TooSlow { elapsed } => {
                 LockError::TooSlow { elapsed, validity: self.validity, votes: self.votes() }

@@ -1,4 +1,18 @@
-//! Grants beside each other: the requests of a process that hold one shared lease.
+//! Grants beside each other: the requests of a process that hold one shared lease (R16).
+//!
+//! A shared lease is on q nodes, each of which had no exclusive lease of the key when it took it; an
+//! exclusive lease needs q nodes without a shared one. Two quorums have a node in common, so the two
+//! kinds are never held at once. Nodes keep each lease until its own end, as they do an exclusive one,
+//! so validity, renewal (R4) and restarts (R6) need no other rule.
+//!
+//! An exclusive request that waits leaves a mark on the nodes that refused it. Until the mark ends, 2 s
+//! after its last attempt, a node takes no further shared lease of the key, also when the last one was
+//! released: then the exclusive request comes next. The mark is for the order only. The exclusive lease
+//! that follows counts as awaited, so its release wakes the shared requests that wait.
+//!
+//! Tokens: a shared lease accepts the greatest fence of q nodes, to which the others are raised. That is
+//! at least the token of the last exclusive lease, which q nodes accepted, and less than that of the
+//! next one, which is above the fences of q nodes (R9).
 //!
 //! The first request acquires the lease; further ones join it without a message while half of its
 //! validity is left, and no exclusive request waits, here or elsewhere. Each has a validity of its own,
@@ -13,7 +27,7 @@ use super::{
     shared::{Grant, LeaseState, SharedLease},
 };
 use crate::{
-    error::LossCause,
+    error::{LockError, LossCause},
     lock::{overrun::OverrunWatch, released::Released, settings::Plan},
     metrics,
     quorum::NextHolder,
@@ -21,6 +35,33 @@ use crate::{
     sync::{Guard, atomic::Ordering},
     time::Timestamp,
 };
+
+impl ActiveLease {
+    /// Starts the attempt at a shared lease in place of this exclusive one, whose grant ends. On each
+    /// node that grants it the key changes hands at once, as both leases have one nonce.
+    ///
+    /// The grant ends before the first message: from then on others may share the key.
+    pub(crate) fn downgrade(self: &Arc<Self>) -> Result<Arc<Self>, LockError> {
+        let plan = self.plan.to_shared(self.resource())?;
+        let lost = || LockError::lost(self.loss());
+        let mut state = self.state().filter(|_| self.is_valid()).ok_or_else(lost)?;
+        let Some(ticket) = state.ticket.take() else {
+            drop(state);
+            return Err(lost());
+        };
+        let held = self.end_hold(&mut state, self.now());
+        drop(state);
+        if let Some(time) = held {
+            metrics::held(false, time);
+        }
+        let client = Arc::clone(self.client());
+        let turn = (ticket, client.attempts.enter_at_once());
+        let shared = Self::start_as(client, self.resource().clone(), plan, turn, self.id().nonce());
+        // Deletes its key where the shared one is not granted.
+        self.shared.give_back(self.shared.state(), false, self.now());
+        Ok(shared)
+    }
+}
 
 impl SharedLease {
     /// Grants the lease to a further request of this process. Returns `None` unless it is a shared

@@ -20,6 +20,9 @@ pub(crate) trait HeldLease: fmt::Debug + Send + Sync + Sized + 'static {
     /// returns `None`. Must not be called with a mutex locked.
     fn take_over(self: &Arc<Self>, resource: &Resource, plan: &Plan) -> Option<Arc<Self::Grant>>;
 
+    /// Returns whether it is shared, so that other processes may hold the resource as well.
+    fn is_shared(&self) -> bool;
+
     /// Returns whether further shared requests may hold it beside the present ones.
     fn is_open(&self) -> bool;
 

@@ -50,7 +50,12 @@ impl<L: HeldLease> Queue<L> {
             HeadState::Trying => None,
             HeadState::Refused(error) => Some(error.clone()),
             HeadState::Holding(lease) => {
-                Some(self.held_here(lease.upgrade().and_then(|lease| lease.remaining())))
+                let lease = lease.upgrade();
+                let mut error = self.held_here(lease.as_ref().and_then(|lease| lease.remaining()));
+                if let LockError::Held { readers, .. } = &mut error {
+                    *readers = usize::from(lease.is_some_and(|lease| lease.is_shared()));
+                }
+                Some(error)
             }
         }
     }
@@ -63,6 +68,7 @@ impl<L: HeldLease> Queue<L> {
             expires_in,
             owner,
             lingers: false,
+            readers: 0,
             slots: Box::default(),
             votes,
         }

@@ -83,6 +83,7 @@ impl KnownSlots {
             expires_in: first.as_ref().and_then(|first| first.expires_in),
             owner: first.as_ref().and_then(|first| first.owner.clone()),
             lingers: false,
+            readers: 0,
             votes: first.as_ref().and_then(votes).unwrap_or_default(),
             slots,
         }

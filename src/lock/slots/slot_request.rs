@@ -387,16 +387,18 @@ impl SlotRequest {
                 core.client.hold_times.retry_after(slot, ahead, expires_in, plan.retry_after)
             });
         }
-        metrics::acquire(result.as_ref().map(|_| ()), || self.elapsed());
+        metrics::acquire(false, result.as_ref().map(|_| ()), || self.elapsed());
         match &result {
             Ok(lock) if self.has_waited => core.client.send_event(|| LockEventKind::Granted {
                 resource: lock.resource().clone(),
+                shared: false,
                 token: lock.fencing_token(),
                 waited: self.elapsed(),
             }),
             Ok(_) => {}
             Err(error) => core.client.send_event(|| LockEventKind::Refused {
                 resource: set.line.clone(),
+                shared: false,
                 waited: self.elapsed(),
                 error: error.clone(),
             }),

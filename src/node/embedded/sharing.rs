@@ -32,7 +32,8 @@ impl SharedKey {
         let longest = self.longest();
         let ends = longest.map_or(self.marked_until, |(_, ends)| *ends);
         let owner = longest.map(|(lease, _)| Arc::clone(&lease.owner));
-        HeldAnswer::new(owner, Some(ends.saturating_duration_since(now)), fence).shared(true)
+        let held = HeldAnswer::new(owner, Some(ends.saturating_duration_since(now)), fence);
+        held.shared(true).readers(self.leases.len())
     }
 
     fn position(&self, lease: &LeaseId) -> Option<usize> {
@@ -66,9 +67,9 @@ impl SharedKeys {
             return None;
         }
         if waits {
-            let is_new = key.marked_until <= now;
             key.marked_until = now + MARK;
-            for (lease, _) in key.leases.iter().filter(|_| is_new) {
+            // Each time, as an earlier message may be lost.
+            for (lease, _) in &key.leases {
                 let (owner, name) = (Arc::clone(&lease.owner), Arc::clone(name));
                 notices.push(Notice::Asked { owner, name });
             }
@@ -130,6 +131,34 @@ impl SharedKeys {
         // The release of a refused attempt wakes nobody.
         let Some(at) = at else { return (false, false) };
         key.leases.swap_remove(at);
+        self.removed(name, now, notices)
+    }
+
+    /// Removes all leases of a name. Returns whether there was one, and whether an exclusive request
+    /// waits.
+    pub(super) fn remove_all(
+        &mut self,
+        name: &Arc<str>,
+        now: Timestamp,
+        notices: &mut Vec<Notice>,
+    ) -> (bool, bool) {
+        let Some(key) = self.current(name, now) else { return (false, false) };
+        if key.leases.is_empty() {
+            return (false, false);
+        }
+        key.leases.clear();
+        self.removed(name, now, notices)
+    }
+
+    /// Removes a key without a lease and a mark, and notifies the exclusive requests that wait for one
+    /// without a lease. Returns that leases were removed, and whether an exclusive request waits.
+    fn removed(
+        &mut self,
+        name: &Arc<str>,
+        now: Timestamp,
+        notices: &mut Vec<Notice>,
+    ) -> (bool, bool) {
+        let Some(key) = self.0.get(name) else { return (true, false) };
         let (is_marked, is_last) = (now < key.marked_until, key.leases.is_empty());
         if is_last && is_marked {
             notices.push(Notice::Freed(Arc::clone(name)));
@@ -141,10 +170,13 @@ impl SharedKeys {
 
     pub(super) fn inspect(&self, name: &str, now: Timestamp) -> Option<Stored> {
         let key = self.0.get(name)?;
-        let current = || key.leases.iter().filter(|(_, ends)| now < *ends);
-        let (lease, ends) = current().max_by_key(|(_, ends)| *ends)?;
+        let mut current: Vec<_> = key.leases.iter().filter(|(_, ends)| now < *ends).collect();
+        current.sort_by_key(|(_, ends)| std::cmp::Reverse(*ends));
+        let (lease, ends) = current.first()?;
         let stored = Stored::new(Some(lease.clone()), Some(ends.saturating_duration_since(now)));
-        Some(stored.sharing(current().count()).awaited(now < key.marked_until))
+        let readers = current.iter().take(Stored::MAX_READERS).map(|(lease, _)| lease.clone());
+        let stored = stored.sharing(current.len()).readers(readers.collect());
+        Some(stored.awaited(now < key.marked_until))
     }
 
     /// Returns the names with leases.

@@ -105,6 +105,10 @@ impl EmbeddedStore {
                 Ok(self.extend(lease, *ttl, *token, now))
             }
             Op::Release(lease) => Ok(self.release(lease, now, notices)),
+            Op::EndShared(name) => {
+                let (existed, awaited) = self.shared.remove_all(name, now, notices);
+                Ok(Answer::Released(ReleasedAnswer { existed, awaited }))
+            }
             Op::Inspect(names) => {
                 let found = names.iter().map(|name| self.inspect(name, now)).collect();
                 Ok(Answer::Inspected(found))
@@ -194,6 +198,9 @@ impl EmbeddedStore {
             }
             return Ok(held);
         }
+        if lease.is_shared() {
+            self.end_exclusive(lease, now, notices);
+        }
         self.store(lease, ttl, token, now);
         if was_shared && !lease.is_shared() {
             for name in lease.resource().shared_names() {
@@ -205,6 +212,19 @@ impl EmbeddedStore {
             self.set_fence(lease.resource(), if lease.is_shared() { token } else { block_end });
         }
         Ok(Answer::Granted(GrantedAnswer { accepted, fence: if accepted { 0 } else { fence } }))
+    }
+
+    /// Removes the key of the exclusive lease that becomes this shared one. Shared requests that it
+    /// refused may join.
+    fn end_exclusive(&mut self, lease: &LeaseId, now: Timestamp, notices: &mut Vec<Notice>) {
+        for name in lease.resource().shared_names() {
+            if let Entry::Occupied(key) = self.keys.entry(Arc::clone(name))
+                && key.get().is_of(lease, now)
+                && key.remove().awaited
+            {
+                notices.push(Notice::Freed(Arc::clone(name)));
+            }
+        }
     }
 
     fn raise(

@@ -55,7 +55,10 @@ pub(super) fn decode(keys: &Keys, op: &Op, value: Value) -> Result<Decoded, NoSc
             return Ok(Decoded { granted: true, ..Decoded::timeless(Ok(answer)) });
         }
         (Op::Release(lease), value @ Value::Int(_)) => {
-            return Ok(Decoded::timeless(released(lease, int(&value), false)));
+            return Ok(Decoded::timeless(released(names_of(lease), int(&value), false)));
+        }
+        (Op::EndShared(_), value @ Value::Int(_)) => {
+            return Ok(Decoded::timeless(released(1, int(&value), false)));
         }
         (_, Value::Array(items)) => items,
         (_, other) => return Ok(Decoded::timeless(Err(unexpected(&other)))),
@@ -65,9 +68,14 @@ pub(super) fn decode(keys: &Keys, op: &Op, value: Value) -> Result<Decoded, NoSc
         Op::Inspect(names) => Decoded::timeless(inspected(names, items)),
         Op::Acquire(op) => refused(op, &items),
         Op::Release(lease) if items.first().and_then(int) == Some(9) => {
-            Decoded::timeless(released(lease, items.get(1).and_then(int), true))
+            Decoded::timeless(released(names_of(lease), items.get(1).and_then(int), true))
         }
-        Op::Release(_) => Decoded::timeless(Err(unexpected(&Value::Array(items)))),
+        Op::EndShared(_) if items.first().and_then(int) == Some(9) => {
+            Decoded::timeless(released(1, items.get(1).and_then(int), true))
+        }
+        Op::Release(_) | Op::EndShared(_) => {
+            Decoded::timeless(Err(unexpected(&Value::Array(items))))
+        }
         _ => timed(op, &items),
     })
 }
@@ -94,11 +102,15 @@ fn held(fence: u64, value: Option<&Value>, remaining: Option<&Value>) -> Answer 
         fence,
         lingers: value.and_then(linger_mark) == Some(b'\t'),
         is_shared: value.and_then(sharing).is_some(),
+        readers: value.and_then(sharing).unwrap_or(0),
     })
 }
 
-fn released(lease: &LeaseId, deleted: Option<u64>, awaited: bool) -> Result<Answer, Reason> {
-    let names = lease.resource().shared_names().len();
+fn names_of(lease: &LeaseId) -> usize {
+    lease.resource().shared_names().len()
+}
+
+fn released(names: usize, deleted: Option<u64>, awaited: bool) -> Result<Answer, Reason> {
     match deleted.and_then(|count| usize::try_from(count).ok()) {
         Some(deleted) if deleted <= names => {
             Ok(Answer::Released(ReleasedAnswer { existed: deleted == names, awaited }))
@@ -173,11 +185,18 @@ fn stored(items: &[Value]) -> Option<Stored> {
     // The markers at the end are those of `linger_mark` and of `release.lua`.
     let awaited =
         |value: &Value| matches!(value, Value::BulkString(bytes) if bytes.ends_with(b"\n"));
-    let value = items.first().filter(|value| !matches!(value, Value::Nil))?;
-    let lease = lease(value);
-    let (awaited, lingers) = (lease.is_some() && awaited(value), linger_mark(value).is_some());
-    let sharing = sharing(value).unwrap_or(0);
-    Some(Stored::new(lease, remaining).awaited(awaited).lingering(lingers).sharing(sharing))
+    let (value, others) = match items.first()? {
+        Value::Nil => return None,
+        Value::Array(leases) => leases.split_first()?,
+        value => (value, &[][..]),
+    };
+    let first = lease(value);
+    let (awaited, lingers) = (first.is_some() && awaited(value), linger_mark(value).is_some());
+    let sharing = sharing(value).filter(|_| first.is_some()).unwrap_or(0);
+    let readers = first.iter().cloned().chain(others.iter().filter_map(lease));
+    let readers = readers.take(sharing.min(Stored::MAX_READERS)).collect();
+    let stored = Stored::new(first, remaining).awaited(awaited).lingering(lingers);
+    Some(stored.sharing(sharing).readers(readers))
 }
 
 /// Returns the number of leases that share a key, after a vertical tab, if it is shared.
@@ -296,6 +315,7 @@ mod tests {
             Op::ForgetJob(ForgetJobOp::new("a".into(), 1, patience)),
             Op::ReadRecord("a".into()),
             Op::Claims(vec!["a".into(), "b".into()].into()),
+            Op::EndShared("a".into()),
         ]
     }
 

@@ -98,6 +98,7 @@ pub(super) fn script_of(op: &Op) -> Option<OperationScript> {
         Op::Raise(op) if op.lease.is_shared() => scripts::RAISE_SHARED,
         Op::Extend(op) if op.lease.is_shared() => scripts::EXTEND_SHARED,
         Op::Release(lease) if lease.is_shared() => scripts::RELEASE_SHARED,
+        Op::EndShared(_) => scripts::RELEASE_SHARED,
         Op::Acquire(_) => scripts::ACQUIRE,
         Op::Raise(_) => scripts::RAISE,
         Op::Extend(_) => scripts::EXTEND,
@@ -171,6 +172,7 @@ impl Encoder<'_> {
                 value(cmd, lease, *token, awaited_mark(lease));
                 cmd.arg(millis(*ttl)).arg(deadline).arg(self.layout);
             }
+            Op::EndShared(name) => self.end_shared(cmd, by, name),
             Op::Inspect(names) => {
                 self.name_script(cmd, by, scripts::INSPECT);
                 cmd.arg(names.len());
@@ -267,6 +269,12 @@ impl Encoder<'_> {
             }
             op => unreachable!("no operation on a shared lease: {op:?}"),
         }
+    }
+
+    fn end_shared(&self, cmd: &mut Command, by: ScriptRef, name: &str) {
+        self.name_script(cmd, by, scripts::RELEASE_SHARED);
+        cmd.arg("1").joined(&self.keys.lock_prefix, name);
+        cmd.arg("");
     }
 
     /// Keys are scanned by a plain command, as a script has to declare the keys that it reads.

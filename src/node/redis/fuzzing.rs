@@ -50,6 +50,7 @@ static OPS: LazyLock<Vec<Op>> = LazyLock::new(|| {
         Op::Raise(RaiseOp::new(lease(), 1_000, 2_000)),
         Op::Extend(ExtendOp { lease: lease(), ttl, token: 1, until, patience }),
         Op::Release(lease()),
+        Op::EndShared("a".into()),
         Op::Inspect(["a".into(), "b".into()].into()),
         Op::Prepare(PrepareOp::new("a".into(), 1, patience)),
         Op::Claim(ClaimOp::new("a".into(), claim, patience)),
@@ -127,7 +128,7 @@ fn fits(op: &Op, answer: &Answer, granted: bool) -> bool {
         }
         Answer::Extended => matches!(op, Op::Extend(_)),
         Answer::Held(_) => !granted && matches!(op, Op::Acquire(_) | Op::Extend(_)),
-        Answer::Released(_) => matches!(op, Op::Release(_)),
+        Answer::Released(_) => matches!(op, Op::Release(_) | Op::EndShared(_)),
         Answer::Inspected(found) => {
             matches!(op, Op::Inspect(names) if names.len() == found.len())
         }

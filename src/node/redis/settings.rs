@@ -97,6 +97,8 @@ pub enum EvictionGuard {
 pub(crate) struct Guards {
     pub(crate) restart: RestartGuard,
     pub(crate) eviction: EvictionGuard,
+    /// Whether servers without a record of a vote are taken as new.
+    pub(crate) assumes_new_servers: bool,
 }
 
 impl fmt::Display for RestartGuard {

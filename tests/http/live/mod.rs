@@ -9,6 +9,7 @@ mod http2;
 mod log;
 mod majority;
 mod overruns;
+mod readers;
 mod refused_upgrades;
 mod site;
 mod slow_senders;

@@ -16,6 +16,7 @@ mod lifecycle;
 mod listing;
 mod loss;
 mod minority;
+mod other_locks;
 mod outage;
 mod overrun;
 mod own_keys;

@@ -18,16 +18,21 @@ on_both! {
     exclusive_lease_excludes_shared_ones
     shared_lease_excludes_an_exclusive_one
     repeated_acquire_is_one_lease
+    exclusive_lease_becomes_a_shared_one
     waiting_exclusive_request_keeps_others_out
     last_shared_lease_leaves_the_turn_to_the_waiter
     impatient_exclusive_request_leaves_no_mark
-    owners_are_asked_once
+    owners_are_asked_each_time
     renewal_keeps_and_restores_a_lease
     renewal_meets_the_other_kind
     each_lease_ends_at_its_own_time
     token_is_the_greatest_fence
     raise_needs_the_lease
     shared_keys_are_enumerated
+    first_sixteen_leases_are_listed
+    all_shared_leases_end_at_once
+    end_of_all_shared_leases_keeps_an_exclusive_one
+    end_of_all_leaves_the_turn_to_the_waiter
 }
 
 fn reader(subject: &Subject, owner: &str) -> Contender {
@@ -36,6 +41,13 @@ fn reader(subject: &Subject, owner: &str) -> Contender {
 
 fn released(existed: bool, awaited: bool) -> Answer {
     Answer::Released(ReleasedAnswer::new(existed, awaited))
+}
+
+fn readers(response: &Result<Answer, Reason>) -> usize {
+    match response {
+        Ok(Answer::Held(held)) if held.is_shared => held.readers,
+        other => panic!("{other:?}"),
+    }
 }
 
 fn is_shared(response: &Result<Answer, Reason>) -> bool {
@@ -117,6 +129,26 @@ async fn repeated_acquire_is_one_lease(subject: &Subject) {
     assert_eq!(inspect(subject).await, None);
 }
 
+async fn exclusive_lease_becomes_a_shared_one(subject: &Subject) {
+    let writer = subject.contender_named("one", "a");
+    let (same, other) = (writer.clone().shared(), reader(subject, "two"));
+    assert_eq!(writer.acquire().await, granted(false, 0));
+    assert_held(&other.acquire().await, "one");
+    let (hints, _subscription) = subscribe(subject, "a").await;
+
+    assert_eq!(same.acquire().await, granted(false, 0));
+
+    eventually_async("the waiter is woken", async || hints.lock().unwrap().len() == 2).await;
+    assert_eq!(inspect(subject).await.expect("a key").sharing, 1);
+    assert_eq!(other.acquire().await, granted(false, 0));
+    assert!(is_shared(&subject.contender("a").impatient().acquire().await));
+    assert!(is_shared(&writer.extend().await), "the exclusive lease is over");
+    assert_eq!(writer.release().await, Ok(released(false, false)));
+    assert_eq!(inspect(subject).await.expect("a key").sharing, 2);
+    assert_eq!(same.release().await, Ok(released(true, false)));
+    assert_eq!(other.release().await, Ok(released(true, false)));
+}
+
 async fn waiting_exclusive_request_keeps_others_out(subject: &Subject) {
     let (one, two) = (reader(subject, "one"), reader(subject, "two"));
     assert_eq!(one.acquire().await, granted(false, 0));
@@ -160,7 +192,7 @@ async fn impatient_exclusive_request_leaves_no_mark(subject: &Subject) {
     assert_eq!(reader(subject, "two").acquire().await, granted(false, 0));
 }
 
-async fn owners_are_asked_once(subject: &Subject) {
+async fn owners_are_asked_each_time(subject: &Subject) {
     let (one, two) = (reader(subject, "one"), reader(subject, "two"));
     assert_eq!(one.acquire().await, granted(false, 0));
     assert_eq!(two.acquire().await, granted(false, 0));
@@ -172,8 +204,9 @@ async fn owners_are_asked_once(subject: &Subject) {
     }
 
     for asked in [asked_one, asked_two] {
-        eventually_async("it is asked", async || asked.lock().unwrap().len() == 2).await;
-        assert_eq!(asked.lock().unwrap()[1], Hint::Asked { name: "a".into() });
+        eventually_async("it is asked", async || asked.lock().unwrap().len() == 4).await;
+        let request = Hint::Asked { name: "a".into() };
+        assert!(asked.lock().unwrap()[1..].iter().all(|hint| *hint == request));
     }
 }
 
@@ -260,4 +293,66 @@ async fn shared_keys_are_enumerated(subject: &Subject) {
     };
 
     assert_eq!(page.names, [Arc::from("a")]);
+}
+
+async fn end_all(subject: &Subject) -> Result<Answer, Reason> {
+    subject.contender("a").ask(Op::EndShared("a".into())).await
+}
+
+async fn first_sixteen_leases_are_listed(subject: &Subject) {
+    for ttl in 0..20 {
+        let reader = reader(subject, &format!("reader {ttl}"));
+        let granted_for = reader.acquire_for(Duration::from_secs(30 + ttl)).await;
+        assert_eq!(granted_for, granted(false, 0));
+    }
+
+    let found = inspect(subject).await.expect("a key");
+
+    assert_eq!((found.sharing, found.awaited), (20, false));
+    let owners: Vec<_> = found.readers.iter().map(|lease| lease.owner.to_string()).collect();
+    let expected: Vec<_> = (4..20).rev().map(|ttl| format!("reader {ttl}")).collect();
+    assert_eq!(owners, expected, "the one that lasts longest comes first");
+    assert_eq!(found.lease, found.readers.first().cloned());
+    assert_eq!(readers(&subject.contender("a").acquire().await), 20);
+    let marked = inspect(subject).await.expect("a key");
+    assert_eq!((marked.sharing, marked.awaited, marked.readers), (20, true, found.readers));
+}
+
+async fn all_shared_leases_end_at_once(subject: &Subject) {
+    assert_eq!(end_all(subject).await, Ok(released(false, false)));
+    for owner in ["one", "two"] {
+        assert_eq!(reader(subject, owner).acquire().await, granted(false, 0));
+    }
+
+    assert_eq!(end_all(subject).await, Ok(released(true, false)));
+
+    assert_eq!(inspect(subject).await, None);
+    assert_eq!(end_all(subject).await, Ok(released(false, false)));
+    assert_eq!(subject.contender("a").acquire().await, granted(false, 0));
+}
+
+async fn end_of_all_shared_leases_keeps_an_exclusive_one(subject: &Subject) {
+    assert_eq!(subject.contender_named("writer", "a").acquire().await, granted(false, 0));
+
+    assert_eq!(end_all(subject).await, Ok(released(false, false)));
+
+    assert_held(&reader(subject, "one").acquire().await, "writer");
+}
+
+async fn end_of_all_leaves_the_turn_to_the_waiter(subject: &Subject) {
+    for owner in ["one", "two"] {
+        assert_eq!(reader(subject, owner).acquire().await, granted(false, 0));
+    }
+    let writer = subject.contender_named("writer", "a");
+    assert_eq!(readers(&writer.acquire().await), 2);
+    let (hints, _subscription) = subscribe(subject, "a").await;
+
+    assert_eq!(end_all(subject).await, Ok(released(true, true)));
+
+    eventually_async("it is published", async || hints.lock().unwrap().len() == 2).await;
+    assert!(matches!(hints.lock().unwrap()[1], Hint::Freed { .. }));
+    assert_eq!(inspect(subject).await, None, "a mark is no holder");
+    assert_eq!(end_all(subject).await, Ok(released(false, false)), "only the mark is left");
+    assert_eq!(readers(&reader(subject, "three").acquire().await), 0, "the waiter comes next");
+    assert_eq!(writer.acquire().await, granted(false, 0));
 }

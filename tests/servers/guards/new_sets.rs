@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tower_redlock::{error::Reason, node::NodeState};
+use tower_redlock::{Redlock, error::Reason, node::NodeState};
 
 use super::scene::{
     LONG, MAX_TTL, all_vote, guarded, in_time, manager, meta, probation, quick, reason, refused,
@@ -130,4 +130,91 @@ async fn total_loss_outlasts_earlier_locks() {
     let next = in_time(async { manager(&servers).lock("x").wait(LONG).await }).await.unwrap();
     assert!(!held.is_valid(), "two clients hold the lock");
     assert!(next.fencing_token() > held.fencing_token());
+}
+
+/// Longer than any test waits.
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// A manager that takes servers without a record of a vote as new. A probation would outlast the test.
+fn assuming(servers: &[RedisServer]) -> Redlock {
+    let builder = Redlock::builder().max_ttl(HOUR).node_timeout(Duration::from_secs(1));
+    guarded(builder.assume_new_servers(), urls(servers)).build().unwrap()
+}
+
+#[tokio::test]
+async fn servers_assumed_new_vote_at_once() {
+    for count in [1, 2, 3, 5] {
+        let servers = RedisServer::start_n(count);
+        let started = Instant::now();
+        let redlock = assuming(&servers);
+
+        drop(taken(&redlock, "x").await);
+        println!("{count} servers: the first lock after {:?}", started.elapsed());
+
+        all_vote(&redlock).await;
+        let floors: Vec<_> = servers.iter().map(|server| meta(server)["floor"].clone()).collect();
+        assert!(floors.iter().all(|floor| floor != "0"), "each vote is recorded: {floors:?}");
+        works(&guarded(Redlock::builder().max_ttl(HOUR), urls(&servers)).build().unwrap()).await;
+    }
+}
+
+#[tokio::test]
+async fn servers_that_voted_are_not_assumed_new() {
+    let mut servers = RedisServer::start_n(3);
+    let redlock = assuming(&servers);
+    all_vote(&redlock).await;
+
+    servers[1].restart();
+
+    probation(&redlock, &[1]).await;
+    let later = assuming(&servers);
+    probation(&later, &[1]).await;
+    drop(redlock);
+    servers[0].restart();
+    servers[2].kill();
+    let alone = assuming(&servers);
+    probation(&alone, &[0, 1]).await;
+    let votes = refused(&alone, "x").await;
+    assert!(matches!(reason(&votes, 0), Reason::Probation { .. }), "{votes}");
+}
+
+#[tokio::test]
+async fn restarted_servers_with_data_are_not_assumed_new() {
+    let mut server = [RedisServer::with(&["--appendonly", "yes"])];
+    let redlock = assuming(&server);
+    all_vote(&redlock).await;
+
+    server[0].restart_keeping_data();
+
+    probation(&redlock, &[0]).await;
+    probation(&assuming(&server), &[0]).await;
+    assert!(refused(&redlock, "x").await.to_string().contains("in probation"));
+}
+
+#[tokio::test]
+async fn new_servers_wait_for_a_missing_one() {
+    let mut servers = RedisServer::start_n(3);
+    servers[2].kill();
+    let redlock = assuming(&servers);
+    probation(&redlock, &[0, 1]).await;
+    let votes = refused(&redlock, "x").await;
+    assert!(matches!(reason(&votes, 0), Reason::Probation { .. }), "{votes}");
+
+    servers[2].restart();
+
+    works(&redlock).await;
+}
+
+#[tokio::test]
+async fn assumption_is_reported() {
+    let servers = RedisServer::start_n(1);
+    let log = Log::new();
+    let spawner = LoggedSpawner::start(&log);
+    let builder = quick().assume_new_servers();
+    let build = async { guarded(builder, urls(&servers)).spawner(spawner).build().unwrap() };
+    let redlock = log.during(build).await;
+    works(&redlock).await;
+
+    log.wait_for("WARN", &["assume_new_servers", "two holders"]).await;
+    log.wait_for("INFO", &["probation ended", "mode=new"]).await;
 }

@@ -197,8 +197,7 @@ fn sharing() -> Vec<Control> {
             "exclusive lease, for a shared one",
             Exclusion,
             &[(
-                "local answer = held(KEYS[2], string.sub(ARGV[1], 1, 32), fence, ARGV[4])\n  \
-                 if answer then return answer end",
+                "answer, own = held(KEYS[2], string.sub(ARGV[1], 1, 32), fence, ARGV[4])",
                 "redis.call('DEL', KEYS[2])",
             )],
         ),
@@ -227,7 +226,10 @@ fn sharing() -> Vec<Control> {
         shared(
             "mark of an exclusive request",
             Liveness,
-            &[("if redis.pcall('ZADD', key, now + 2000, '\\n') == 1 then", "if false then")],
+            &[(
+                "if waits == '+' then\n    redis.pcall('ZADD', key, now + 2000, '\\n')",
+                "if false then",
+            )],
         ),
     ]
 }

@@ -15,6 +15,9 @@
 //!   nodes know, and fences at least 60 s ahead of their clocks: no token was further ahead (R9).
 //!   Fewer than N−q+1 other starters give the missing nodes one probation's time to return, as
 //!   others may still reach their former servers.
+//! * *New servers.* Where the client was told to [assume](Enrolment::assume_new) it, a set starts at once
+//!   if all of its nodes are in their first probation, without a record of a vote, and name each other.
+//!   That is unsafe only if all of them lost their data since they last voted.
 //! * *`max_ttl`* only grows by itself, once a quorum votes: every quorum that keeps a lock has a
 //!   node that reports it to a probation. *Lowering* keeps the former value beside the new one
 //!   (`longer`) until all earlier keys have expired by the clock of the client that lowers.
@@ -46,6 +49,8 @@ pub struct Enrolment {
     pub(super) nodes: Box<[EnrolledNode]>,
     /// When an old set was last known to be able to grant.
     old_set_seen: Option<Timestamp>,
+    /// Whether nodes of which no record shows a vote are taken as new.
+    assumes_new: bool,
 }
 
 /// Pause before the retry of a failed step.
@@ -60,7 +65,17 @@ impl Enrolment {
     pub fn new(nodes: usize, max_ttl: Duration, drift_factor: f64) -> Self {
         let nodes = vec![EnrolledNode::default(); nodes].into_boxed_slice();
         let quorum = formulas::quorum(nodes.len());
-        Self { quorum, max_ttl, drift_factor, nodes, old_set_seen: None }
+        Self { quorum, max_ttl, drift_factor, nodes, old_set_seen: None, assumes_new: false }
+    }
+
+    /// Takes a set as new, without a wait, if all of its nodes are reachable, name each other, and
+    /// none has a record of a vote.
+    ///
+    /// This is an assumption of the caller: a server that lost all its data has no such record either.
+    #[must_use]
+    pub fn assume_new(mut self, assumes_new: bool) -> Self {
+        self.assumes_new = assumes_new;
+        self
     }
 
     /// Records a node's status, asked for and received at `now`.
@@ -97,6 +112,7 @@ impl Enrolment {
                             known_to_voters: None,
                             known_to_starters: None,
                             bootstrapped: false,
+                            starts_new: false,
                         });
                     }
                 }
@@ -165,6 +181,16 @@ impl Enrolment {
     fn starters(&self, node: usize) -> Vec<usize> {
         let Some(wait) = &self.nodes[node].wait else { return Vec::new() };
         self.group_around(node, |other, entry| entry.starts_with(other, wait.since))
+    }
+
+    /// Returns whether all nodes are new and name each other.
+    fn are_new(&self) -> bool {
+        let is_new = |entry: &EnrolledNode| {
+            matches!(entry.status, NodeStatus::Probation { is_new: true, moved: false, .. })
+        };
+        self.assumes_new
+            && self.nodes.iter().all(is_new)
+            && self.group_around(0, |_, _| true).len() + 1 == self.nodes.len()
     }
 
     /// Returns the number of voting nodes that have to name a node and teach it: every quorum of
@@ -266,6 +292,11 @@ impl Enrolment {
 
     /// Returns the activations due now.
     pub fn due(&mut self, now: Timestamp) -> Vec<ActivationStep> {
+        if self.are_new() {
+            // All of them at once: when the first one votes, the others are no set of new nodes.
+            let waits = self.nodes.iter_mut().filter_map(|entry| entry.wait.as_mut());
+            waits.for_each(|wait| wait.starts_new = true);
+        }
         let mut steps = Vec::new();
         for node in 0..self.nodes.len() {
             if self.due_at(node).is_none_or(|at| now < at) {
@@ -276,11 +307,13 @@ impl Enrolment {
             let Some(wait) = &mut entry.wait else { continue };
             let begun = match plan {
                 ActivationPlan::Learn { .. } => wait.known_to_voters,
-                ActivationPlan::Bootstrap { .. } => wait.known_to_starters,
+                ActivationPlan::Bootstrap { .. } | ActivationPlan::New => wait.known_to_starters,
             };
             wait.bootstrapped |= matches!(plan, ActivationPlan::Bootstrap { .. });
             let waited = now.saturating_duration_since(wait.since.max(begun.unwrap_or(wait.since)));
-            wait.assert_over(now);
+            if plan != ActivationPlan::New {
+                wait.assert_over(now);
+            }
             steps.push(ActivationStep { node, tag: Arc::clone(&wait.tag), waited, plan });
             entry.busy = true;
         }
@@ -361,6 +394,7 @@ impl Enrolment {
         }
         let wait = entry.wait.as_ref()?;
         let end = match self.activation_plan(node)? {
+            ActivationPlan::New => wait.since,
             ActivationPlan::Learn { .. } => self.end(wait, wait.known_to_voters?),
             ActivationPlan::Bootstrap { .. } if wait.bootstrapped => self.end(wait, wait.since),
             ActivationPlan::Bootstrap { .. } => {
@@ -420,6 +454,9 @@ impl Enrolment {
         // out, what it granted. A minority that forgot learns from the other nodes and waits for
         // them: the former owners of its names may be alive and form a quorum with them. An old set
         // may still grant even if all of its nodes are unreachable: only `adopt` ends that.
+        if wait.starts_new || self.are_new() {
+            return Some(ActivationPlan::New);
+        }
         let there = |other: &usize| self.nodes[*other].status != NodeStatus::Out;
         let with = self.starters(node).into_iter().filter(there).count();
         let enough = with + 1 >= self.quorum && wait.known_to_starters.is_some();

@@ -21,10 +21,12 @@ enum As {
     Elsewhere,
     Probation(&'static str),
     Moved,
+    /// In its first probation.
+    New,
     Active,
 }
 
-use As::{Active, Elsewhere, Moved, Out, Probation};
+use As::{Active, Elsewhere, Moved, New, Out, Probation};
 
 /// Nodes that learn each other's incarnations at once.
 struct Set {
@@ -86,10 +88,10 @@ impl Set {
         match self.stands[node] {
             Out => NodeStatus::Out,
             Elsewhere => NodeStatus::OtherLayout,
-            Probation(_) => {
-                NodeStatus::Probation { tag, view, max_ttl: Duration::ZERO, moved: false }
+            Probation(_) | Moved | New => {
+                let (moved, is_new) = (self.stands[node] == Moved, self.stands[node] == New);
+                NodeStatus::Probation { tag, view, max_ttl: Duration::ZERO, moved, is_new }
             }
-            Moved => NodeStatus::Probation { tag, view, max_ttl: Duration::ZERO, moved: true },
             Active => NodeStatus::Active { view },
         }
     }
@@ -103,6 +105,78 @@ impl Set {
 
     fn due(&mut self, now: Timestamp) -> Vec<ActivationStep> {
         self.enrolment.due(now)
+    }
+}
+
+mod new_servers {
+    use super::*;
+
+    fn assumed(stands: &[As]) -> Set {
+        let mut set = Set::of(stands);
+        set.enrolment = set.enrolment.assume_new(true);
+        set
+    }
+
+    #[test]
+    fn start_at_once_and_together() {
+        for nodes in 1..=5 {
+            let mut set = assumed(&vec![New; nodes]);
+            assert_eq!(set.enrolment.next_wake(), Some(at(0)));
+            let steps = set.due(at(0));
+            assert_eq!(steps.len(), nodes);
+            assert!(steps.iter().all(|step| step.plan == ActivationPlan::New));
+        }
+    }
+
+    #[test]
+    fn failed_start_is_repeated_beside_voting_nodes() {
+        let mut set = assumed(&[New, New, New]);
+        assert_eq!(set.due(at(0)).len(), 3);
+        set.enrolment.ended(2, ActivationOutcome::Failed, at(5));
+        set.see(0, Active, at(10));
+        set.see(1, Active, at(10));
+
+        let steps = set.due(at(5) + RETRY);
+
+        assert_eq!((steps.len(), steps[0].node), (1, 2));
+        assert_eq!(steps[0].plan, ActivationPlan::New, "it never voted, so it forgot nothing");
+    }
+
+    #[test]
+    fn set_with_a_past_waits() {
+        for other in [Probation("a"), Moved, Active, Out, Elsewhere] {
+            let mut set = assumed(&[New, New, other]);
+            assert_eq!(set.due(at(END - 1)), []);
+        }
+        let mut set = Set::of(&[New; 3]);
+        assert_eq!(set.due(at(END - 1)), [], "nothing is assumed");
+        assert_eq!(set.due(at(END)).len(), 3);
+    }
+
+    #[test]
+    fn nodes_that_do_not_name_each_other_wait() {
+        let mut set = assumed(&[New; 3]);
+        set.forgets(1, 2, at(0));
+        assert_eq!(set.due(at(1)), []);
+        set.look(at(2));
+        assert_eq!(set.due(at(2)).len(), 3);
+    }
+
+    #[test]
+    fn server_that_forgot_since_waits() {
+        let mut set = assumed(&[New; 3]);
+        assert_eq!(set.due(at(0)).len(), 3);
+        for node in 0..3 {
+            set.enrolment.ended(node, ActivationOutcome::Done, at(1));
+            set.see(node, Active, at(1));
+        }
+        // It lost all its data, so its record is that of a new one.
+        set.own[1].epoch += 1;
+
+        set.see(1, New, at(2));
+
+        assert_eq!(set.due(at(END)), []);
+        assert!(matches!(set.due(at(END + 2))[0].plan, ActivationPlan::Learn { .. }));
     }
 }
 
@@ -313,7 +387,11 @@ mod bootstrap {
         let mut set = Set::of(&[Probation("a"), Probation("b"), Out]);
         let NodeStatus::Probation { tag, view, moved, .. } = set.sight(1) else { unreachable!() };
         let max_ttl = Duration::from_secs(20);
-        set.enrolment.see(1, NodeStatus::Probation { tag, view, max_ttl, moved }, at(0));
+        set.enrolment.see(
+            1,
+            NodeStatus::Probation { tag, view, max_ttl, moved, is_new: false },
+            at(0),
+        );
         assert_eq!(set.due(at(20_201)), []);
         assert_eq!(set.due(at(20_202)).len(), 2);
     }

@@ -26,6 +26,8 @@ pub enum NodeStatus {
         /// It was moved from another set, which may still grant: it learns from voting nodes and
         /// does not start by itself.
         moved: bool,
+        /// Its record shows that it never voted.
+        is_new: bool,
     },
     /// It votes.
     Active {
@@ -96,6 +98,10 @@ pub enum ActivationPlan {
         /// Minimum number of answers.
         needed: usize,
     },
+    /// No node of the set has ever voted, as far as its records show, and the client was told to
+    /// [assume](super::enrol::Enrolment::assume_new) that none granted a lock: there is nothing to wait
+    /// for or to learn.
+    New,
     /// Too few other nodes vote, because the rest are in probation or away: the node starts above
     /// every token that can have been granted, and learns what it can.
     Bootstrap {
@@ -230,6 +236,8 @@ pub(super) struct Probation {
     pub(super) known_to_starters: Option<Timestamp>,
     /// It started together with others, which may already vote.
     pub(super) bootstrapped: bool,
+    /// It starts with a set of new nodes, without a wait.
+    pub(super) starts_new: bool,
 }
 
 impl Probation {

@@ -222,8 +222,13 @@ mod tests {
             let mut enrolment = Enrolment::new(3, TTL, 0.01);
             for (node, (set, size)) in from.into_iter().enumerate() {
                 let view = vec![None; 3].into();
-                let status =
-                    NodeStatus::Probation { tag: "".into(), view, max_ttl: TTL, moved: is_moved };
+                let status = NodeStatus::Probation {
+                    tag: "".into(),
+                    view,
+                    max_ttl: TTL,
+                    moved: is_moved,
+                    is_new: false,
+                };
                 enrolment.see(node, status, at(0));
                 enrolment.see_other_set(node, None, Some((set.into(), size)), at(0));
             }

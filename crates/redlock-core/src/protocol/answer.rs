@@ -64,12 +64,15 @@ pub struct HeldAnswer {
     pub lingers: bool,
     /// Whether the key has shared leases; the answer is about the one that lasts longest.
     pub is_shared: bool,
+    /// Number of shared leases that have the key. Zero for an exclusive one, and where only the mark
+    /// of an exclusive request is left.
+    pub readers: usize,
 }
 
 impl HeldAnswer {
     /// Creates an answer from its parts.
     pub const fn new(owner: Option<Arc<str>>, remaining: Option<Duration>, fence: u64) -> Self {
-        Self { owner, remaining, fence, lingers: false, is_shared: false }
+        Self { owner, remaining, fence, lingers: false, is_shared: false, readers: 0 }
     }
 
     /// Sets whether the holder's process may keep the lease after a release.
@@ -83,6 +86,13 @@ impl HeldAnswer {
     #[must_use]
     pub const fn shared(mut self, is_shared: bool) -> Self {
         self.is_shared = is_shared;
+        self
+    }
+
+    /// Sets the number of shared leases that have the key.
+    #[must_use]
+    pub const fn readers(mut self, leases: usize) -> Self {
+        self.readers = leases;
         self
     }
 }
@@ -185,6 +195,9 @@ pub struct Stored {
     /// Number of shared leases that have the key, of which [`lease`](Self::lease) lasts longest;
     /// zero for an exclusive one.
     pub sharing: usize,
+    /// The shared leases, the one that lasts longest first: at most
+    /// [`MAX_READERS`](Self::MAX_READERS). Empty for an exclusive one.
+    pub readers: Vec<StoredLease>,
 }
 
 /// A lease, as stored by a node.
@@ -201,9 +214,12 @@ pub struct StoredLease {
 }
 
 impl Stored {
+    /// Maximum number of shared leases that a node lists.
+    pub const MAX_READERS: usize = 16;
+
     /// Creates a key from its parts.
     pub const fn new(lease: Option<StoredLease>, remaining: Option<Duration>) -> Self {
-        Self { lease, remaining, awaited: false, lingers: false, sharing: 0 }
+        Self { lease, remaining, awaited: false, lingers: false, sharing: 0, readers: Vec::new() }
     }
 
     /// Sets whether a client that waits was refused.
@@ -224,6 +240,13 @@ impl Stored {
     #[must_use]
     pub const fn sharing(mut self, leases: usize) -> Self {
         self.sharing = leases;
+        self
+    }
+
+    /// Sets the shared leases that are listed.
+    #[must_use]
+    pub fn readers(mut self, leases: Vec<StoredLease>) -> Self {
+        self.readers = leases;
         self
     }
 }

@@ -13,6 +13,9 @@ pub enum Op {
     /// Stores the lease's keys for `ttl` if all of them are free. If `token` is above the fence of
     /// the resource's stripes as well, stores the end of the token's block as the new fence.
     /// Answered by [`Answer::Granted`] or [`Answer::Held`].
+    ///
+    /// A [shared](LeaseId::is_shared) lease takes the key beside other shared ones. It replaces an
+    /// exclusive lease with its nonce.
     Acquire(AcquireOp),
     /// Stores the end of the token's block as the new fence, if the keys still belong to the lease
     /// and `token` is above the fence. Answered by [`Answer::Raised`], or by
@@ -23,6 +26,8 @@ pub enum Op {
     Extend(ExtendOp),
     /// Deletes the keys that belong to the lease. Answered by [`Answer::Released`].
     Release(Arc<LeaseId>),
+    /// Ends all shared leases on a name, and no exclusive one. Answered by [`Answer::Released`].
+    EndShared(Arc<str>),
     /// Reads the keys of names. Answered by [`Answer::Inspected`].
     Inspect(Arc<[Arc<str>]>),
     /// Promises to accept no claim of the job with a smaller token, and reads the stored claim.
@@ -76,7 +81,8 @@ impl Op {
             | Self::Extend(ExtendOp { lease, .. })
             | Self::Release(lease)
             | Self::Record(RecordOp { lease, .. }) => Some(lease),
-            Self::Inspect(_)
+            Self::EndShared(_)
+            | Self::Inspect(_)
             | Self::Scan(_)
             | Self::Prepare(_)
             | Self::Claim(_)
@@ -93,7 +99,12 @@ impl Op {
     pub fn is_vote(&self) -> bool {
         !matches!(
             self,
-            Self::Extend(_) | Self::Release(_) | Self::Inspect(_) | Self::Scan(_) | Self::Forget(_)
+            Self::Extend(_)
+                | Self::Release(_)
+                | Self::EndShared(_)
+                | Self::Inspect(_)
+                | Self::Scan(_)
+                | Self::Forget(_)
         )
     }
 
@@ -108,6 +119,7 @@ impl Op {
             Self::Extend(ExtendOp { lease, until, .. }) => lease.is_over() || now >= *until,
             Self::Record(RecordOp { until, .. }) => now >= *until,
             Self::Release(_)
+            | Self::EndShared(_)
             | Self::Inspect(_)
             | Self::Scan(_)
             | Self::Prepare(_)

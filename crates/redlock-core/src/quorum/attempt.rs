@@ -56,7 +56,8 @@ impl Lease {
         match &ballot.vote {
             Some(VoteOutcome::Held { owner, remaining }) => {
                 let (expires_in, owner) = (*remaining, owner.clone());
-                let refusal = Refusal::Held { expires_in, owner, lingers: ballot.lingers };
+                let (lingers, readers) = (ballot.lingers, ballot.readers);
+                let refusal = Refusal::Held { expires_in, owner, lingers, readers };
                 self.asked_lead = None;
                 self.refused_by_lead = true;
                 self.send_releases(out);
@@ -207,7 +208,8 @@ impl Lease {
         if held > 0 && granted + held >= quorum {
             let (expires_in, owner) = (self.ballots.free_after(), self.ballots.main_owner());
             let lingers = self.ballots.count(|ballot| ballot.lingers) > 0;
-            self.conclude(Refusal::Held { expires_in, owner, lingers }, out);
+            let readers = self.ballots.readers();
+            self.conclude(Refusal::Held { expires_in, owner, lingers, readers }, out);
         } else if pending == 0 || granted + held + pending < quorum || now >= self.timeout_at {
             self.ballots.discount_disagreeing();
             self.conclude(Refusal::NoQuorum { votes: self.votes() }, out);

@@ -32,6 +32,8 @@ pub(super) struct Ballot {
     raise_error: Option<Reason>,
     /// Whether the holder that the node reported may keep its lease after a release.
     pub(super) lingers: bool,
+    /// Number of shared leases that the node reported.
+    pub(super) readers: usize,
     /// Whether the node may store a key of this lease.
     pub(super) may_hold: bool,
     /// The start of the latest extension sent, which may store the key whatever the node answers to
@@ -99,9 +101,9 @@ impl Ballot {
                 self.accepted |= u8::from(accepted);
                 self.far = rounds.see(fence);
             }
-            Ok(Answer::Held(HeldAnswer { owner, remaining, fence, lingers, .. })) => {
+            Ok(Answer::Held(HeldAnswer { owner, remaining, fence, lingers, readers, .. })) => {
                 self.vote = Some(VoteOutcome::Held { owner, remaining });
-                self.lingers = lingers;
+                (self.lingers, self.readers) = (lingers, readers);
                 self.rule_out(None);
                 rounds.see(fence);
             }

@@ -94,6 +94,11 @@ impl Ballots {
         owners().max_by_key(named).cloned().flatten()
     }
 
+    /// Returns the greatest number of shared leases that a node reports.
+    pub(super) fn readers(&self) -> usize {
+        self.nodes.iter().map(|ballot| ballot.readers).max().unwrap_or(0)
+    }
+
     /// Returns the time until a quorum of nodes is free, if no key is renewed.
     pub(super) fn free_after(&self) -> Option<Duration> {
         let mut remaining: Vec<Option<Duration>> = self

@@ -200,6 +200,8 @@ pub enum Refusal {
         /// Whether the holder's process may keep the lease after a release. The refusing node has
         /// asked it for the lease.
         lingers: bool,
+        /// Number of shared leases that hold it; zero for an exclusive one.
+        readers: usize,
     },
     /// Too few nodes answered.
     NoQuorum {

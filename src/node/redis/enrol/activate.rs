@@ -90,6 +90,7 @@ async fn learn_and_activate(
             let has_sources = !from.is_empty();
             (from, 0, LessonKind::Bootstrapped { has_sources })
         }
+        ActivationPlan::New => (Vec::new(), 0, LessonKind::New),
     };
     let asked = from.iter().map(|&other| async move { (other, read(set, other).await) });
     let mut known = LearntState::default();
@@ -117,7 +118,12 @@ async fn learn_and_activate(
     }
     known.max_ttl = known.max_ttl.max(set.settings.max_ttl);
     let longest = known.longest().max(report.longest_ttl());
-    if step.waited < longest + formulas::drift(longest, set.settings.drift_factor) {
+    if kind == LessonKind::New {
+        if !report.never_voted() {
+            // The next health check shows it.
+            return Ok(ActivationOutcome::Failed);
+        }
+    } else if step.waited < longest + formulas::drift(longest, set.settings.drift_factor) {
         return Ok(ActivationOutcome::Longer(longest));
     }
     if !teach(set, step.node, &step.tag, &known.marks).await.map_err(of_node)? {

@@ -163,6 +163,12 @@ impl NodeReport {
         self.max_ttl.max(Duration::from_millis(leading_number(&self.longer)))
     }
 
+    /// Returns whether the record shows no vote, in this set or in another: each activation stores a
+    /// floor above zero.
+    pub(super) fn never_voted(&self) -> bool {
+        self.floor == 0 && self.moved_from.0.is_empty() && !self.copying && self.tag.is_probation()
+    }
+
     /// Returns the set that the node belongs to.
     pub(super) fn other_set(&self) -> ForeignSet {
         ForeignSet {

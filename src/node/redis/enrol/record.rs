@@ -243,6 +243,8 @@ pub(super) enum LessonKind {
     Bootstrapped {
         has_sources: bool,
     },
+    /// No node has ever voted.
+    New,
 }
 
 impl LessonKind {
@@ -250,6 +252,7 @@ impl LessonKind {
         match self {
             Self::Learnt => "learn",
             Self::Bootstrapped { .. } => "bootstrap",
+            Self::New => "new",
         }
     }
 }
@@ -265,10 +268,11 @@ pub(super) fn activation(report: &NodeReport, known: LearntState, kind: LessonKi
         LessonKind::Learnt => LEARNT,
         // No node accepts a token further ahead of its clock, so every granted token is at most
         // this.
-        LessonKind::Bootstrapped { has_sources } => {
+        LessonKind::Bootstrapped { .. } | LessonKind::New => {
             if !switches::is_out(Switch::Floor) {
                 floor = floor.max(report.server_micros.saturating_add(TOKEN_LEAD));
             }
+            let has_sources = kind == LessonKind::Bootstrapped { has_sources: true };
             if has_sources { BOOTSTRAPPED } else { "" }
         }
     };

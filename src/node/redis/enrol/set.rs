@@ -337,7 +337,8 @@ impl NodeSet {
         } else if let Some(view) = view.filter(|_| report.tag.is_probation()) {
             let tag = Arc::clone(report.tag.text());
             let moved = report.tag.is_moved();
-            (NodeStatus::Probation { tag, view, max_ttl: report.longest_ttl(), moved }, None)
+            let (max_ttl, is_new) = (report.longest_ttl(), report.never_voted());
+            (NodeStatus::Probation { tag, view, max_ttl, moved, is_new }, None)
         } else if report.tag.text().is_empty() && is_elsewhere {
             let found = "no set: its data was lost, and before that it belonged to another set; adopt it, or restart this process once no client uses that set";
             let ours = Arc::clone(&self.layout.description);

@@ -32,7 +32,8 @@ pub(super) struct SetState {
 impl SetState {
     pub(super) fn new(nodes: usize, settings: &RedisSettings) -> Self {
         Self {
-            enrolment: Enrolment::new(nodes, settings.max_ttl, settings.drift_factor),
+            enrolment: Enrolment::new(nodes, settings.max_ttl, settings.drift_factor)
+                .assume_new(settings.guards.assumes_new_servers),
             detector: ClockJumpDetector::new(nodes, settings.drift_factor),
             run_ids: vec![None; nodes].into(),
             tags: vec![None; nodes].into(),

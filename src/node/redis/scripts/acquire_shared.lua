@@ -4,12 +4,13 @@
 -- is refused, the stripe.
 --
 -- As in acquire.lua, nothing is stored with an expiry in the past. The token is accepted if the fence
--- is not above it, and becomes the fence.
+-- is not above it, and becomes the fence. An exclusive lease with the same nonce becomes this shared
+-- one; requests that it refused are woken, as shared ones may join.
 --
 -- Answers: those of acquire.lua.
 local fence = redis.call('HGET', KEYS[1], ARGV[5])
 if not fence then return {4} end
-local kind = redis.call('TYPE', KEYS[2]).ok
+local kind, own = redis.call('TYPE', KEYS[2]).ok, nil
 if kind == 'zset' then
   local now = now_ms()
   local member, score = longest(KEYS[2], now)
@@ -19,13 +20,16 @@ if kind == 'zset' then
     return {3, fence, shared_value(KEYS[2], member), score - now}
   end
 elseif kind ~= 'none' then
-  local answer = held(KEYS[2], string.sub(ARGV[1], 1, 32), fence, ARGV[4])
+  local answer
+  answer, own = held(KEYS[2], string.sub(ARGV[1], 1, 32), fence, ARGV[4])
   if answer then return answer end
 end
 if tonumber(ARGV[2]) > now_ms() then
+  if own then redis.call('DEL', KEYS[2]) end
   local added = redis.pcall('ZADD', KEYS[2], ARGV[2], ARGV[1])
   if type(added) == 'table' then return added end
   expire(KEYS[2])
+  if own and string.byte(own, -1) == 10 then publish_free(KEYS[2]) end
 end
 if tonumber(ARGV[3]) > 0 then
   if tonumber(fence) > tonumber(ARGV[3]) then return {2, fence} end

@@ -1,6 +1,8 @@
 -- Reads the holders of keys.
 -- KEYS: lock keys. Answers, for each key: value (false: none), remaining time in ms (negative: no
--- TTL). The value of a key that is not a string is empty, as another program wrote it.
+-- TTL). The value of a key that is not a string is empty, as another program wrote it. Instead of a value,
+-- a shared key has a list: the value that stands for all its leases, and those of the leases after
+-- the one that lasts longest, 16 in all.
 local found = {}
 for i, key in ipairs(KEYS) do
   local value, left = redis.pcall('GET', key), 0
@@ -10,8 +12,15 @@ for i, key in ipairs(KEYS) do
     if redis.call('TYPE', key).ok == 'zset' then
       local now = now_ms()
       local member, score = longest(key, now)
-      value = member and shared_value(key, member) or false
-      left = member and score - now or -2
+      value, left = false, -2
+      if member then
+        value, left = {shared_value(key, member)}, score - now
+        for _, other in ipairs(redis.call('ZRANGE', key, 0, 16, 'REV')) do
+          if other ~= member and other ~= '\n' and #value < 16 then
+            value[#value + 1] = string.sub(other, 1, 1024)
+          end
+        end
+      end
     end
   end
   if value and left == 0 then

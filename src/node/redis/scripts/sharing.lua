@@ -22,6 +22,14 @@ local function expire(key)
   if top[2] then redis.call('PEXPIREAT', key, top[2]) end
 end
 
+-- Wakes the requests that wait for a key: publishes the number of listeners on the name's channel.
+local function publish_free(key)
+  local colon = string.find(key, ':lock:', 1, true)
+  local channel = string.sub(key, 1, colon) .. 'free:' .. string.sub(key, colon + 6)
+  local listening = redis.pcall('PUBSUB', 'NUMSUB', channel)
+  redis.pcall('PUBLISH', channel, listening[2] or '')
+end
+
 -- Returns the value that stands for all leases of a key: the one that lasts longest, a vertical tab,
 -- and their number, and a line feed if an exclusive request waits.
 local function shared_value(key, member)

@@ -246,7 +246,13 @@ impl LeaseWorld {
             NodeStatus::Active { view }
         } else {
             let tag = seen.restarts.to_string().into();
-            NodeStatus::Probation { tag, view, max_ttl: Duration::ZERO, moved: false }
+            NodeStatus::Probation {
+                tag,
+                view,
+                max_ttl: Duration::ZERO,
+                moved: false,
+                is_new: false,
+            }
         };
         self.enrolments[process % count].see(node, sight, self.now);
     }
@@ -274,6 +280,7 @@ impl LeaseWorld {
                     let floor = wall(self.now) + TOKEN_LEAD;
                     fences(from, &|_| true).into_iter().chain([floor]).max()
                 }
+                ActivationPlan::New => Some(wall(self.now) + TOKEN_LEAD),
             };
             let node = &mut self.nodes[step.node];
             let same = node.restarts.to_string() == *step.tag && !node.active;
@@ -286,7 +293,9 @@ impl LeaseWorld {
                 node.fence = node.fence.max(fence);
                 match step.plan {
                     ActivationPlan::Learn { .. } => self.tally.learnt += 1,
-                    ActivationPlan::Bootstrap { .. } => self.tally.bootstrapped += 1,
+                    ActivationPlan::Bootstrap { .. } | ActivationPlan::New => {
+                        self.tally.bootstrapped += 1;
+                    }
                 }
             }
             enrolment.ended(step.node, ActivationOutcome::Done, self.now);

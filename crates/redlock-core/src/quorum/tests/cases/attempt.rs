@@ -19,7 +19,12 @@ fn no_quorum(actions: &[Action]) -> &[VoteOutcome] {
 }
 
 fn refused_as_held(expires_in: Option<Duration>, owner: &str) -> Action {
-    Action::Refused(Refusal::Held { expires_in, owner: Some(owner.into()), lingers: false })
+    Action::Refused(Refusal::Held {
+        expires_in,
+        owner: Some(owner.into()),
+        lingers: false,
+        readers: 0,
+    })
 }
 
 #[test]

@@ -35,6 +35,8 @@ pub(super) struct EnrolWorld {
     pub(super) ticks: u8,
     /// Whether the servers are blank at the start, and no client has seen them.
     pub(super) is_new: bool,
+    /// Whether clients take servers without a record of a vote as new.
+    pub(super) assumes_new: bool,
     pub(super) budget: EnrolBudget,
     pub(super) left_out: Option<EnrolRule>,
 }
@@ -69,6 +71,8 @@ pub(super) enum EnrolRule {
     Floor,
     /// An activation compares the server's tag with the one that was read.
     CompareTag,
+    /// A server with a record of a vote is not new.
+    Past,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -97,6 +101,8 @@ pub(super) struct Server {
     pub(super) enrolled: Option<u8>,
     pub(super) view: Option<Arc<View>>,
     pub(super) votes: bool,
+    /// Whether its record shows that it voted.
+    pub(super) voted: bool,
     /// Whether it started anew with a quorum that forgot, instead of learning from voters.
     pub(super) is_anew: bool,
     pub(super) max_ttl: u8,
@@ -130,6 +136,7 @@ impl Server {
             enrolled: (!is_blank).then_some(0),
             view: (!is_blank).then_some(view),
             votes: !is_blank,
+            voted: !is_blank,
             is_anew: false,
             max_ttl: if is_blank { 0 } else { max_ttl },
             key: None,
@@ -143,7 +150,8 @@ impl Server {
     }
 
     /// What a client reads of an enrolled server.
-    pub(super) fn status(&self) -> NodeStatus {
+    pub(super) fn status(&self, world: &EnrolWorld) -> NodeStatus {
+        let is_new = !self.voted || !world.has(EnrolRule::Past);
         let (Some(view), Some(tag)) = (self.view.clone(), self.tag()) else {
             return NodeStatus::Out;
         };
@@ -151,7 +159,7 @@ impl Server {
             NodeStatus::Active { view }
         } else {
             let max_ttl = length(self.max_ttl);
-            NodeStatus::Probation { tag, view, max_ttl, moved: false }
+            NodeStatus::Probation { tag, view, max_ttl, moved: false, is_new }
         }
     }
 }
@@ -193,7 +201,8 @@ impl EnrolWorld {
     }
 
     pub(super) fn client(&self, client: usize) -> Client {
-        let enrolment = Enrolment::new(NODES, length(self.max_ttls[client]), 0.0);
+        let enrolment =
+            Enrolment::new(NODES, length(self.max_ttls[client]), 0.0).assume_new(self.assumes_new);
         Client { enrolment, tags: vec![None; NODES], tasks: Vec::new() }
     }
 

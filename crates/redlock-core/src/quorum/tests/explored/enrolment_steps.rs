@@ -173,7 +173,7 @@ impl EnrolWorld {
             server.max_ttl = server.max_ttl.max(max_ttl);
         }
         of_client.tags[node] = server.tag();
-        of_client.enrolment.see(node, server.status(), now);
+        of_client.enrolment.see(node, server.status(self), now);
     }
 
     fn learn(&self, state: &mut EnrolState, client: usize) {
@@ -183,6 +183,7 @@ impl EnrolWorld {
         let (from, needed) = match &task.step.plan {
             ActivationPlan::Learn { from, needed } => (from, *needed),
             ActivationPlan::Bootstrap { from } => (from, 0),
+            ActivationPlan::New => (&Vec::new(), 0),
         };
         let servers = || from.iter().map(|&other| &state.servers[other]);
         let same = |&&other: &&usize| {
@@ -191,7 +192,8 @@ impl EnrolWorld {
         };
         let fence = servers().map(|server| server.fence).max().unwrap_or(0);
         let longest = servers().map(|server| length(server.max_ttl)).max().unwrap_or_default();
-        let is_short = task.step.waited < longest + formulas::drift(longest, 0.0);
+        let is_short = task.step.plan != ActivationPlan::New
+            && task.step.waited < longest + formulas::drift(longest, 0.0);
         let outcome = if from.iter().filter(same).count() < needed {
             ActivationOutcome::Failed
         } else if is_short && self.has(EnrolRule::Longer) {
@@ -213,10 +215,11 @@ impl EnrolWorld {
         let waits = server.enrolled == Some(server.run) && !server.votes;
         if waits && (server.tag().as_ref() == Some(&step.tag) || !self.has(EnrolRule::CompareTag)) {
             let learnt = learnt.filter(|_| self.has(EnrolRule::Learn)).unwrap_or(0);
-            let starts = matches!(step.plan, ActivationPlan::Bootstrap { .. });
+            let starts =
+                matches!(step.plan, ActivationPlan::Bootstrap { .. } | ActivationPlan::New);
             // The clock and a minute is above every token.
             let floor = if starts && self.has(EnrolRule::Floor) { newest } else { 0 };
-            (server.votes, server.is_anew) = (true, starts);
+            (server.votes, server.voted, server.is_anew) = (true, true, starts);
             server.fence = server.fence.max(learnt).max(floor);
         }
         of_client.enrolment.ended(step.node, ActivationOutcome::Done, now);
@@ -230,7 +233,7 @@ impl EnrolWorld {
         if is_blank {
             state.budget.blanks -= 1;
             (server.enrolled, server.view, server.max_ttl) = (None, None, 0);
-            server.votes = false;
+            (server.votes, server.voted) = (false, false);
         } else {
             state.budget.snapshots -= 1;
             if self.has(EnrolRule::Run) {

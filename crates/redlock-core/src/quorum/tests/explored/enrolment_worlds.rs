@@ -12,11 +12,69 @@ const TWO_BLANK: EnrolBudget = EnrolBudget { blanks: 2, ..LOCKS };
 const SNAPSHOT: EnrolBudget = EnrolBudget { snapshots: 1, ..LOCKS };
 
 /// A client that sees a server restart.
-const ONE: EnrolWorld =
-    EnrolWorld { max_ttls: &[1], ticks: 2, is_new: false, budget: ONE_BLANK, left_out: None };
+const ONE: EnrolWorld = EnrolWorld {
+    max_ttls: &[1],
+    ticks: 2,
+    is_new: false,
+    assumes_new: false,
+    budget: ONE_BLANK,
+    left_out: None,
+};
 const TWO: EnrolWorld = EnrolWorld { max_ttls: &[1, 1], ..ONE };
 /// Two clients, one of which has shorter locks than the other.
 const UNLIKE: EnrolWorld = EnrolWorld { max_ttls: &[1, 2], ..ONE };
+
+/// A client that takes blank servers as new.
+const ASSUMING: EnrolWorld =
+    EnrolWorld { is_new: true, assumes_new: true, ticks: 1, budget: LOCKS, ..ONE };
+
+#[test]
+fn servers_are_assumed_new() {
+    explore("servers are assumed new", ASSUMING);
+}
+
+#[test]
+#[ignore = "slow: see verify/model.md"]
+fn two_clients_assume_new_servers() {
+    let world = EnrolWorld { max_ttls: &[1, 1], ..ASSUMING };
+    explore("two clients assume new servers", world);
+}
+
+#[test]
+fn server_forgets_beside_an_assumption() {
+    let world = EnrolWorld { is_new: false, budget: ONE_BLANK, ..ASSUMING };
+    explore("a server forgets, and its client assumes new servers", world);
+}
+
+#[test]
+#[ignore = "slow: see verify/model.md"]
+fn majority_forgets_beside_an_assumption() {
+    let world = EnrolWorld { is_new: false, budget: TWO_BLANK, ..ASSUMING };
+    explore("a majority forgets, and its client assumes new servers", world);
+}
+
+/// Servers that vote, all of which restart with their records.
+const ALL_RESTART: EnrolWorld =
+    EnrolWorld { is_new: false, budget: EnrolBudget { snapshots: 3, ..LOCKS }, ..ASSUMING };
+
+#[test]
+#[ignore = "slow: see verify/model.md"]
+fn restarted_servers_are_not_assumed_new() {
+    explore("all servers restart", ALL_RESTART);
+}
+
+#[test]
+fn assumption_about_servers_with_a_past_is_unsafe() {
+    let world = without(EnrolRule::Past, ALL_RESTART);
+    violates("an assumption against the record", world, "one holder");
+}
+
+/// What the assumption is about.
+#[test]
+fn assumption_is_unsafe_where_all_servers_forget() {
+    let budget = EnrolBudget { blanks: 3, ..LOCKS };
+    violates("all servers forget", EnrolWorld { budget, ..ALL_RESTART }, "one holder");
+}
 
 #[test]
 fn server_restarts_blank() {
