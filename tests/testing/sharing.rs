@@ -250,14 +250,14 @@ fn waiting_writer_keeps_new_readers_out() {
 #[test]
 fn writer_whose_request_was_lost_asks_again() {
     let mut fleet = Fleet::new(0);
-    let (reads, writes) = (fleet.nodes.replica("reads"), fleet.nodes.replica("writes"));
-    fleet.processes = vec![reads.redlock(), writes.redlock()];
+    let (readers, other) = (fleet.nodes.replica("readers"), fleet.nodes.replica("other"));
+    fleet.processes = vec![readers.redlock(), other.redlock()];
     let mut reader = fleet.read(0).unwrap();
     // What the nodes send to the readers' process is lost, also that a writer waits.
-    reads.partition([0, 1, 2]);
+    readers.partition([0, 1, 2]);
     let mut writer = fleet.begin(fleet.request(1).wait(60 * SECOND));
     fleet.clock.advance(5 * MS);
-    reads.heal([0, 1, 2]);
+    readers.heal([0, 1, 2]);
 
     // One reader after the other, each before the last one ends.
     for _ in 0..50 {
