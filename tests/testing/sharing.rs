@@ -10,6 +10,7 @@ use std::{
 use tower_redlock::{
     Lock, LockError, LockOptions, LockRequest, Redlock,
     error::LossCause,
+    lock::Released,
     testing::{ManualClock, Nodes, Task},
 };
 
@@ -18,6 +19,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Processes over three nodes.
 struct Fleet {
+    seed: u64,
     clock: ManualClock,
     nodes: Nodes,
     processes: Vec<Redlock>,
@@ -32,7 +34,7 @@ impl Fleet {
         let clock = ManualClock::with_seed(seed);
         let nodes = Nodes::new(3, &clock);
         let processes = (0..processes).map(|i| nodes.replica(format!("p{i}")).redlock()).collect();
-        Self { clock, nodes, processes }
+        Self { seed, clock, nodes, processes }
     }
 
     fn request(&self, process: usize) -> LockRequest {
@@ -169,6 +171,60 @@ fn each_reader_has_its_own_max_hold() {
 }
 
 #[test]
+fn ended_reader_stays_beside_the_others() {
+    let fleet = Fleet::new(1);
+    let request = || fleet.request(0).shared();
+    let short = fleet.now(request().max_hold(15 * SECOND)).unwrap();
+    let long = fleet.now(request().max_hold(60 * SECOND)).unwrap();
+    fleet.clock.advance(16 * SECOND);
+    assert!(!short.is_valid());
+
+    let mut lost = fleet.clock.spawn(long.lost());
+    fleet.clock.advance(20 * SECOND);
+
+    assert!(long.is_valid() && !short.is_valid() && !lost.is_finished());
+    fleet.clock.advance(30 * SECOND);
+    assert_eq!(lost.take(), Some(LossCause::MaxHold { limit: 60 * SECOND }));
+    assert!(!long.is_valid());
+}
+
+#[test]
+fn max_hold_of_a_reader_outlives_a_longer_one() {
+    let fleet = Fleet::new(2);
+    let request = || fleet.request(0).shared();
+    let long = fleet.now(request().max_hold(60 * SECOND)).unwrap();
+    let short = fleet.now(request().max_hold(15 * SECOND)).unwrap();
+    let mut lost = fleet.clock.spawn(short.lost());
+
+    drop(long);
+    fleet.clock.advance(16 * SECOND);
+
+    assert!(!short.is_valid());
+    assert_eq!(lost.take(), Some(LossCause::MaxHold { limit: 15 * SECOND }));
+    fleet.clock.advance(10 * SECOND);
+    assert!(fleet.write(1).is_ok(), "the lease is not renewed any more");
+}
+
+#[test]
+fn ended_reader_keeps_no_lease() {
+    let fleet = Fleet::new(2);
+    let request = || fleet.request(0).shared();
+    let short = fleet.now(request().max_hold(5 * SECOND)).unwrap();
+    let long = fleet.now(request().max_hold(60 * SECOND)).unwrap();
+    fleet.clock.advance(6 * SECOND);
+    assert!(!short.is_valid());
+
+    let mut released = fleet.clock.spawn(long.release());
+    fleet.clock.settle();
+
+    assert!(matches!(released.take(), Some(Ok(Released::Released))));
+    assert!(fleet.write(1).is_ok());
+    drop(short);
+    fleet.clock.advance(SECOND);
+    assert_eq!(fleet.nodes.key_counts(), [0, 0, 0]);
+}
+
+#[test]
 fn waiting_writer_keeps_new_readers_out() {
     let fleet = Fleet::new(3);
     let (one, two) = (fleet.read(0).unwrap(), fleet.read(1).unwrap());
@@ -194,14 +250,14 @@ fn waiting_writer_keeps_new_readers_out() {
 #[test]
 fn writer_whose_request_was_lost_asks_again() {
     let mut fleet = Fleet::new(0);
-    let (there, here) = (fleet.nodes.replica("there"), fleet.nodes.replica("here"));
-    fleet.processes = vec![there.redlock(), here.redlock()];
+    let (readers, other) = (fleet.nodes.replica("readers"), fleet.nodes.replica("other"));
+    fleet.processes = vec![readers.redlock(), other.redlock()];
     let mut reader = fleet.read(0).unwrap();
     // What the nodes send to the readers' process is lost, also that a writer waits.
-    there.partition([0, 1, 2]);
+    readers.partition([0, 1, 2]);
     let mut writer = fleet.begin(fleet.request(1).wait(60 * SECOND));
     fleet.clock.advance(5 * MS);
-    there.heal([0, 1, 2]);
+    readers.heal([0, 1, 2]);
 
     // One reader after the other, each before the last one ends.
     for _ in 0..50 {
@@ -373,13 +429,45 @@ struct Now {
     readers: usize,
     writers: usize,
     most_readers: usize,
-    turns: BTreeMap<(usize, bool), u32>,
-    /// The longest wait of a writer, and of a reader.
+    grants: BTreeMap<(usize, bool), u32>,
+    /// Number of turns of the writers, and of the readers. A turn is all grants of a process to its
+    /// writers, one after the other, or all readers between two writers.
+    turns: [u32; 2],
+    /// The last process, and whether it reads.
+    last: Option<(usize, bool)>,
+    /// The longest wait of a writer, and of a reader, and the greatest number of turns of the others
+    /// meanwhile.
     longest: [Duration; 2],
+    passed: [u32; 2],
 }
 
-/// Tasks of each process read and write again and again.
-fn contend(fleet: &Fleet, seconds: u32) -> Arc<Mutex<Now>> {
+impl Now {
+    /// Records a grant, after `before` turns of the other side at the request.
+    fn granted(&mut self, process: usize, reads: bool, (before, waited): (u32, Duration)) {
+        if reads {
+            self.readers += 1;
+        } else {
+            self.writers += 1;
+        }
+        assert!(self.writers == 0 || self.readers == 0, "a reader beside a writer");
+        assert!(self.writers <= 1, "two writers");
+        self.most_readers = self.most_readers.max(self.readers);
+        *self.grants.entry((process, reads)).or_default() += 1;
+        let is_same = self.last.is_some_and(|last| last == (process, reads) || (reads && last.1));
+        self.turns[usize::from(reads)] += u32::from(!is_same);
+        self.last = Some((process, reads));
+        let side = usize::from(reads);
+        self.longest[side] = waited.max(self.longest[side]);
+        self.passed[side] = self.passed[side].max(self.turns[1 - side] - before);
+    }
+
+    fn turns_of_others(&self, reads: bool) -> u32 {
+        self.turns[usize::from(!reads)]
+    }
+}
+
+/// Tasks of each process read and write again and again, for the same time or for random ones.
+fn contend(fleet: &Fleet, seconds: u32, is_steady: bool) -> Arc<Mutex<Now>> {
     let now = Arc::<Mutex<Now>>::default();
     let mut tasks = Vec::new();
     for (process, redlock) in fleet.processes.iter().enumerate() {
@@ -387,27 +475,21 @@ fn contend(fleet: &Fleet, seconds: u32) -> Arc<Mutex<Now>> {
             let (redlock, now) = (redlock.clone(), Arc::clone(&now));
             let clock = fleet.clock.clone();
             let reads = task > 0;
+            let mut random = fleet.seed * 100 + process as u64 * 10 + u64::from(task);
+            let mut time = move || {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let random = MS * u32::try_from((random >> 33) % 20).unwrap();
+                if is_steady { MS * (2 + 3 * task) } else { random }
+            };
             tasks.push(fleet.clock.spawn(async move {
                 for round in 0.. {
                     let options = LockOptions::new().wait(600 * SECOND).shared(reads);
                     let asked = redlock_now(&clock);
+                    let before = now.lock().unwrap().turns_of_others(reads);
                     let lock = redlock.lock("report").options(options).await.unwrap();
                     let waited = redlock_now(&clock).saturating_sub(asked);
-                    {
-                        let mut now = now.lock().unwrap();
-                        if reads {
-                            now.readers += 1;
-                        } else {
-                            now.writers += 1;
-                        }
-                        assert!(now.writers == 0 || now.readers == 0, "a reader beside a writer");
-                        assert!(now.writers <= 1, "two writers");
-                        now.most_readers = now.most_readers.max(now.readers);
-                        *now.turns.entry((process, reads)).or_default() += 1;
-                        let longest = &mut now.longest[usize::from(reads)];
-                        *longest = waited.max(*longest);
-                    }
-                    clock.sleep(MS * (2 + 3 * task)).await;
+                    now.lock().unwrap().granted(process, reads, (before, waited));
+                    clock.sleep(time()).await;
                     {
                         let mut now = now.lock().unwrap();
                         if reads { now.readers -= 1 } else { now.writers -= 1 }
@@ -422,7 +504,7 @@ fn contend(fleet: &Fleet, seconds: u32) -> Arc<Mutex<Now>> {
                         now.lock().unwrap().readers -= 1;
                         drop(lock);
                     }
-                    clock.sleep(MS).await;
+                    clock.sleep(if is_steady { MS } else { MS + time() / 8 }).await;
                 }
             }));
         }
@@ -438,15 +520,21 @@ fn redlock_now(clock: &ManualClock) -> Duration {
 
 #[test]
 fn neither_side_starves() {
-    for seed in 0..4 {
+    for (seed, is_steady) in (0..8).flat_map(|seed| [(seed, true), (seed, false)]) {
         let fleet = Fleet::with_seed(3, seed);
 
-        let now = contend(&fleet, 4);
+        let now = contend(&fleet, 4, is_steady);
 
         let now = now.lock().unwrap();
-        println!("seed {seed}: {:?} {:?} {}", now.turns, now.longest, now.most_readers);
+        println!(
+            "seed {seed}: {:?}, {:?} turns, waits {:?}, for {:?} turns, {} readers",
+            now.grants, now.turns, now.longest, now.passed, now.most_readers
+        );
         assert!(now.most_readers > 3, "seed {seed}: readers of several processes");
-        assert_eq!(now.turns.len(), 6, "seed {seed}: {:?}", now.turns);
+        assert_eq!(now.grants.len(), 6, "seed {seed}: {:?}", now.grants);
+        // With random times, 64 seeds had at most 5 turns of readers and 8 of writers.
+        let most = if is_steady { 4 } else { 12 };
+        assert!(now.passed.iter().all(|passed| *passed <= most), "seed {seed}: {:?}", now.passed);
     }
 }
 

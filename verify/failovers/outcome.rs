@@ -110,6 +110,7 @@ mod tests {
         Hold {
             lease: Lease { worker, number: acquired },
             resource: "a".into(),
+            is_shared: false,
             token: Some(token),
             asked: acquired,
             acquired,

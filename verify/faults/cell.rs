@@ -22,6 +22,12 @@ pub(crate) const NAME: &str = "shared";
 /// The key of that name, for either client.
 pub(crate) const LOCK_KEY: &str = "faults:lock:shared";
 
+/// What the keys of the slots of that name begin with.
+pub(crate) const SLOT_KEY: &str = "faults:lock:slot:";
+
+/// Number of slots.
+pub(crate) const SLOTS: u32 = 2;
+
 /// TTL of every lock.
 pub(crate) const TTL: Duration = Duration::from_secs(1);
 
@@ -60,6 +66,10 @@ pub(crate) enum Phase {
 pub(crate) enum Client {
     /// This crate.
     Redlock,
+    /// This crate: the subject and one contender share the name, the other one wants it alone.
+    Shared,
+    /// This crate: all workers hold slots of the name, of which there are [`SLOTS`].
+    Slots,
     /// This crate without its restart guard.
     Unguarded,
     /// Redlock as it is commonly implemented.
@@ -93,11 +103,22 @@ impl Phase {
 }
 
 impl Client {
-    pub(crate) const ALL: [Self; 3] = [Self::Redlock, Self::Unguarded, Self::Plain];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Redlock, Self::Shared, Self::Slots, Self::Unguarded, Self::Plain];
+
+    /// Those of a run without options.
+    pub(crate) const USUAL: [Self; 3] = [Self::Redlock, Self::Unguarded, Self::Plain];
+
+    /// Returns whether it is this crate as it is used.
+    pub(crate) fn is_guarded(self) -> bool {
+        matches!(self, Self::Redlock | Self::Shared | Self::Slots)
+    }
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Redlock => "redlock",
+            Self::Shared => "shared",
+            Self::Slots => "slots",
             Self::Unguarded => "unguarded",
             Self::Plain => "plain",
         }
@@ -110,7 +131,7 @@ impl Cell {
     pub(crate) fn must_overlap(&self) -> bool {
         let is_broken = self.fault.breaks_control && self.phase.is_held();
         match self.client {
-            Client::Redlock => false,
+            Client::Redlock | Client::Shared | Client::Slots => false,
             // Faults beyond the promise do not show the use of the guard.
             Client::Unguarded => is_broken && self.fault.promise == Promise::Exclusion,
             Client::Plain => is_broken,

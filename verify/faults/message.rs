@@ -100,7 +100,7 @@ impl Report {
         let mut fields = rest.split(' ');
         Some(match kind {
             "hello" => Self::Hello(field(&mut fields)?),
-            "hold" => Self::Hold(Hold::from_line(line)?),
+            "hold" | "share" => Self::Hold(Hold::from_line(line)?),
             "attempt" => Self::Attempt(Attempt {
                 worker: field(&mut fields)?,
                 from: field(&mut fields)?,

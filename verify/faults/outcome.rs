@@ -7,7 +7,7 @@ use std::time::Duration;
 use tower_redlock_verify::checker::check;
 use tower_redlock_verify::history::Hold;
 
-use crate::cell::{Cell, Client};
+use crate::cell::Cell;
 use crate::fault::Promise;
 use crate::ledger::Entries;
 use crate::run::Recovery;
@@ -76,7 +76,7 @@ impl Outcome {
 
     /// Returns the violations of the promises that hold in the cell. The controls have none.
     pub(crate) fn problems(&self, cell: &Cell) -> Vec<String> {
-        if cell.client != Client::Redlock {
+        if !cell.client.is_guarded() {
             return Vec::new();
         }
         let mut problems = self.slow.clone();

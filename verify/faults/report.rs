@@ -123,6 +123,9 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for client in Client::ALL {
             let cells = self.cells.iter().filter(|(_, cell, _)| cell.client == client);
+            if cells.clone().next().is_none() {
+                continue;
+            }
             let outcomes: Vec<_> =
                 cells.clone().filter_map(|(.., one)| one.as_ref().ok()).collect();
             let sum = |of: fn(&Outcome) -> usize| outcomes.iter().map(|one| of(one)).sum::<usize>();
@@ -176,6 +179,7 @@ mod tests {
         let hold = |worker: usize, from: u64, token| Hold {
             lease: Lease { worker, number: 0 },
             resource: "a".into(),
+            is_shared: false,
             token: Some(token),
             asked: from - 2,
             acquired: from - 1,

@@ -11,7 +11,7 @@ use tower_redlock_verify::standing::votes;
 use tower_redlock_verify::support::process::Process;
 use tower_redlock_verify::support::temp_dir::TempDir;
 
-use crate::cell::{Cell, Client, LOCK_KEY, PREFIX, SERVERS, WORKERS};
+use crate::cell::{Cell, Client, LOCK_KEY, PREFIX, SERVERS, SLOT_KEY, WORKERS};
 use crate::control::Control;
 use crate::fault::Spares;
 use crate::ledger::Event;
@@ -50,8 +50,11 @@ impl Site {
         let spares = if needs.spares == Spares::None { 0 } else { cell.fault.servers };
         let mut servers = start_servers(&cell, SERVERS + spares)?;
         let spares = servers.split_off(SERVERS);
-        let trigger =
-            if needs.tls { Trigger::Length(ENCRYPTED_REQUEST) } else { Trigger::Text(LOCK_KEY) };
+        let trigger = match cell.client {
+            _ if needs.tls => Trigger::Length(ENCRYPTED_REQUEST),
+            Client::Slots => Trigger::Text(SLOT_KEY),
+            _ => Trigger::Text(LOCK_KEY),
+        };
         let proxies = |servers: &[Server]| -> Vec<Vec<Proxy>> {
             let proxy = |server: &Server| Proxy::start(runtime, server.client_addr(), trigger);
             (0..WORKERS).map(|_| servers.iter().map(proxy).collect()).collect()
@@ -126,7 +129,7 @@ impl Site {
 
     /// Without the guard, servers have no state that says whether they vote.
     pub(crate) fn all_vote(&self) -> bool {
-        self.cell.client != Client::Redlock || self.current.iter().all(|&at| votes(at, PREFIX))
+        !self.cell.client.is_guarded() || self.current.iter().all(|&at| votes(at, PREFIX))
     }
 
     pub(crate) fn order(&self, worker: usize, order: Order) -> Result<(), String> {

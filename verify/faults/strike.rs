@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use tower_redlock_verify::support::resp::Resp;
 
-use crate::cell::{Client, FAULT_TIME, LOCK_KEY, PREFIX, SERVERS, SUBJECT};
+use crate::cell::{FAULT_TIME, LOCK_KEY, PREFIX, SERVERS, SUBJECT};
 use crate::fault::Kind as K;
 use crate::proxy::Proxy;
 use crate::server::{Server, USER, certificate};
@@ -103,7 +103,7 @@ pub(crate) fn repair(site: &mut Site) -> Result<(), String> {
 /// Detaches the replicas, which lag from then on.
 pub(crate) fn detach(site: &Site) -> Result<(), String> {
     for spare in site.spares.iter().filter(|_| site.cell.fault.kind == K::Promotion) {
-        if site.cell.client == Client::Redlock {
+        if site.cell.client.is_guarded() {
             let votes =
                 |reply: &Resp| matches!(reply, Resp::Bulk(Some(tag)) if tag.starts_with(b"a "));
             spare.await_reply(votes, &["HGET", &format!("{PREFIX}:meta"), "tag"])?;

@@ -21,8 +21,9 @@ pub(crate) struct Outcome {
     time: Duration,
     tally: Tally,
     acquisitions: usize,
-    /// How many of them are of slots.
+    /// How many of them are of slots, and how many are shared.
     slots: usize,
+    shared: usize,
     findings: Findings,
     examples: Vec<String>,
 }
@@ -35,11 +36,13 @@ pub(crate) struct Report {
 impl Outcome {
     pub(crate) fn of(holds: &[Hold], tally: Tally, time: Duration) -> Self {
         let findings = check(holds);
-        let leases = |of_slots: bool| {
-            let holds = holds.iter().filter(|hold| !of_slots || hold.resource.starts_with("slot:"));
+        let leases = |is_wanted: &dyn Fn(&Hold) -> bool| {
+            let holds = holds.iter().filter(|hold| is_wanted(hold));
             holds.map(|hold| hold.lease).collect::<HashSet<_>>().len()
         };
-        let (acquisitions, slots) = (leases(false), leases(true));
+        let acquisitions = leases(&|_| true);
+        let slots = leases(&|hold| hold.resource.starts_with("slot:"));
+        let shared = leases(&|hold| hold.is_shared);
         let origin = holds.iter().map(|hold| hold.asked).min().unwrap_or_default();
         let show = |kind: &str, pairs: &[(usize, usize)]| {
             let show = |&(first, second): &(usize, usize)| {
@@ -50,7 +53,7 @@ impl Outcome {
         };
         let mut examples = show("overlap", &findings.overlaps);
         examples.extend(show("disorder", &findings.disorders));
-        Self { time, tally, acquisitions, slots, findings, examples }
+        Self { time, tally, acquisitions, slots, shared, findings, examples }
     }
 
     fn problems(&self, trial: &Trial) -> Vec<String> {
@@ -67,6 +70,9 @@ impl Outcome {
                 }
                 if self.slots == 0 {
                     problem("no slot was acquired; fewer than 4 tasks have none".into());
+                }
+                if self.shared == 0 {
+                    problem("no shared lock was acquired; fewer than 2 tasks have none".into());
                 }
                 if self.rate() < LEAST_RATE {
                     problem(format!("only {:.1} acquisitions a second", self.rate()));
@@ -89,7 +95,12 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Tally { put_off, failed, .. } = &self.tally;
         write!(f, "{} faults, {put_off} put off, {failed} failed", self.tally.total())?;
-        write!(f, "; {:.0} acquisitions a second, {} of slots in all", self.rate(), self.slots)?;
+        let Self { slots, shared, .. } = self;
+        let rate = self.rate();
+        write!(
+            f,
+            "; {rate:.0} acquisitions a second, {slots} of slots and {shared} shared in all"
+        )?;
         self.examples.iter().try_for_each(|example| write!(f, "\n  {example}"))
     }
 }

@@ -7,10 +7,10 @@ use crate::history::Hold;
 /// Violations of the promises: pairs of positions in the history, the earlier hold first.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// Two holders believed to hold the same resource at the same time.
+    /// Two holders believed to hold the same resource at the same time, and not both shared it.
     pub overlaps: Vec<(usize, usize)>,
     /// The second lease was requested after the first one had been granted, and its token is not
-    /// greater.
+    /// greater; or the second is shared, the first is not, and its token is less.
     pub disorders: Vec<(usize, usize)>,
 }
 
@@ -37,7 +37,9 @@ fn find_overlaps(holds: &[Hold], mut order: Vec<usize>, found: &mut Vec<(usize, 
         open.retain(|&other| holds[other].until > hold.from);
         // A lock that was valid only for a moment overlaps no other hold.
         if hold.until > hold.from {
-            let others = open.iter().filter(|&&other| holds[other].lease != hold.lease);
+            let excludes =
+                |other: &Hold| other.lease != hold.lease && !(other.is_shared && hold.is_shared);
+            let others = open.iter().filter(|&&other| excludes(&holds[other]));
             found.extend(others.map(|&other| (other, position)));
             open.push(position);
         }
@@ -49,15 +51,22 @@ fn find_disorders(holds: &[Hold], mut asked: Vec<usize>, found: &mut Vec<(usize,
     asked.sort_by_key(|&position| holds[position].asked);
     granted.sort_by_key(|&position| holds[position].acquired);
     let mut granted = granted.into_iter().peekable();
-    // The largest token granted before this hold was requested, and its hold.
+    // The largest token granted before this hold was requested, and its hold: of all, and of the
+    // exclusive ones.
     let mut largest: Option<(u64, usize)> = None;
+    let mut exclusive: Option<(u64, usize)> = None;
     for position in asked {
         let hold = &holds[position];
         while let Some(other) = granted.next_if(|&other| holds[other].acquired < hold.asked) {
-            largest = largest.max(holds[other].token.map(|token| (token, other)));
+            let granted = holds[other].token.map(|token| (token, other));
+            largest = largest.max(granted);
+            if !holds[other].is_shared {
+                exclusive = exclusive.max(granted);
+            }
         }
-        if let (Some(token), Some((most, other))) = (hold.token, largest)
-            && token <= most
+        let before = if hold.is_shared { exclusive } else { largest };
+        if let (Some(token), Some((most, other))) = (hold.token, before)
+            && token + u64::from(hold.is_shared) <= most
         {
             found.push((other, position));
         }
@@ -74,6 +83,7 @@ mod tests {
         Hold {
             lease: Lease { worker, number },
             resource: "a".into(),
+            is_shared: false,
             token: Some(token),
             asked: from - 2,
             acquired: from - 1,
@@ -153,6 +163,28 @@ mod tests {
     fn token_is_compared_with_all_earlier() {
         let holds = [hold(0, 0, 10, 20, 9), hold(1, 0, 30, 40, 10), hold(2, 0, 50, 60, 7)];
         assert_eq!(check(&holds).disorders, [(1, 2)]);
+    }
+
+    #[test]
+    fn shared_holds_overlap_no_exclusive_one() {
+        let share =
+            |number, from, until| Hold { is_shared: true, ..hold(0, number, from, until, 5) };
+        let holds = [share(0, 10, 30), share(1, 20, 40), hold(1, 2, 35, 50, 6)];
+        assert_eq!(overlaps(&holds), [(1, 2)]);
+    }
+
+    #[test]
+    fn shared_tokens_are_between_exclusive_ones() {
+        let disorders = |one: u64, shared: u64, other: u64| {
+            let shared =
+                |number, from| Hold { is_shared: true, ..hold(0, number, from, from + 10, shared) };
+            let holds =
+                [hold(0, 0, 10, 20, one), shared(1, 30), shared(2, 50), hold(0, 3, 70, 80, other)];
+            check(&holds).disorders
+        };
+        assert_eq!(disorders(5, 5, 6), []);
+        assert_eq!(disorders(5, 4, 6), [(0, 1), (0, 2)]);
+        assert_eq!(disorders(5, 6, 6), [(2, 3)]);
     }
 
     #[test]

@@ -11,6 +11,8 @@ pub struct Hold {
     pub lease: Lease,
     /// The name of the lock.
     pub resource: String,
+    /// Whether other shared holders may hold it as well.
+    pub is_shared: bool,
     /// The token; `None` without fencing.
     pub token: Option<u64>,
     /// A time before the request for the lock.
@@ -37,7 +39,8 @@ impl Hold {
     pub fn to_line(&self) -> String {
         let token = self.token.map_or_else(|| "-".into(), |token| token.to_string());
         format!(
-            "hold {} {} {} {token} {} {} {} {}",
+            "{} {} {} {} {token} {} {} {} {}",
+            if self.is_shared { "share" } else { "hold" },
             self.lease.worker,
             self.lease.number,
             self.resource,
@@ -50,7 +53,12 @@ impl Hold {
 
     /// Parses a hold; `None` if the line is not a hold.
     pub fn from_line(line: &str) -> Option<Self> {
-        let mut words = line.strip_prefix("hold ")?.split(' ');
+        let mut words = line.split(' ');
+        let is_shared = match words.next()? {
+            "hold" => false,
+            "share" => true,
+            _ => return None,
+        };
         let lease = Lease { worker: next(&mut words)?, number: next(&mut words)? };
         let resource = words.next()?.to_owned();
         let token = match words.next()? {
@@ -60,6 +68,7 @@ impl Hold {
         let hold = Self {
             lease,
             resource,
+            is_shared,
             token,
             asked: next(&mut words)?,
             acquired: next(&mut words)?,
@@ -83,6 +92,7 @@ mod tests {
         let mut hold = Hold {
             lease: Lease { worker: 2, number: 7 },
             resource: "slow-1".into(),
+            is_shared: false,
             token: Some(1_700_000_000_000_000),
             asked: 1,
             acquired: 2,
@@ -92,7 +102,7 @@ mod tests {
 
         assert_eq!(Hold::from_line(&hold.to_line()), Some(hold.clone()));
 
-        hold.token = None;
+        (hold.token, hold.is_shared) = (None, true);
         assert_eq!(Hold::from_line(&hold.to_line()), Some(hold));
     }
 

@@ -52,6 +52,16 @@ impl Locks {
         }
     }
 
+    /// Acquires a shared lock; `None` if it was not available within the wait. The control has none.
+    pub async fn share(&self, name: &str, wait: Duration) -> Option<Held> {
+        match self {
+            Self::Redlock(redlock) => {
+                redlock.lock(name).shared().wait(wait).await.ok().map(Held::Redlock)
+            }
+            Self::Plain(_) => None,
+        }
+    }
+
     /// Acquires one of `slots` slots of a name; `None` if none was available within the wait. The
     /// control has no slots.
     pub async fn acquire_slot(&self, name: &str, slots: u32, wait: Duration) -> Option<Held> {
@@ -93,6 +103,14 @@ impl Held {
         match self {
             Self::Redlock(lock) => lock.slot().map(|slot| (slot, lock.resource().to_string())),
             Self::Plain(_) => None,
+        }
+    }
+
+    /// Whether other shared holders may hold it as well.
+    pub fn is_shared(&self) -> bool {
+        match self {
+            Self::Redlock(lock) => lock.is_shared(),
+            Self::Plain(_) => false,
         }
     }
 

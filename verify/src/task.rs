@@ -15,6 +15,8 @@ use crate::random::Random;
 /// Number of names, so few that a task always waits.
 const QUICK_NAMES: u64 = 4;
 const SLOW_NAMES: u64 = 8;
+/// Number of names that are shared. One request in four for them is exclusive.
+const SHARED_NAMES: u64 = 2;
 /// The name that has slots.
 const POOL: &str = "pool";
 
@@ -33,17 +35,18 @@ pub struct TaskOptions {
     pub seed: u64,
     /// TTL of the locks.
     pub ttl: Duration,
-    /// Number of slots of which every fourth task holds one; without it, no task does.
+    /// Number of slots of which every fourth task holds one, while another fourth of the tasks shares
+    /// names; without it, no task does either.
     pub slots: Option<u32>,
 }
 
 impl TaskOptions {
-    /// Returns the kind of the task's locks. Of the tasks without slots, two of three hold locks for
-    /// long, so that these are renewed while servers forget; the others release theirs quickly, so
+    /// Returns the kind of the task's locks. Of the other tasks, most hold locks for long, so that these are renewed while servers forget; the others release theirs quickly, so
     /// that many are acquired.
     fn kind(&self) -> Kind {
         match self.slots {
             Some(slots) if self.number % 4 == 3 => Kind::Slot(slots),
+            Some(_) if self.number % 4 == 1 => Kind::Sharing,
             _ if self.number.is_multiple_of(3) => Kind::Quick,
             _ => Kind::Slow,
         }
@@ -54,6 +57,8 @@ impl TaskOptions {
 enum Kind {
     Quick,
     Slow,
+    /// A name that others share.
+    Sharing,
     /// One of so many slots.
     Slot(u32),
 }
@@ -97,12 +102,13 @@ impl Task {
         let wanted = match self.kind {
             Kind::Quick => self.random.millis(1..60),
             Kind::Slow => self.random.times(self.options.ttl, 0.1, 8.0),
-            Kind::Slot(_) => self.random.times(self.options.ttl, 0.01, 2.0),
+            Kind::Slot(_) | Kind::Sharing => self.random.times(self.options.ttl, 0.01, 2.0),
         };
+        let is_shared = self.kind == Kind::Sharing && !self.random.one_in(4);
         let awaits_release = self.random.one_in(2);
         let clock = SystemClock::new();
         let asked = clock.now();
-        let Some(mut held) = self.acquire(&name, wait).await else { return };
+        let Some(mut held) = self.acquire(&name, is_shared, wait).await else { return };
         let acquired = clock.now();
         let mut belief = Belief::new(acquired, held.remaining());
         loop {
@@ -130,7 +136,10 @@ impl Task {
         }
     }
 
-    async fn acquire(&self, name: &str, wait: Duration) -> Option<Held> {
+    async fn acquire(&self, name: &str, is_shared: bool, wait: Duration) -> Option<Held> {
+        if is_shared {
+            return self.locks.share(name, wait).await;
+        }
         let Kind::Slot(slots) = self.kind else { return self.locks.acquire(name, wait).await };
         let held = self.locks.acquire_slot(name, slots, wait).await?;
         // The checker compares the holders of each slot: with these numbers, there are no more
@@ -151,6 +160,7 @@ impl Task {
             let hold = Hold {
                 lease,
                 resource: name.to_owned(),
+                is_shared: lock.is_shared(),
                 token: lock.token(),
                 asked,
                 acquired,
@@ -165,6 +175,7 @@ impl Task {
         match self.kind {
             Kind::Quick => format!("quick-{}", self.random.below(QUICK_NAMES)),
             Kind::Slow => format!("slow-{}", self.random.below(SLOW_NAMES)),
+            Kind::Sharing => format!("shared-{}", self.random.below(SHARED_NAMES)),
             Kind::Slot(_) => POOL.into(),
         }
     }

@@ -11,7 +11,7 @@ use super::{
     shared::{Grant, LeaseReport, LeaseState, SharedLease},
 };
 use crate::{
-    error::{LockError, LossCause, ReleaseError},
+    error::{LockError, LossCause, ReleaseError, VoteOutcome},
     lock::{
         attempts::AttemptOutcome, overrun::OverrunWatch, released::Released, settings::Plan,
         stall::StallWatch,
@@ -86,12 +86,7 @@ impl SharedLease {
                     true
                 }
                 Action::Released(verdict) => {
-                    let released = &mut state.grant.released;
-                    match verdict {
-                        ReleaseVerdict::Released => *released = Some(Ok(Released::Released)),
-                        ReleaseVerdict::AlreadyLost => *released = Some(Ok(Released::AlreadyLost)),
-                        ReleaseVerdict::NoQuorum { votes } => report.not_released = Some(votes),
-                    }
+                    report.not_released = Self::released(&mut state, verdict).err();
                     true
                 }
             };
@@ -149,10 +144,21 @@ impl SharedLease {
         is_release
     }
 
+    /// Sets the result of the release, or returns the votes if it failed.
+    fn released(state: &mut LeaseState, verdict: ReleaseVerdict) -> Result<(), Vec<VoteOutcome>> {
+        let released = match verdict {
+            ReleaseVerdict::Released => Released::Released,
+            ReleaseVerdict::AlreadyLost => Released::AlreadyLost,
+            ReleaseVerdict::NoQuorum { votes } => return Err(votes),
+        };
+        state.each_grant().for_each(|grant| grant.released = Some(Ok(released)));
+        Ok(())
+    }
+
     /// Publishes the end of the validity.
     fn set_valid_until(state: &LeaseState, until: Timestamp) {
         let grants = std::iter::once(&state.grant).chain(&state.others);
-        for grant in grants.filter(|grant| !grant.holder_gone) {
+        for grant in grants.filter(|grant| !grant.is_over() && !grant.holder_gone) {
             if let Some(lease) = grant.lease.upgrade() {
                 let until = until.min(lease.own_end());
                 lease.valid_until.store(until.as_nanos(), Ordering::Release);
@@ -178,7 +184,9 @@ impl SharedLease {
             return state;
         }
         for grant in state.each_grant() {
-            if let Some((cause, _)) = &report.lost {
+            if let Some((cause, _)) = &report.lost
+                && !matches!(grant.loss, Some(LossCause::MaxHold { .. }))
+            {
                 grant.loss = Some(cause.clone());
             }
             if let Some(votes) = &not_extended {
@@ -278,17 +286,21 @@ impl SharedLease {
     ) -> Vec<(Arc<ActiveLease>, u64, Timestamp)> {
         let mut overran = Vec::new();
         let plan = state.grant.plan;
+        // The maximum hold time of a shared grant may have been reached before.
+        let is_lost = |grant: &&mut Grant| grant.loss.is_none();
         let invalidate = |grant: &mut Grant| {
             let lease = grant.lease.upgrade()?;
             let ended = self.invalidate(&lease, &loss);
             let (poll, _) = lease.poll_under_way()?;
             Some((lease, poll, ended))
         };
-        overran.extend(state.each_grant().filter_map(invalidate));
+        overran.extend(state.each_grant().filter(is_lost).filter_map(invalidate));
+        for grant in state.each_grant().filter(is_lost) {
+            grant.loss = Some(self.lost(loss.clone(), &grant.plan));
+        }
         let cause = self.lost(loss, &plan);
         let planned = matches!(cause, LossCause::MaxHold { .. }) || !plan.auto_extend;
-        report.lost = Some((cause.clone(), planned));
-        state.each_grant().for_each(|grant| grant.loss = Some(cause.clone()));
+        report.lost = Some((cause, planned));
         overran
     }
 
@@ -356,12 +368,12 @@ impl SharedLease {
     pub(super) fn arm(self: &Arc<Self>, state: &mut LeaseState, now: Timestamp) -> Nudge {
         let timers = &self.client.timers;
         let mut wanted = state.lease.next_wake();
-        if state.grant.is_held() {
+        if state.is_held() {
             // The lead depends on the current lateness of timers, so it is read again near the end.
             let check = Some(Self::stop_at(state, timers.max_lead())).filter(|at| now < *at);
             let mut at = check.unwrap_or_else(|| Self::stop_at(state, timers.lead()));
             if self.id.is_shared()
-                && let Some(first) = state.first_own_end()
+                && let Some(first) = state.held().map(|lease| lease.own_end()).min()
             {
                 at = at.min(first.saturating_sub(timers.lead()));
             }

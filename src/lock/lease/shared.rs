@@ -127,10 +127,15 @@ impl LeaseState {
         std::iter::once(&mut self.grant).chain(&mut self.others)
     }
 
-    /// Returns the first end of a shared grant's own maximum hold time.
-    pub(super) fn first_own_end(&self) -> Option<Timestamp> {
+    /// Returns whether a grant has a holder, and is not lost.
+    pub(super) fn is_held(&self) -> bool {
+        self.grant.is_held() || self.others.iter().any(Grant::is_held)
+    }
+
+    /// Returns the handles of the grants that are held.
+    pub(super) fn held(&self) -> impl Iterator<Item = Arc<ActiveLease>> {
         let grants = std::iter::once(&self.grant).chain(&self.others);
-        grants.filter_map(|grant| grant.lease.upgrade()).map(|lease| lease.own_end()).min()
+        grants.filter(|grant| grant.is_held()).filter_map(|grant| grant.lease.upgrade())
     }
 }
 
@@ -447,11 +452,12 @@ impl Wake for SharedLease {
     fn wake(self: Arc<Self>) {
         let mut state = self.state();
         state.timer = None;
+        let mut is_over = false;
         if self.id.is_shared() {
-            state = self.end_own_holds(state);
+            (state, is_over) = self.end_own_holds(state);
         }
         let stop_at = Self::stop_at(&state, self.client.timers.lead());
-        let is_over = state.grant.is_held() && self.client.clock().now() >= stop_at;
+        is_over |= state.is_held() && self.client.clock().now() >= stop_at;
         self.handle(state, if is_over { Event::Stop } else { Event::Wake });
     }
 }

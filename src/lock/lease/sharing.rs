@@ -97,19 +97,28 @@ impl SharedLease {
         Some(lease)
     }
 
-    /// Ends the current grant, while others go on. Returns the state if there are no others.
+    /// Ends the current grant, while others go on. Returns the state if the lease has to be released: no
+    /// other grant is left, or those that are left have reached their own maximum hold time.
     pub(super) fn leave_others<'a>(
         self: &'a Arc<Self>,
         mut state: Guard<'a, LeaseState>,
         now: Timestamp,
     ) -> Result<(), Guard<'a, LeaseState>> {
-        let Some(next) = state.others.pop() else { return Err(state) };
+        let held = state.others.iter().position(Grant::is_held);
+        if held.is_none() && !state.grant.is_over() {
+            return Err(state);
+        }
+        let next = held.map(|at| state.others.swap_remove(at)).or_else(|| state.others.pop());
+        let Some(next) = next else { return Err(state) };
         let mut former = std::mem::replace(&mut state.grant, next);
         former.over = true;
         former.released = Some(Ok(Released::Released));
         let mut wakers = Vec::new();
         former.watchers.take(&mut wakers);
         self.end_checks(&mut former, &mut wakers);
+        if let Some(lease) = state.held().max_by_key(|lease| lease.own_end()) {
+            state.lease.leave(lease.started(), lease.plan.max_hold);
+        }
         let nudge = self.arm_later(&mut state, now);
         drop(state);
         drop(former);
@@ -118,21 +127,23 @@ impl SharedLease {
         Ok(())
     }
 
-    /// Ends the grants whose own maximum hold time is over, while another one goes on.
+    /// Ends the grants whose own maximum hold time is over, while another one goes on. Returns whether
+    /// none goes on, so that the whole lease ends.
     pub(super) fn end_own_holds<'a>(
         self: &'a Arc<Self>,
         mut state: Guard<'a, LeaseState>,
-    ) -> Guard<'a, LeaseState> {
+    ) -> (Guard<'a, LeaseState>, bool) {
         let now = self.client.clock().now();
         let lead = self.client.timers.lead();
         let is_over = |lease: &ActiveLease| now >= lease.own_end().saturating_sub(lead);
-        let lasts = |grant: &mut Grant| grant.lease.upgrade().is_some_and(|lease| !is_over(&lease));
-        // Where none lasts, the whole lease ends.
-        if !state.each_grant().any(lasts) {
-            return state;
+        let Some(last) = state.held().max_by_key(|lease| lease.own_end()) else {
+            return (state, false);
+        };
+        if is_over(&last) {
+            return (state, true);
         }
         let (mut wakers, mut overran) = (Vec::new(), Vec::new());
-        for grant in state.each_grant().filter(|grant| grant.loss.is_none()) {
+        for grant in state.each_grant().filter(|grant| grant.is_held()) {
             let Some(lease) = grant.lease.upgrade().filter(|lease| is_over(lease)) else {
                 continue;
             };
@@ -151,7 +162,7 @@ impl SharedLease {
             }
         }
         crate::sync::wake_all(wakers);
-        self.state()
+        (self.state(), false)
     }
 
     /// Returns whether further requests may join it: it is shared, and no exclusive one waits.

@@ -10,7 +10,7 @@ use tower_redlock_verify::history::{Hold, Lease};
 use tower_redlock_verify::locks::{Held, Locks};
 
 use super::link::{Link, Task};
-use crate::cell::NAME;
+use crate::cell::{Client, NAME, SLOTS, WORKERS};
 use crate::ledger::Event;
 use crate::message::Report;
 use crate::resource::Write;
@@ -38,6 +38,7 @@ const SHORT: [Duration; 3] =
 
 pub(super) struct Holder {
     worker: usize,
+    client: Client,
     locks: Arc<Locks>,
     link: Arc<Link>,
     leases: u64,
@@ -51,8 +52,12 @@ enum End {
 }
 
 impl Holder {
-    pub(super) fn new(worker: usize, locks: Arc<Locks>, link: Arc<Link>) -> Self {
-        Self { worker, locks, link, leases: 0 }
+    pub(super) fn new(
+        (worker, client): (usize, Client),
+        locks: Arc<Locks>,
+        link: Arc<Link>,
+    ) -> Self {
+        Self { worker, client, locks, link, leases: 0 }
     }
 
     pub(super) async fn run(mut self) {
@@ -89,7 +94,7 @@ impl Holder {
 
     async fn acquire(&self) -> Option<Held> {
         let started = Instant::now();
-        let result = timeout(HANG, self.locks.acquire(NAME, WAIT)).await;
+        let result = timeout(HANG, self.request()).await;
         let elapsed = started.elapsed();
         if result.is_err() || elapsed > WAIT + MOST_OVER_WAIT {
             let what = if result.is_err() { "no end of" } else { "a late end of" };
@@ -97,6 +102,19 @@ impl Holder {
             self.link.report(&Report::Slow(slow));
         }
         result.ok().flatten()
+    }
+
+    async fn request(&self) -> Option<Held> {
+        match self.client {
+            Client::Shared if self.worker + 1 < WORKERS => self.locks.share(NAME, WAIT).await,
+            Client::Slots => self.locks.acquire_slot(NAME, SLOTS, WAIT).await,
+            _ => self.locks.acquire(NAME, WAIT).await,
+        }
+    }
+
+    /// Returns whether holders write to the resource, whose fence counts each holder as a later one.
+    fn writes(&self) -> bool {
+        !matches!(self.client, Client::Shared | Client::Slots)
     }
 
     /// Holds the lock until `is_over` returns true for the driver's task and the time since the
@@ -125,7 +143,7 @@ impl Holder {
             if is_over(self.link.wanted().task, now.saturating_duration_since(acquired)) {
                 break End::Released;
             }
-            if now >= next_write {
+            if self.writes() && now >= next_write {
                 next_write = now + WRITE_INTERVAL;
                 self.link.write(write).await;
             } else {
@@ -133,22 +151,26 @@ impl Holder {
                 sleep(SAMPLE_INTERVAL).await;
             }
         };
-        self.report(&write, &belief);
+        self.report(&write, &held, &belief);
         match end {
             End::Released => held.release().await,
             End::Lost => {
                 held.drop();
-                tokio::spawn(write_late(Arc::clone(&self.link), write));
+                if self.writes() {
+                    tokio::spawn(write_late(Arc::clone(&self.link), write));
+                }
             }
         }
         end
     }
 
-    fn report(&self, write: &Write, belief: &Belief) {
+    fn report(&self, write: &Write, held: &Held, belief: &Belief) {
+        let resource = held.slot().map_or_else(|| NAME.to_owned(), |(_, resource)| resource);
         for stretch in belief.stretches() {
             self.link.report(&Report::Hold(Hold {
                 lease: write.lease,
-                resource: NAME.to_owned(),
+                resource: resource.clone(),
+                is_shared: held.is_shared(),
                 token: write.token,
                 asked: write.asked,
                 acquired: write.acquired,

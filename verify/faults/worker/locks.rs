@@ -25,7 +25,7 @@ const TLS_NAME: &str = "redis.test";
 pub(super) fn locks(options: &WorkerOptions) -> Result<Locks, String> {
     match options.client {
         Client::Plain => Ok(Locks::Plain(Arc::new(plain(options)))),
-        Client::Redlock | Client::Unguarded => redlock(options).map(Locks::Redlock),
+        _ => redlock(options).map(Locks::Redlock),
     }
 }
 

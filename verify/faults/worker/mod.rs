@@ -31,7 +31,7 @@ pub(crate) fn run(options: &WorkerOptions) -> Result<(), String> {
         link.report(&Report::Event(Event::Ready));
         let probes = probe::run(options.worker, Arc::clone(&locks), Arc::clone(&link));
         tokio::spawn(probes);
-        Holder::new(options.worker, locks, Arc::clone(&link)).run().await;
+        Holder::new((options.worker, options.client), locks, Arc::clone(&link)).run().await;
         link.report(&Report::Event(Event::Ended));
         // The driver ends the process when it has read this.
         std::future::pending().await

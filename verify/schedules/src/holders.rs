@@ -19,11 +19,14 @@ pub struct Holders {
 struct NameHistory {
     holders: Vec<LockContext>,
     last_token: u64,
+    /// The greatest token of an exclusive lock.
+    last_exclusive: u64,
 }
 
 impl Holders {
     /// Checks that a lock that was just granted has no other valid holder, and that its token is
-    /// above all tokens granted before.
+    /// above all tokens granted before. A shared lock is compared with exclusive ones only, and
+    /// may have the token of the last one.
     ///
     /// # Panics
     ///
@@ -31,12 +34,14 @@ impl Holders {
     pub fn granted(&self, lock: &Lock) {
         let (context, token) = (lock.context(), lock.fencing_token().get());
         for name in lock.resource().names() {
-            let (others, last) = self.known(name);
+            let is_shared = lock.is_shared();
+            let (others, last) = self.known(name, is_shared);
             // If it is still valid, the known grants were before it.
             if is_valid(&context) {
-                assert!(token > last, "{name}: token {token} after {last}");
-                for other in others {
-                    let theirs = is_valid(&other);
+                let is_greater = if is_shared { token >= last } else { token > last };
+                assert!(is_greater, "{name}: token {token} after {last}");
+                for other in others.iter().filter(|other| !(is_shared && other.is_shared())) {
+                    let theirs = is_valid(other);
                     // Read last: each was valid when the other one was read.
                     assert!(!(theirs && is_valid(&context)), "{name} has two holders");
                 }
@@ -44,13 +49,19 @@ impl Holders {
             let mut names = locked(&self.names);
             let history = names.entry(name.to_owned()).or_default();
             history.last_token = history.last_token.max(token);
+            if !is_shared {
+                history.last_exclusive = history.last_exclusive.max(token);
+            }
             history.holders.push(context.clone());
         }
     }
 
-    fn known(&self, name: &str) -> (Vec<LockContext>, u64) {
+    /// Returns the holders so far, and the token that the next one has to reach.
+    fn known(&self, name: &str, is_shared: bool) -> (Vec<LockContext>, u64) {
         let names = locked(&self.names);
-        names.get(name).map_or((Vec::new(), 0), |name| (name.holders.clone(), name.last_token))
+        let Some(name) = names.get(name) else { return (Vec::new(), 0) };
+        let last = if is_shared { name.last_exclusive } else { name.last_token };
+        (name.holders.clone(), last)
     }
 
     /// Removes the holders, which keep parts of their managers.

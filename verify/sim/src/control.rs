@@ -25,6 +25,8 @@ pub struct Control {
     pub has_stray: bool,
     /// The numbers of slots that clients use.
     pub slots: &'static [u32],
+    /// Whether clients share names.
+    pub shares: bool,
     /// The promise that is broken without it.
     pub breaks: Promise,
     /// Maximum number of seeds until it is detected.
@@ -37,6 +39,7 @@ impl Control {
         let mut scene = Scene::with(seed, self.profile, self.work);
         scene.contestant = self.contestant;
         scene.slots = self.slots.to_vec();
+        scene.shares = self.shares;
         scene.has_stray = self.has_stray;
         if self.has_stray {
             scene.servers = 5;
@@ -72,6 +75,7 @@ fn control(
         work,
         has_stray: false,
         slots: &[],
+        shares: false,
         breaks,
         seeds,
     }
@@ -90,7 +94,7 @@ fn switched(mut control: Control, switch: Switch) -> Control {
 
 /// Returns all guards, and contestants without guards.
 pub fn controls() -> Vec<Control> {
-    [safety(), ends(), contestants()].concat()
+    [safety(), sharing(), ends(), contestants()].concat()
 }
 
 fn safety() -> Vec<Control> {
@@ -181,6 +185,55 @@ fn safety() -> Vec<Control> {
     ]
 }
 
+/// Returns the guards of names that are shared.
+fn sharing() -> Vec<Control> {
+    use Promise::{Exclusion, Fencing, Liveness};
+    let shared = |name, breaks, patches: &[(&'static str, &'static str)]| Control {
+        shares: true,
+        ..patched(control(name, Profile::Network, Work::Locks, breaks, 10), patches)
+    };
+    vec![
+        shared(
+            "exclusive lease, for a shared one",
+            Exclusion,
+            &[(
+                "answer, own = held(KEYS[2], string.sub(ARGV[1], 1, 32), fence, ARGV[4])",
+                "redis.call('DEL', KEYS[2])",
+            )],
+        ),
+        shared(
+            "shared leases, for an exclusive one",
+            Exclusion,
+            &[(
+                "return held_shared(key, fence, waits)",
+                "redis.call('DEL', key)\n    return nil, false",
+            )],
+        ),
+        shared(
+            "other shared leases on release",
+            Exclusion,
+            &[("redis.call('ZREM', KEYS[1], ARGV[1]) == 0", "redis.call('DEL', KEYS[1]) == 0")],
+        ),
+        shared(
+            "fence of a shared lease",
+            Fencing,
+            &[(
+                "if tonumber(fence) > tonumber(ARGV[3]) then return {2, fence} end\n  \
+                 if tonumber(fence) < tonumber(ARGV[3]) then",
+                "if true then",
+            )],
+        ),
+        shared(
+            "mark of an exclusive request",
+            Liveness,
+            &[(
+                "if waits == '+' then\n    redis.pcall('ZADD', key, now + 2000, '\\n')",
+                "if false then",
+            )],
+        ),
+    ]
+}
+
 /// Returns the guards that make work, keys, requests and waits end.
 fn ends() -> Vec<Control> {
     use Promise::{Ends, HardStop, Liveness, NoDeadlock};
@@ -205,7 +258,10 @@ fn ends() -> Vec<Control> {
                     "pcall('SET', KEYS[2], ARGV[1], 'NX', 'PXAT', ARGV[2])",
                     "pcall('SET', KEYS[2], ARGV[1], 'NX')",
                 ),
-                ("pcall('SET', key, ARGV[1], 'PXAT', ARGV[2])", "pcall('SET', key, ARGV[1])"),
+                (
+                    "pcall('SET', key, ARGV[1] .. awaited[key], 'PXAT', ARGV[2])",
+                    "pcall('SET', key, ARGV[1] .. awaited[key])",
+                ),
             ],
         ),
         patched(

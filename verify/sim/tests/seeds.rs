@@ -4,7 +4,7 @@ use tower_redlock_sim::world::{FAILOVER_SEEDS, Profile, Scene, Settings, run};
 
 #[test]
 fn seeds_keep_every_promise() {
-    let (mut holds, mut ticks, mut once, mut slots) = (0, 0, 0, 0);
+    let (mut holds, mut ticks, mut once, mut slots, mut shared) = (0, 0, 0, 0, 0);
     for seed in 0..28 {
         let outcome = run(&Scene::of(seed), &Settings::default());
         assert_eq!(outcome.violations, [], "seed {seed}");
@@ -13,10 +13,11 @@ fn seeds_keep_every_promise() {
         ticks += count("ticks");
         once += count("once");
         slots += count("slots");
+        shared += count("shared by several");
     }
 
-    let is_idle = holds < 1_000 || slots < 1_000 || ticks < 30 || once < 30;
-    assert!(!is_idle, "idle: {holds} {slots} {ticks} {once}");
+    let is_idle = holds < 1_000 || slots < 1_000 || shared < 300 || ticks < 30 || once < 30;
+    assert!(!is_idle, "idle: {holds} {slots} {shared} {ticks} {once}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! One attempt to hold a resource, and the lease that follows from it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     ballot::{Ballot, ReleaseState},
@@ -364,6 +364,13 @@ impl Lease {
             }
         }
         Some(HandOff { token: self.token, until: self.end() })
+    }
+
+    /// Sets the maximum hold time of a shared lease, after a holder has left: to that of the holder who may
+    /// stay longest, who has held it since `held_from`.
+    pub fn leave(&mut self, held_from: Timestamp, max_hold: Duration) {
+        debug_assert!(self.params.shared_at.is_some(), "an exclusive lease has one holder");
+        (self.held_from, self.params.max_hold) = (held_from, max_hold);
     }
 
     /// Keeps the lease for the next holder until `until`, after the present one has released it:

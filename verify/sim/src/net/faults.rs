@@ -200,13 +200,20 @@ impl Net {
         });
     }
 
-    /// Returns the names of the lock keys of each server whose values are `wanted`.
+    /// Returns the names of the lock keys of each server whose values are `wanted`, or of shared
+    /// ones the value of a lease that has not ended.
     pub fn locks(&self, wanted: impl Fn(&[u8]) -> bool) -> Vec<Vec<String>> {
         self.servers(|host, now| {
             let millis = i64::try_from(now / 1_000).unwrap_or(i64::MAX);
             let store = &host.server.store;
             let is_wanted = |key: &[u8]| match store.get(key, millis) {
                 Some(Value::Text(text)) => is_lock(key) && wanted(text),
+                #[allow(clippy::cast_precision_loss)]
+                Some(Value::Sorted(leases)) => {
+                    let is_left =
+                        |(lease, ends): (&Vec<u8>, &f64)| wanted(lease) && *ends > millis as f64;
+                    is_lock(key) && leases.iter().any(is_left)
+                }
                 _ => false,
             };
             let keys = store.keys(millis).filter(|key| is_wanted(key));

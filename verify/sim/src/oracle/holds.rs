@@ -13,8 +13,10 @@ pub(super) struct Holds {
     current: BTreeMap<u64, Hold>,
     /// The grants of each name, with the greatest token up to each grant.
     tokens: BTreeMap<String, Vec<Granted>>,
-    /// The last grant of each name to each client.
-    own: BTreeMap<(String, usize), Granted>,
+    /// The same for the exclusive grants.
+    exclusive: BTreeMap<String, Vec<Granted>>,
+    /// The last exclusive and the last shared grant of each name to each client.
+    own: BTreeMap<(String, usize, bool), Granted>,
     /// Start and end of the latest suspension of each client's machine.
     suspended: BTreeMap<usize, (u64, u64)>,
 }
@@ -36,6 +38,8 @@ pub(super) struct Hold {
     pub(super) client: usize,
     pub(super) names: Vec<String>,
     pub(super) slot: Option<HeldSlot>,
+    /// Whether other shared holders may hold the names as well.
+    pub(super) is_shared: bool,
     pub(super) token: u64,
     pub(super) belief: Belief,
 }
@@ -66,12 +70,32 @@ impl Oracle {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         self.event(format!("c{client} holds {} token {token}", names.join("+")));
         self.count("holds");
-        self.add(Hold { client, names, slot: None, token, belief: Arc::new(belief) })
+        let (slot, is_shared) = (None, false);
+        self.add(Hold { client, names, slot, is_shared, token, belief: Arc::new(belief) })
+    }
+
+    /// Records the same of a name that is shared.
+    pub fn shared_held(
+        &self,
+        client: usize,
+        name: &str,
+        token: u64,
+        belief: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> HoldGuard {
+        self.event(format!("c{client} shares {name} token {token}"));
+        self.count("shared");
+        let (names, slot, is_shared) = (vec![name.to_owned()], None, true);
+        let guard =
+            self.add(Hold { client, names, slot, is_shared, token, belief: Arc::new(belief) });
+        if guard.has_company() {
+            self.count("shared by several");
+        }
+        guard
     }
 
     /// Adds a hold, after a check of its token.
     pub(super) fn add(&self, hold: Hold) -> HoldGuard {
-        let Hold { client, token, .. } = hold;
+        let Hold { client, token, is_shared, .. } = hold;
         // A grant that a stopped process detects late has no effect.
         let is_believed = (hold.belief)();
         let mut broken = Vec::new();
@@ -86,25 +110,33 @@ impl Oracle {
             };
             let is_time_sound = !book.excused.contains(&Promise::Exclusion);
             for name in hold.names.iter().filter(|_| token > 0) {
-                // If holds may overlap, a lease that is handed over within its process is ordered
-                // like the first one of its block.
-                let last = book.holds.own.get(&(name.clone(), client));
-                let before = match last.filter(|last| last.token + 1 == token && !is_time_sound) {
+                // If holds may overlap, a lease that is handed over within its process, or that a
+                // further request joins, is ordered like the first one of its block.
+                let own = (name.clone(), client, is_shared);
+                let last = book.holds.own.get(&own);
+                let follows = |last: &&Granted| last.token + u64::from(!is_shared) == token;
+                let before = match last.filter(|last| follows(last) && !is_time_sound) {
                     Some(last) => last.before.min(requested),
                     None => requested,
                 };
                 let granted = Granted { at: now, token, client, before };
-                book.holds.own.insert((name.clone(), client), granted);
-                let known = book.holds.tokens.entry(name.clone()).or_default();
+                book.holds.own.insert(own, granted);
+                // Shared leases of one time have equal tokens.
+                let earlier = if is_shared { &book.holds.exclusive } else { &book.holds.tokens };
+                let known = earlier.get(name).map_or(&[][..], Vec::as_slice);
                 let greatest = known[..known.partition_point(|granted| granted.at < before)].last();
-                if let Some(greatest) = greatest.filter(|of| token <= of.token && is_believed) {
+                let reaches = token + u64::from(is_shared);
+                if let Some(greatest) = greatest.filter(|of| reaches <= of.token && is_believed) {
                     let Granted { token: other, client: of, .. } = *greatest;
+                    let how = if is_shared { "shared " } else { "" };
                     broken.push(format!(
-                        "c{client} got token {token} for {name}, after {other} of c{of}"
+                        "c{client} got {how}token {token} for {name}, after {other} of c{of}"
                     ));
                 }
-                let greatest = known.last().filter(|of| of.token > token);
-                known.push(greatest.map_or(granted, |of| Granted { at: now, ..*of }));
+                push(book.holds.tokens.entry(name.clone()).or_default(), granted);
+                if !is_shared {
+                    push(book.holds.exclusive.entry(name.clone()).or_default(), granted);
+                }
             }
             book.holds.next += 1;
             let id = book.holds.next;
@@ -122,6 +154,11 @@ impl Oracle {
     /// Returns the number of holds of a name.
     pub fn holds_of(&self, name: &str) -> usize {
         self.lock().holds.tokens.get(name).map_or(0, Vec::len)
+    }
+
+    /// Returns the number of exclusive holds of a name.
+    pub fn exclusive_holds_of(&self, name: &str) -> usize {
+        self.lock().holds.exclusive.get(name).map_or(0, Vec::len)
     }
 
     /// Returns the present holds, by their numbers, for which `is_wanted` returns true.
@@ -144,17 +181,26 @@ impl Oracle {
     }
 }
 
+/// Adds a grant with the greatest token up to it.
+fn push(known: &mut Vec<Granted>, granted: Granted) {
+    let greatest = known.last().filter(|of| of.token > granted.token);
+    known.push(greatest.map_or(granted, |of| Granted { at: granted.at, ..*of }));
+}
+
 impl HoldGuard {
     /// Checks that no other holder believes that it holds a name of this hold, if this holder does,
-    /// and that no more holders believe in slots of a name than there are.
+    /// unless both share it, and that no more holders believe in slots of a name than there are.
     pub fn check(&self) {
         self.check_slots();
         let Some(own) = self.hold() else { return };
         if !(own.belief)() {
             return;
         }
-        let shares = |hold: &Hold| hold.names.iter().any(|name| own.names.contains(name));
-        for other in self.oracle.holds_where(|id, hold| id != self.id && shares(hold)) {
+        let excludes = |hold: &Hold| {
+            let is_exclusive = !(hold.is_shared && own.is_shared);
+            is_exclusive && hold.names.iter().any(|name| own.names.contains(name))
+        };
+        for other in self.oracle.holds_where(|id, hold| id != self.id && excludes(hold)) {
             if (other.belief)() {
                 self.oracle.broken(
                     Promise::Exclusion,
@@ -169,6 +215,14 @@ impl HoldGuard {
                 );
             }
         }
+    }
+
+    /// Returns whether another client shares a name.
+    fn has_company(&self) -> bool {
+        let Some(own) = self.hold() else { return false };
+        let is_beside =
+            |hold: &Hold| hold.is_shared && hold.client != own.client && hold.names == own.names;
+        self.oracle.holds_where(|_, hold| is_beside(hold)).iter().any(|hold| (hold.belief)())
     }
 
     pub(super) fn hold(&self) -> Option<Hold> {

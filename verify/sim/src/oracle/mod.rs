@@ -18,13 +18,14 @@ use crate::{net::Net, trace::Trace};
 /// A kind of violation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Promise {
-    /// Two holders believe that they hold one name, or one slot.
+    /// Two holders believe that they hold one name, or one slot, and not both share it.
     Exclusion,
     /// More holders believe that they hold a slot of one name than it has.
     Slots,
     /// Work was polled at or after the end of its lock.
     HardStop,
-    /// A token is not greater than the token of an earlier lease.
+    /// A token is not greater than the token of an earlier lease, or that of a shared lease is less
+    /// than the token of an earlier exclusive one.
     Fencing,
     /// A tick was started twice.
     OneStart,

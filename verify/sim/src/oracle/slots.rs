@@ -45,7 +45,8 @@ impl Oracle {
             self.broken(Promise::Slots, text);
         }
         let names = slot.lock();
-        self.add(Hold { client, names, slot: Some(slot), token, belief: Arc::new(belief) })
+        let (slot, is_shared) = (Some(slot), false);
+        self.add(Hold { client, names, slot, is_shared, token, belief: Arc::new(belief) })
     }
 
     /// Returns the number of holds of the first `slots` slots of a name.

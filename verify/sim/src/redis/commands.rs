@@ -7,7 +7,7 @@ use super::{
     lua::{self, Script},
     scan,
     server::Call,
-    strings,
+    sorted, strings,
 };
 
 /// The properties that are checked before a command runs.
@@ -34,7 +34,13 @@ fn traits(name: &str) -> Option<Traits> {
         "del" => of(2, MANY, true, false),
         "exists" => of(2, MANY, false, false),
         "rename" => of(3, 3, true, false),
-        "pexpire" => of(3, 4, true, false),
+        "pexpire" | "pexpireat" => of(3, 4, true, false),
+        "zcard" => of(2, 2, false, false),
+        "zscore" => of(3, 3, false, false),
+        "zrange" => of(4, MANY, false, false),
+        "zadd" => of(4, MANY, true, true),
+        "zrem" => of(3, MANY, true, false),
+        "zremrangebyscore" => of(4, 4, true, false),
         "hget" => of(3, 3, false, false),
         "hmget" => of(3, MANY, false, false),
         "hset" => of(4, MANY, true, true),
@@ -141,9 +147,14 @@ pub(super) fn run(server: &mut Server, call: &mut Call, args: &[Bytes]) -> Reply
     }
     match &*name {
         "get" | "set" | "rename" | "rpush" | "llen" | "del" | "exists" | "strlen" | "type"
-        | "pexpire" | "pttl" | "ttl" | "pexpiretime" => strings::run(server, call, &name, args),
+        | "pexpire" | "pexpireat" | "pttl" | "ttl" | "pexpiretime" => {
+            strings::run(server, call, &name, args)
+        }
         "hget" | "hmget" | "hset" | "hsetnx" | "hdel" | "hlen" | "hgetall" => {
             hashes::run(server, call, &name, args)
+        }
+        "zadd" | "zcard" | "zrange" | "zrem" | "zremrangebyscore" | "zscore" => {
+            sorted::run(server, call, &name, args)
         }
         "keys" => scan::matching(server, call, &args[1]),
         "scan" => scan::keys(server, call, args),

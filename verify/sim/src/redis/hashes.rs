@@ -13,7 +13,7 @@ pub(super) fn run(server: &mut Server, call: &Call, name: &str, args: &[Bytes]) 
     let fields = match server.store.get(key, now) {
         None => None,
         Some(Value::Hash(fields)) => Some(fields),
-        Some(Value::Text(_) | Value::List(_)) => return Reply::error(WRONG_TYPE),
+        Some(_) => return Reply::error(WRONG_TYPE),
     };
     let of =
         |field: &Bytes| fields.and_then(|fields| fields.get(field)).map_or(Reply::Nil, Reply::text);
@@ -35,7 +35,7 @@ fn delete(server: &mut Server, now: i64, args: &[Bytes]) -> Reply {
     match server.store.get(key, now) {
         None => return Reply::Int(0),
         Some(Value::Hash(_)) => {}
-        Some(Value::Text(_) | Value::List(_)) => return Reply::error(WRONG_TYPE),
+        Some(_) => return Reply::error(WRONG_TYPE),
     }
     let Some(fields) = server.store.hash_mut(key, now) else { return Reply::error(WRONG_TYPE) };
     let removed = args[2..].iter().filter(|field| fields.remove(*field).is_some()).count();

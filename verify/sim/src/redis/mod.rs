@@ -8,10 +8,11 @@ mod lua;
 mod reply;
 mod scan;
 mod server;
+mod sorted;
 mod store;
 mod strings;
 
 pub use lua::{Patch, set_patches, unused_patches};
 pub use reply::{Reply, take_command};
 pub use server::{Condition, ConnId, Role, Server, Word};
-pub use store::{Bytes, Expiry, Store, Value};
+pub use store::{Bytes, Expiry, SortedSet, Store, Value};

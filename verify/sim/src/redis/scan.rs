@@ -110,11 +110,11 @@ pub(super) fn fields(server: &Server, call: &Call, args: &[Bytes]) -> Reply {
     };
     match server.store.get(&args[1], call.millis()) {
         None => reply(0, Vec::new()),
-        Some(Value::Text(_) | Value::List(_)) => Reply::error(WRONG_TYPE),
         Some(Value::Hash(fields)) => {
             let (cursor, found) = page(fields.iter(), &options);
             let items = found.into_iter().flat_map(|(f, v)| [Reply::text(f), Reply::text(v)]);
             reply(cursor, items.collect())
         }
+        Some(_) => Reply::error(WRONG_TYPE),
     }
 }

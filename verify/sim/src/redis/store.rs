@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 /// A byte string.
 pub type Bytes = Vec<u8>;
 
+/// The members of a sorted set, with their scores.
+pub type SortedSet = BTreeMap<Bytes, f64>;
+
 /// The value of a key.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// A string.
     Text(Bytes),
@@ -14,6 +17,8 @@ pub enum Value {
     Hash(BTreeMap<Bytes, Bytes>),
     /// A list, a type that the crate does not use.
     List(Vec<Bytes>),
+    /// A sorted set.
+    Sorted(SortedSet),
 }
 
 impl Value {
@@ -23,6 +28,7 @@ impl Value {
             Self::Text(_) => "string",
             Self::Hash(_) => "hash",
             Self::List(_) => "list",
+            Self::Sorted(_) => "zset",
         }
     }
 }
@@ -67,7 +73,21 @@ impl Store {
             .or_insert_with(|| Entry { value: Value::Hash(BTreeMap::new()), expires: None });
         match &mut entry.value {
             Value::Hash(fields) => Some(fields),
-            Value::Text(_) | Value::List(_) => None,
+            _ => None,
+        }
+    }
+
+    /// Returns the sorted set of a key for changes; an empty one is created if there is no key. `None`
+    /// if the key has another type.
+    pub fn sorted_mut(&mut self, key: &[u8], now: i64) -> Option<&mut SortedSet> {
+        self.drop_expired(key, now);
+        let entry = self
+            .entries
+            .entry(key.to_vec())
+            .or_insert_with(|| Entry { value: Value::Sorted(BTreeMap::new()), expires: None });
+        match &mut entry.value {
+            Value::Sorted(members) => Some(members),
+            _ => None,
         }
     }
 
@@ -142,6 +162,7 @@ impl Store {
             Value::Text(text) => text.len(),
             Value::List(items) => items.iter().map(|item| item.len() + 16).sum(),
             Value::Hash(fields) => fields.iter().map(|(f, v)| f.len() + v.len() + 64).sum(),
+            Value::Sorted(members) => members.keys().map(|member| member.len() + 64).sum(),
         };
         self.entries.iter().map(|(key, entry)| key.len() + value(&entry.value) + 96).sum()
     }

@@ -26,7 +26,7 @@ pub(super) fn run(server: &mut Server, call: &Call, name: &str, args: &[Bytes]) 
             None => Reply::Int(0),
             Some(Value::Text(text)) if name == "get" => Reply::text(text),
             Some(Value::Text(text)) => Reply::Int(i64::try_from(text.len()).unwrap_or(i64::MAX)),
-            Some(Value::Hash(_) | Value::List(_)) => Reply::error(WRONG_TYPE),
+            Some(_) => Reply::error(WRONG_TYPE),
         },
         "type" => Reply::Status(server.store.get(key, now).map_or("none", Value::kind).into()),
         "set" => set(server, call, args),
@@ -54,7 +54,7 @@ pub(super) fn run(server: &mut Server, call: &Call, name: &str, args: &[Bytes]) 
             let there = args[1..].iter().filter(|key| server.store.get(key, now).is_some()).count();
             Reply::Int(i64::try_from(there).unwrap_or(i64::MAX))
         }
-        "pexpire" => expire(server, call, args),
+        "pexpire" | "pexpireat" => expire(server, call, name, args),
         _ => match server.store.expiry(key, now) {
             Expiry::NoKey => Reply::Int(-2),
             Expiry::Never => Reply::Int(-1),
@@ -65,9 +65,10 @@ pub(super) fn run(server: &mut Server, call: &Call, name: &str, args: &[Bytes]) 
     }
 }
 
-fn expire(server: &mut Server, call: &Call, args: &[Bytes]) -> Reply {
+fn expire(server: &mut Server, call: &Call, name: &str, args: &[Bytes]) -> Reply {
     let Some(time) = integer(&args[2]) else { return Reply::error(NOT_AN_INTEGER) };
-    let Some(at) = time.checked_add(call.millis()) else {
+    let start = if name == "pexpire" { call.millis() } else { 0 };
+    let Some(at) = time.checked_add(start) else {
         return Reply::error("ERR invalid expire time in 'pexpire' command");
     };
     Reply::Int(server.store.expire(&args[1], at, call.millis()).into())

@@ -129,6 +129,7 @@ async fn settle(scene: &Scene, net: &Net, oracle: &Oracle, machines: &Machines) 
         super::work::every_process_acquires(machines, oracle).await;
         super::work::no_request_starves(machines, oracle).await;
         super::work::no_request_for_slots_starves(machines, oracle).await;
+        super::work::neither_kind_starves(machines, oracle).await;
         ticks_go_on(scene, oracle).await;
     }
     machines.processes().for_each(super::process::Process::stop);

@@ -153,6 +153,8 @@ pub struct Scene {
     /// Numbers of slots of one name: each process uses the next one, so that a client may start with
     /// another number, as in a deployment. Without a number, no process uses slots.
     pub slots: Vec<u32>,
+    /// Whether clients also share the names.
+    pub shares: bool,
 }
 
 impl Scene {
@@ -190,6 +192,7 @@ impl Scene {
             pace: Pace { most: [900, 900, 900, 6_000, 16_000][rng.index(5)], ..Pace::default() },
             lingers: Rng::of(seed, 7).chance(33),
             slots: draw_slots(&mut Rng::of(seed, 8)),
+            shares: Rng::of(seed, 11).chance(67),
         };
         // The clocks of a master and of its replica are about equal, as tokens must not decrease if
         // a majority of names failed over.

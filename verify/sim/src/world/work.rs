@@ -5,6 +5,7 @@ mod jobs;
 mod leader;
 mod locks;
 mod once;
+mod sharing;
 mod slots;
 
 use std::{
@@ -21,7 +22,7 @@ use std::{
 use tower_redlock::{LockContext, Redlock};
 
 pub(super) use self::after_faults::{
-    every_process_acquires, no_request_for_slots_starves, no_request_starves,
+    every_process_acquires, neither_kind_starves, no_request_for_slots_starves, no_request_starves,
 };
 use super::{
     naive::Naive,
@@ -40,6 +41,9 @@ const POOL: &str = "pool";
 /// Number of tasks of a process that hold slots: all of them want more slots than there are.
 const SLOT_TASKS: usize = 2;
 
+/// Number of tasks of a process that share the names.
+const SHARING_TASKS: usize = 3;
+
 /// Starts the work of a process.
 pub(super) fn start(shared: &Arc<Shared>, redlock: &Redlock, mut rng: Rng) {
     let lockers = if shared.scene.work == Work::Locks { 3 } else { 1 };
@@ -52,6 +56,13 @@ pub(super) fn start(shared: &Arc<Shared>, redlock: &Redlock, mut rng: Rng) {
         for _ in 0..SLOT_TASKS {
             let rng = Rng::of(rng.number(), 9);
             shared.spawn(slots::hold_slots(Arc::clone(shared), redlock.clone(), slots, rng));
+        }
+    }
+    if shared.scene.shares {
+        let mut rng = rng.clone();
+        for _ in 0..SHARING_TASKS {
+            let rng = Rng::of(rng.number(), 12);
+            shared.spawn(sharing::share_again_and_again(Arc::clone(shared), redlock.clone(), rng));
         }
     }
     let rng = Rng::of(rng.number(), 7);

@@ -15,6 +15,11 @@ fn command(rng: &mut Rng) -> Vec<String> {
     let value = pick(rng, &["", "x", "17", "a\nb\r\n\0c"]);
     let time =
         pick(rng, &["100000", "5000000", "0", "-1", "x", "1.5", "01", "9223372036854775807"]);
+    let (member, score) = (
+        pick(rng, &["m1", "m2", "m3", "\n"]),
+        pick(rng, &["1", "1.5", "-3", "10", "1e3", "x", ""]),
+    );
+    let position = pick(rng, &["0", "1", "-1", "-2", "5", "x"]);
     let option = pick(rng, &["NX", "XX", "KEEPTTL", "nx", "FOO"]);
     let all: Vec<Vec<&str>> = vec![
         vec!["SET", key, value],
@@ -43,6 +48,30 @@ fn command(rng: &mut Rng) -> Vec<String> {
         vec!["HGETALL", key],
         vec!["HLEN", key],
         vec!["TYPE", key],
+        vec!["ZADD", key, score, member],
+        vec!["ZADD", key, score, member, "-5", "m9"],
+        vec!["ZADD", key, score, member, "7"],
+        vec!["ZADD", "set", score, member],
+        vec!["ZADD", "set", score, member, "10", "m9"],
+        vec!["ZCARD", key],
+        vec!["ZCARD", "set"],
+        vec!["ZSCORE", key, member],
+        vec!["ZSCORE", "set", member],
+        vec!["ZRANGE", key, position, position],
+        vec!["ZRANGE", "set", "0", "-1"],
+        vec!["ZRANGE", "set", position, "1", "REV", "WITHSCORES"],
+        vec!["ZRANGE", "set", "0", position, "withscores"],
+        vec!["ZRANGE", "set", "0", "1", option],
+        vec!["ZREM", key, member],
+        vec!["ZREM", "set", member, "m9"],
+        vec!["ZREMRANGEBYSCORE", key, "-inf", score],
+        vec!["ZREMRANGEBYSCORE", "set", "-inf", score],
+        vec!["ZREMRANGEBYSCORE", "set", score, "(10"],
+        vec!["PEXPIREAT", "set", time],
+        vec!["PEXPIREAT", key, time],
+        vec!["GET", "set"],
+        vec!["HGET", "set", field],
+        vec!["RPUSH", "set", value],
         vec!["STRLEN", key],
         vec!["RPUSH", "list", value],
         vec!["LLEN", "list"],
@@ -68,7 +97,7 @@ fn command(rng: &mut Rng) -> Vec<String> {
 fn random_commands_get_equal_answers() {
     let mut pair = Pair::new();
     let mut rng = Rng::of(1, 1);
-    for _ in 0..4_000 {
+    for _ in 0..6_000 {
         pair.same(&command(&mut rng));
     }
 }
@@ -81,7 +110,7 @@ fn random_scripts_get_equal_answers() {
     let mut pair = Pair::new();
     let mut rng = Rng::of(2, 1);
 
-    for _ in 0..3_000 {
+    for _ in 0..4_000 {
         let args = command(&mut rng);
         if ["HGETALL", "KEYS", "PTTL", "PEXPIRETIME", "EVAL", "EVALSHA"].contains(&&*args[0]) {
             continue;
@@ -126,6 +155,17 @@ fn values_convert_equally_in_lua() {
         "return redis.sha1hex('abc')",
         "return redis.call('HMGET', 'h', 'a', 'b')",
         "return #redis.call('TIME')",
+        "return redis.call('ZADD', 'z', 32503680000123, 'm')",
+        "return redis.call('ZADD', 'z', 32503680000123 + 2000, '\\n')",
+        "return type(redis.call('ZSCORE', 'z', 'm'))",
+        "return type(redis.call('ZSCORE', 'z', 'none'))",
+        "return redis.call('ZRANGE', 'z', 0, 0, 'REV', 'WITHSCORES')",
+        "return redis.call('ZSCORE', 'z', 'm') - 32503680000000",
+        "return redis.call('ZREMRANGEBYSCORE', 'z', '-inf', 32503680000123)",
+        "return redis.call('ZADD', 'z', math.floor(32503680000123456 / 1000) + 4, 'm')",
+        "return redis.call('PEXPIREAT', 'z', redis.call('ZSCORE', 'z', '\\n'))",
+        "return redis.pcall('GET', 'z').err or 'none'",
+        "return redis.pcall('ZADD', 'k', 1, 'm').err",
         "return type(redis.call('SET', 'k', 'w', 'NX'))",
         "return redis.call('SET', 'k', 'w').ok",
         "return redis.pcall('HGET', 'k', 'f').err",

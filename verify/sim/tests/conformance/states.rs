@@ -62,12 +62,17 @@ fn full_servers_refuse_equally() {
     let mut pair = Pair::new();
     pair.same(&["SET", "k", "v"]);
     pair.same(&["HSET", "h", "f", "v"]);
+    pair.same(&["ZADD", "z", "1", "m"]);
     pair.same(&["CONFIG", "SET", "maxmemory", "1"]);
     for command in [
         &["SET", "k", "w"][..],
         &["SET", "k", "w", "NX"],
         &["HSET", "h", "f", "w"],
         &["HSETNX", "h", "g", "w"],
+        &["ZADD", "z", "2", "n"],
+        &["ZSCORE", "z", "m"],
+        &["ZREM", "z", "m"],
+        &["PEXPIREAT", "k", "32503680000000"],
         &["GET", "k"],
         &["PEXPIRE", "k", "100000"],
         &["PUBLISH", "c", "m"],

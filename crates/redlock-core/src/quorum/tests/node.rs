@@ -4,7 +4,7 @@
 //! that is harder on the algorithm: a delayed request still runs while its patience lasts, and an
 //! extension of a key that is still there always runs.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
     protocol::{Answer, GrantedAnswer, HeldAnswer, OpId, RaisedAnswer, ReleasedAnswer},
@@ -21,6 +21,8 @@ pub(super) const TOKEN_LEAD: u64 = 60_000_000;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ModelNode {
     pub(super) key: Option<ModelKey>,
+    /// The leases that share the key, and when each ends, in the order of their numbers.
+    pub(super) shared: BTreeMap<usize, Timestamp>,
     pub(super) fence: u64,
     /// Whether it votes; after a restart it does not until it is activated.
     pub(super) active: bool,
@@ -47,12 +49,14 @@ impl ModelKey {
 
 impl ModelNode {
     pub(super) fn new(life: Duration, patience: Duration) -> Self {
-        Self { key: None, fence: 0, active: true, restarts: 0, life, patience }
+        let shared = BTreeMap::new();
+        Self { key: None, shared, fence: 0, active: true, restarts: 0, life, patience }
     }
 
     /// It forgets its key, and its fence unless that was saved.
     pub(super) fn restart(&mut self, keeps_fence: bool) {
         self.key = None;
+        self.shared.clear();
         self.fence = if keeps_fence { self.fence } else { 0 };
         self.active = false;
         self.restarts += 1;
@@ -69,6 +73,85 @@ impl ModelNode {
 
     pub(super) fn holds(&self, lease: usize, now: Timestamp) -> bool {
         self.key(now).is_some_and(|key| key.lease == Some(lease))
+    }
+
+    /// Returns whether a shared lease has the key.
+    pub(super) fn is_shared_with(&self, lease: usize, now: Timestamp) -> bool {
+        self.shared.get(&lease).is_some_and(|ends| now < *ends)
+    }
+
+    /// Returns whether it has the key, alone or shared, until then at least.
+    pub(super) fn holds_until(&self, lease: usize, until: Timestamp) -> bool {
+        self.key.is_some_and(|key| key.lease == Some(lease) && key.expires >= Some(until))
+            || self.shared.get(&lease) >= Some(&until)
+    }
+
+    /// Removes what has ended, so that states which differ only in it are equal.
+    pub(super) fn expire(&mut self, now: Timestamp) {
+        self.key = self.key(now);
+        self.shared.retain(|_, ends| now < *ends);
+    }
+
+    /// Runs a command of a shared lease as a server would.
+    pub(super) fn run_shared(
+        &mut self,
+        lease: usize,
+        command: LeaseCommand,
+        now: Timestamp,
+    ) -> Result<Answer, Reason> {
+        match command {
+            LeaseCommand::Acquire { token, expires } => {
+                if now >= expires + self.patience {
+                    return Err(Reason::Late);
+                }
+                self.check_tag()?;
+                if let Some(held) = self.held_alone(now) {
+                    return Ok(held);
+                }
+                self.shared.insert(lease, now + self.life);
+                let (accepted, fence) = self.accept_shared(token);
+                Ok(Answer::Granted(GrantedAnswer { accepted, fence }))
+            }
+            LeaseCommand::Raise { token, .. } => {
+                self.check_tag()?;
+                check_lead(token, now)?;
+                if !self.is_shared_with(lease, now) {
+                    return Err(Reason::KeyGone);
+                }
+                let (accepted, fence) = self.accept_shared(token);
+                Ok(Answer::Raised(RaisedAnswer { accepted, fence }))
+            }
+            LeaseCommand::Extend { until, .. } => {
+                if let Some(held) = self.held_alone(now) {
+                    return Ok(held);
+                }
+                self.check_tag()?;
+                if !self.is_shared_with(lease, now) && now >= until {
+                    return Err(Reason::Late);
+                }
+                self.shared.insert(lease, now + self.life);
+                Ok(Answer::Extended)
+            }
+            LeaseCommand::Release => {
+                let existed = self.is_shared_with(lease, now);
+                self.shared.remove(&lease);
+                Ok(Answer::Released(ReleasedAnswer { existed, awaited: false }))
+            }
+        }
+    }
+
+    /// Returns the answer for a shared lease where an exclusive one has the key.
+    fn held_alone(&self, now: Timestamp) -> Option<Answer> {
+        let key = self.key(now)?;
+        let remaining = key.expires.map(|at| at.saturating_duration_since(now));
+        Some(Answer::Held(HeldAnswer::new(None, remaining, self.fence)))
+    }
+
+    /// Returns whether the token of a shared lease was accepted, and the fence before.
+    fn accept_shared(&mut self, token: u64) -> (bool, u64) {
+        let before = self.fence;
+        self.fence = before.max(token);
+        (token >= before, before)
     }
 
     /// Runs a command as a server would.
@@ -123,6 +206,10 @@ impl ModelNode {
     }
 
     fn held(&self, lease: usize, now: Timestamp) -> Option<Answer> {
+        if let Some(ends) = self.shared.values().filter(|ends| now < **ends).max() {
+            let remaining = Some(ends.saturating_duration_since(now));
+            return Some(Answer::Held(HeldAnswer::new(None, remaining, self.fence).shared(true)));
+        }
         let key = self.key(now).filter(|key| key.lease != Some(lease))?;
         let owner = key.lease.map(|other| format!("lease {other}").into());
         let remaining = key.expires.map(|at| at.saturating_duration_since(now));

@@ -19,39 +19,53 @@ use crate::{
 /// Timeout for a request of a name that others use.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// A name, or a number of slots of it.
+/// A name, alone or shared, or a slot of it.
 #[derive(Clone, Copy, Debug)]
 struct Wanted {
     name: &'static str,
-    slots: Option<u32>,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Exclusive,
+    Shared,
+    /// One of this number of slots.
+    Slot(u32),
 }
 
 impl Wanted {
     async fn acquire(self, redlock: &Redlock) -> Result<Lock, LockError> {
-        let mut request = redlock.lock(self.name).wait(PATIENCE);
-        if let Some(slots) = self.slots {
-            request = request.slots(slots);
+        let request = redlock.lock(self.name).wait(PATIENCE);
+        match self.kind {
+            Kind::Exclusive => request.await,
+            Kind::Shared => request.shared().await,
+            Kind::Slot(slots) => request.slots(slots).await,
         }
-        request.await
     }
 
     /// Returns the number of tasks of a process that request it repeatedly. With the task that is
     /// checked, there is one for each slot, so that without turns one process could keep all slots:
     /// a request of a process that has none waiting finds the slot that was just released.
     fn eager(self) -> u32 {
-        self.slots.map_or(2, |slots| slots - 1)
+        match self.kind {
+            Kind::Exclusive | Kind::Shared => 2,
+            Kind::Slot(slots) => slots - 1,
+        }
     }
 }
 
-/// Each process gets each name, and a slot.
+/// Each process gets each name, also shared, and a slot.
 pub(in crate::world) async fn every_process_acquires(machines: &Machines, oracle: &Oracle) {
     let mut waiting = Vec::new();
     for process in machines.processes() {
         let Some(redlock) = &process.redlock else { continue };
-        let names = NAMES.map(|name| Wanted { name, slots: None });
+        let names = NAMES.map(|name| Wanted { name, kind: Kind::Exclusive });
         let slots = process.shared.slots();
-        let slot = slots.map(|_| Wanted { name: POOL, slots });
-        for wanted in names.into_iter().chain(slot) {
+        let slot = slots.map(|slots| Wanted { name: POOL, kind: Kind::Slot(slots) });
+        let sharing = NAMES.into_iter().filter(|_| process.shared.scene.shares);
+        let sharing = sharing.map(|name| Wanted { name, kind: Kind::Shared });
+        for wanted in names.into_iter().chain(slot).chain(sharing) {
             let (redlock, client) = (redlock.clone(), process.shared.client);
             let (tell, told) = tokio::sync::oneshot::channel();
             process.gate.run(async move {
@@ -59,18 +73,19 @@ pub(in crate::world) async fn every_process_acquires(machines: &Machines, oracle
                 // Fails if the run is over.
                 let _ = tell.send(got.map(drop));
             });
-            waiting.push((client, wanted.name, told));
+            waiting.push((client, wanted, told));
         }
     }
-    for (client, name, told) in waiting {
+    for (client, Wanted { name, kind }, told) in waiting {
         match tokio::time::timeout(PATIENCE + Duration::from_secs(2), told).await {
             Ok(Ok(Ok(()))) => {}
             Ok(Ok(Err(error))) => {
-                oracle.broken(Promise::Liveness, format!("c{client} does not get {name}: {error}"));
+                let text = format!("c{client} does not get {name} ({kind:?}): {error}");
+                oracle.broken(Promise::Liveness, text);
             }
             _ => {
-                oracle
-                    .broken(Promise::Ends, format!("c{client}'s request for {name} does not end"));
+                let text = format!("c{client}'s request for {name} ({kind:?}) does not end");
+                oracle.broken(Promise::Ends, text);
             }
         }
     }
@@ -81,6 +96,8 @@ pub(in crate::world) async fn every_process_acquires(machines: &Machines, oracle
 const HOT: &str = "hot";
 /// A name for whose slots all processes contend continuously.
 const HOT_SLOTS: &str = "hot-slots";
+/// A name that all processes want continuously, some of them to share it.
+const HOT_SHARED: &str = "hot-shared";
 /// Duration of a hold.
 const HELD: Duration = Duration::from_millis(1);
 /// Number of requests of each process that are checked, one after the other.
@@ -91,61 +108,83 @@ const OVERTAKEN: usize = 250;
 /// Maximum number of holds of the request's slots by others while it waits: three times what was
 /// measured (README). Without turns of slots, a client waits for as long as others ask for them.
 const OVERTAKEN_SLOTS: usize = 120;
+/// Maximum number of exclusive holds while a shared request waits, and the reverse: three times what
+/// was measured (README). Without the mark of an exclusive request, it waits for as long as others
+/// share the name.
+const OVERTAKEN_SHARED: [usize; 2] = [150, 330];
 
 /// Requests a name for which others contend continuously, and checks that no request is overtaken
 /// too often.
 pub(in crate::world) async fn no_request_starves(machines: &Machines, oracle: &Oracle) {
-    let name = |_: &Process| Some(Wanted { name: HOT, slots: None });
-    contend(machines, oracle, name, OVERTAKEN).await;
+    let name = |_: &Process| vec![Wanted { name: HOT, kind: Kind::Exclusive }];
+    contend(machines, oracle, name).await;
 }
 
 /// Does the same for slots.
 pub(in crate::world) async fn no_request_for_slots_starves(machines: &Machines, oracle: &Oracle) {
     let slots = |process: &Process| {
         let slots = process.shared.slots();
-        slots.map(|_| Wanted { name: HOT_SLOTS, slots })
+        let wanted = slots.map(|slots| Wanted { name: HOT_SLOTS, kind: Kind::Slot(slots) });
+        wanted.into_iter().collect()
     };
-    contend(machines, oracle, slots, OVERTAKEN_SLOTS).await;
+    contend(machines, oracle, slots).await;
 }
 
-async fn contend(
-    machines: &Machines,
-    oracle: &Oracle,
-    wanted: impl Fn(&Process) -> Option<Wanted>,
-    overtaken: usize,
-) {
+/// Does the same for a name that is shared: of three processes one wants it alone, one wants to share
+/// it, and one does both.
+pub(in crate::world) async fn neither_kind_starves(machines: &Machines, oracle: &Oracle) {
+    let kinds = |process: &Process| {
+        let kinds = match process.shared.client % 3 {
+            _ if !process.shared.scene.shares => &[][..],
+            0 => &[Kind::Exclusive],
+            1 => &[Kind::Shared],
+            _ => &[Kind::Exclusive, Kind::Shared],
+        };
+        kinds.iter().map(|kind| Wanted { name: HOT_SHARED, kind: *kind }).collect()
+    };
+    contend(machines, oracle, kinds).await;
+}
+
+async fn contend(machines: &Machines, oracle: &Oracle, wanted: impl Fn(&Process) -> Vec<Wanted>) {
     let over = Arc::new(AtomicBool::new(false));
     let mut waiting = Vec::new();
     for process in machines.processes() {
-        let (Some(redlock), Some(wanted)) = (&process.redlock, wanted(process)) else { continue };
-        let contender = Contender {
-            wanted,
-            redlock: redlock.clone(),
-            oracle: oracle.clone(),
-            client: process.shared.client,
-        };
-        for _ in 0..wanted.eager() {
-            process.gate.run(contender.clone().again_and_again(Arc::clone(&over)));
+        let Some(redlock) = &process.redlock else { continue };
+        for wanted in wanted(process) {
+            let contender = Contender {
+                wanted,
+                redlock: redlock.clone(),
+                oracle: oracle.clone(),
+                client: process.shared.client,
+            };
+            for _ in 0..wanted.eager() {
+                process.gate.run(contender.clone().again_and_again(Arc::clone(&over)));
+            }
+            let (tell, told) = tokio::sync::oneshot::channel();
+            let counted = contender.clone();
+            process.gate.run(async move {
+                // Fails if the run is over.
+                let _ = tell.send(counted.most_overtaken().await);
+            });
+            waiting.push((contender, told));
         }
-        let (tell, told) = tokio::sync::oneshot::channel();
-        let counted = contender.clone();
-        process.gate.run(async move {
-            // Fails if the run is over.
-            let _ = tell.send(counted.most_overtaken().await);
-        });
-        waiting.push((contender, told));
     }
-    for (Contender { client, wanted: Wanted { name, .. }, .. }, told) in waiting {
+    for (contender, told) in waiting {
+        let (client, Wanted { name, kind }) = (contender.client, contender.wanted);
         match tokio::time::timeout(PATIENCE, told).await {
-            Ok(Ok(most)) if most <= overtaken => {}
+            Ok(Ok(most)) if most <= contender.bound() => {
+                oracle.event(format!("c{client} waited for {most} holds of {name} ({kind:?})"));
+            }
             Ok(Ok(most)) => {
-                let text =
-                    format!("a request of c{client} for {name} waited for {most} holds of others");
+                let text = format!(
+                    "a request of c{client} for {name} ({kind:?}) waited for {most} holds of others"
+                );
                 oracle.broken(Promise::Liveness, text);
             }
             _ => {
-                let text =
-                    format!("c{client} does not get {name}, which others hold again and again");
+                let text = format!(
+                    "c{client} does not get {name} ({kind:?}), which others hold again and again"
+                );
                 oracle.broken(Promise::Liveness, text);
             }
         }
@@ -190,24 +229,37 @@ impl Contender {
         let lock = wanted.acquire(redlock).await?;
         let (belief, token) = (lock.context(), lock.fencing_token().get());
         let is_held = move || !belief.remaining().is_zero();
-        let guard = match wanted.slots {
-            Some(slots) => {
+        let guard = match wanted.kind {
+            Kind::Slot(slots) => {
                 let slot = HeldSlot { name: wanted.name, number: lock.slot(), slots };
                 oracle.slot_held(*client, slot, token, is_held)
             }
-            None => oracle.held(*client, &[wanted.name], token, is_held),
+            Kind::Shared => oracle.shared_held(*client, wanted.name, token, is_held),
+            Kind::Exclusive => oracle.held(*client, &[wanted.name], token, is_held),
         };
         tokio::time::sleep(HELD).await;
         guard.check();
         Ok(())
     }
 
-    /// Returns the number of holds of what it wants.
+    /// Returns the number of holds that may delay it: those of what it wants, and for a shared request
+    /// the exclusive ones.
     fn holds(&self) -> usize {
-        let Wanted { name, slots } = self.wanted;
-        slots.map_or_else(
-            || self.oracle.holds_of(name),
-            |slots| self.oracle.holds_of_slots(name, slots),
-        )
+        let Wanted { name, kind } = self.wanted;
+        match kind {
+            Kind::Exclusive => self.oracle.holds_of(name),
+            Kind::Shared => self.oracle.exclusive_holds_of(name),
+            Kind::Slot(slots) => self.oracle.holds_of_slots(name, slots),
+        }
+    }
+
+    /// Returns the maximum number of holds of others while a request waits.
+    fn bound(&self) -> usize {
+        match self.wanted.kind {
+            Kind::Slot(_) => OVERTAKEN_SLOTS,
+            Kind::Shared => OVERTAKEN_SHARED[0],
+            Kind::Exclusive if self.wanted.name == HOT_SHARED => OVERTAKEN_SHARED[1],
+            Kind::Exclusive => OVERTAKEN,
+        }
     }
 }

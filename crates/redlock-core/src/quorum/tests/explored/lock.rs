@@ -7,7 +7,10 @@ use stateright::{Model, Property};
 use super::lock_steps::LockStep;
 use crate::{
     protocol::Answer,
-    quorum::{Lease, LeaseCommand, LeaseParams, tests::node::ModelNode},
+    quorum::{
+        Lease, LeaseCommand, LeaseParams,
+        tests::node::{ModelNode, wall},
+    },
     timestamp::Timestamp,
     vote::Reason,
 };
@@ -19,6 +22,8 @@ pub(super) const TICK: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub(super) struct LockWorld {
     pub(super) clients: usize,
+    /// How many of them, from the first, ask for shared leases.
+    pub(super) sharers: usize,
     pub(super) nodes: usize,
     /// Number of ticks until the world ends.
     pub(super) ticks: u8,
@@ -71,6 +76,12 @@ pub(super) enum LockRule {
     SameLayout,
     /// A command is not run after the end of its lease's validity.
     Deadlines,
+    /// A shared lease is refused where another one has the key alone.
+    RefuseSharers,
+    /// The release of a shared lease leaves the others.
+    KeepOthers,
+    /// A shared lease takes no token below the fence.
+    SharedFences,
     /// A lease that lingered ends when it would have ended without that.
     KeptEnd,
 }
@@ -87,6 +98,8 @@ pub(super) struct LockState {
     pub(super) budget: Budget,
     /// The greatest token of all completed grants.
     pub(super) newest: u64,
+    /// The same of the exclusive ones.
+    pub(super) newest_alone: u64,
     pub(super) reached: Vec<Outcome>,
     /// The violation, if there is one.
     pub(super) fault: Option<LockFault>,
@@ -101,6 +114,8 @@ pub(super) enum Outcome {
     HandedOn,
     /// A lease that lingered was handed on.
     TakenOver,
+    /// Several clients hold a shared lease.
+    Shared,
     Lost,
     Refused,
     Activated,
@@ -154,12 +169,14 @@ impl LockState {
         at(self.tick)
     }
 
-    fn holders(&self) -> usize {
+    /// Returns the number of holders whose leases are shared, and of the others.
+    pub(super) fn holders(&self, sharers: usize) -> (usize, usize) {
         let holds = |client: &&ClientState| {
             let open = client.lease.as_ref();
             open.and_then(|open| open.held_until).is_some_and(|until| self.now() < until)
         };
-        self.clients.iter().filter(holds).count()
+        let (shared, alone) = self.clients.split_at(sharers);
+        (shared.iter().filter(holds).count(), alone.iter().filter(holds).count())
     }
 }
 
@@ -172,7 +189,14 @@ impl LockWorld {
         self.left_out != Some(rule)
     }
 
-    pub(super) fn params(&self, proposal: u64) -> LeaseParams {
+    pub(super) fn is_shared(&self, client: usize) -> bool {
+        client < self.sharers
+    }
+
+    /// Returns the parameters of a client's lease. A client that shares knows no fence.
+    pub(super) fn params(&self, client: usize, proposal: u64) -> LeaseParams {
+        let is_shared = self.is_shared(client);
+        let (proposal, block) = if is_shared { (1, 1) } else { (proposal, 256) };
         LeaseParams {
             nodes: 3,
             validity: self.ttl(),
@@ -182,8 +206,8 @@ impl LockWorld {
             max_hold: TICK * 100,
             auto_extend: false,
             proposal: self.fencing.then_some(proposal),
-            block: 256,
-            shared_at: None,
+            block,
+            shared_at: is_shared.then_some(wall(Timestamp::ZERO)),
             lead_node: None,
         }
     }
@@ -208,6 +232,7 @@ impl Model for LockWorld {
             strays: Vec::new(),
             budget: self.budget.clone(),
             newest: 0,
+            newest_alone: 0,
             reached: Vec::new(),
             fault: None,
         }]
@@ -226,7 +251,9 @@ impl Model for LockWorld {
 
     fn properties(&self) -> Vec<Property<Self>> {
         let mut properties = vec![
-            Property::always("one holder", |_, state: &LockState| state.holders() <= 1),
+            Property::always("one holder", |world: &Self, state: &LockState| {
+                matches!(state.holders(world.sharers), (_, 0) | (0, 1))
+            }),
             Property::always("tokens grow", |_, state: &LockState| {
                 state.fault != Some(LockFault::TokenOrder)
             }),
@@ -239,10 +266,12 @@ impl Model for LockWorld {
             Property::sometimes("acquired", |_, state: &LockState| {
                 state.reached.contains(&Outcome::Acquired)
             }),
-            Property::sometimes("refused", |_, state: &LockState| {
-                state.reached.contains(&Outcome::Refused)
-            }),
         ];
+        if self.sharers < self.clients {
+            properties.push(Property::sometimes("refused", |_, state: &LockState| {
+                state.reached.contains(&Outcome::Refused)
+            }));
+        }
         if self.budget.extends > 0 {
             properties.push(Property::sometimes("renewed", |_, state: &LockState| {
                 state.reached.contains(&Outcome::Renewed)
@@ -268,7 +297,12 @@ impl Model for LockWorld {
                 state.reached.contains(&Outcome::Activated)
             }));
         }
-        if self.fencing {
+        if self.sharers > 1 {
+            properties.push(Property::sometimes("shared", |_, state: &LockState| {
+                state.reached.contains(&Outcome::Shared)
+            }));
+        }
+        if self.fencing && self.sharers < self.clients {
             properties.push(Property::sometimes("raised", |_, state: &LockState| {
                 state.reached.contains(&Outcome::Raised)
             }));

@@ -127,7 +127,7 @@ impl LockWorld {
                 let now = state.now();
                 // Expired keys are removed, so that states which differ only in them are equal.
                 for node in &mut state.nodes {
-                    node.key = node.key(now);
+                    node.expire(now);
                 }
             }
             LockStep::Start { client } => self.start(state, client),
@@ -230,8 +230,9 @@ impl LockWorld {
         let now = state.now();
         // All propose the same, as clients whose clocks are behind do; so every later one has to
         // raise.
-        let lease = Lease::start(self.params(wall(Timestamp::ZERO)), now, &mut out);
-        let before = state.newest;
+        let params = self.params(client, wall(Timestamp::ZERO));
+        let lease = Lease::start(params, now, &mut out);
+        let before = if self.is_shared(client) { state.newest_alone } else { state.newest + 1 };
         state.clients[client].lease = Some(OpenLease { id, lease, held_until: None, before });
         self.follow(state, client, out);
     }
@@ -266,10 +267,16 @@ impl LockWorld {
                     let until =
                         if self.has(LockRule::CountFromStart) { until } else { now + self.ttl() };
                     open.held_until = Some(until);
-                    if self.fencing && token <= open.before {
+                    if self.fencing && token < open.before {
                         state.fault = Some(LockFault::TokenOrder);
                     }
                     state.newest = state.newest.max(token);
+                    if !self.is_shared(client) {
+                        state.newest_alone = state.newest_alone.max(token);
+                    }
+                    if state.holders(self.sharers).0 > 1 {
+                        state.reached.push(Outcome::Shared);
+                    }
                     self.check_keys(state, client, until);
                 }
                 Action::Renewed { until } => {
@@ -300,9 +307,10 @@ impl LockWorld {
         }
         let now = state.now();
         let Some(open) = &state.clients[client].lease else { return };
-        let keeps = |node: &&ModelNode| {
-            node.holds(open.id, now) && node.key(now).is_some_and(|key| key.expires >= Some(until))
-        };
+        // A grant that arrives after the end is checked by its end.
+        let is_kept =
+            |node: &&ModelNode| node.holds(open.id, now) || node.is_shared_with(open.id, now);
+        let keeps = |node: &&ModelNode| is_kept(node) && node.holds_until(open.id, until);
         if state.nodes.iter().filter(keeps).count() < 2 {
             state.fault = Some(LockFault::Unbacked);
         }
@@ -322,6 +330,7 @@ impl LockWorld {
             state.fault = Some(LockFault::TokenOrder);
         }
         state.newest = state.newest.max(hand_off.token);
+        state.newest_alone = state.newest_alone.max(hand_off.token);
     }
 
     /// Runs a command as a server does, without the rules that are turned off.
@@ -337,15 +346,23 @@ impl LockWorld {
         if command == LeaseCommand::Release && !self.has(LockRule::CompareOnRelease) {
             node.key = None;
         }
-        if !self.has(LockRule::Fences) {
+        let is_shared = self.is_shared(id % self.clients);
+        if command == LeaseCommand::Release && is_shared && !self.has(LockRule::KeepOthers) {
+            node.shared.clear();
+        }
+        if is_shared && !self.has(LockRule::RefuseSharers) {
+            node.key = None;
+        }
+        if !self.has(LockRule::Fences) || (is_shared && !self.has(LockRule::SharedFences)) {
             node.fence = 0;
         }
-        let held_before = node.holds(id, now);
-        let result = node.run(id, command, now);
+        let held_before = node.holds(id, now) || node.is_shared_with(id, now);
+        let result =
+            if is_shared { node.run_shared(id, command, now) } else { node.run(id, command, now) };
         if let LeaseCommand::Acquire { expires: end, .. } | LeaseCommand::Extend { until: end, .. } =
             command
             && !held_before
-            && node.holds(id, now)
+            && (node.holds(id, now) || node.is_shared_with(id, now))
             && now >= end
         {
             state.fault = Some(LockFault::LateKey);

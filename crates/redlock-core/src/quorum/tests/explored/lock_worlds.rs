@@ -19,6 +19,7 @@ const TWICE: Budget = Budget { attempts: 2, ..ONCE };
 
 const PLAIN: LockWorld = LockWorld {
     clients: 2,
+    sharers: 0,
     nodes: 3,
     ticks: 0,
     ttl: 1,
@@ -108,6 +109,55 @@ fn second_attempts() {
 #[ignore = "slow: see verify/model.md"]
 fn three_clients_at_one_moment() {
     explore("three clients at one moment", LockWorld { clients: 3, ..PLAIN });
+}
+
+#[test]
+fn two_sharers_at_one_moment() {
+    explore("two sharers", LockWorld { sharers: 2, fencing: true, ..PLAIN });
+}
+
+#[test]
+fn sharer_beside_an_exclusive_client() {
+    explore("a sharer", LockWorld { sharers: 1, fencing: true, ..PLAIN });
+}
+
+#[test]
+#[ignore = "slow: see verify/model.md"]
+fn shared_lease_expires_between_two_clients() {
+    explore("expiry of a shared lease", LockWorld { sharers: 1, ticks: 2, ..PLAIN });
+}
+
+#[test]
+#[ignore = "slow: see verify/model.md"]
+fn two_sharers_beside_an_exclusive_client() {
+    let world = LockWorld { clients: 3, sharers: 2, drops: false, ..PLAIN };
+    explore("two sharers beside an exclusive client", world);
+}
+
+#[test]
+#[ignore = "slow: see verify/model.md"]
+fn node_loses_shared_leases() {
+    let budget = Budget { crashes: 1, ..ONCE };
+    explore("a node loses shared leases", LockWorld { sharers: 1, ticks: 1, budget, ..PLAIN });
+}
+
+#[test]
+fn sharer_beside_an_exclusive_lease_is_unsafe() {
+    let world = LockWorld { sharers: 1, ..PLAIN };
+    violates("a sharer is let in", without(LockRule::RefuseSharers, world), "one holder");
+}
+
+#[test]
+#[ignore = "slow: see verify/model.md"]
+fn release_of_all_sharers_is_unsafe() {
+    let world = LockWorld { clients: 3, sharers: 2, ..PLAIN };
+    violates("a release of all", without(LockRule::KeepOthers, world), "one holder");
+}
+
+#[test]
+fn sharers_without_fences_have_old_tokens() {
+    let world = LockWorld { sharers: 1, fencing: true, ..PLAIN };
+    violates("no fences for sharers", without(LockRule::SharedFences, world), "tokens grow");
 }
 
 fn without(rule: LockRule, world: LockWorld) -> LockWorld {

@@ -1,0 +1,138 @@
+//! Commands on sorted sets, without options of ZADD.
+
+use super::{
+    Bytes, Reply, Server,
+    server::Call,
+    store::{SortedSet, Value},
+    strings::{NOT_AN_INTEGER, WRONG_TYPE, integer},
+};
+
+const NOT_A_FLOAT: &str = "ERR value is not a valid float";
+
+pub(super) fn run(server: &mut Server, call: &Call, name: &str, args: &[Bytes]) -> Reply {
+    match name {
+        "zadd" => add(server, call, args),
+        "zrem" => {
+            let is_named = |member: &Bytes, _| args[2..].contains(member);
+            remove(server, call, &args[1], is_named)
+        }
+        "zremrangebyscore" => {
+            let (Some(min), Some(max)) = (bound(&args[2]), bound(&args[3])) else {
+                return Reply::error("ERR min or max is not a float");
+            };
+            let is_between = |_: &Bytes, score: f64| {
+                let from = score > min.0 || (score >= min.0 && !min.1);
+                let to = score < max.0 || (score <= max.0 && !max.1);
+                from && to
+            };
+            remove(server, call, &args[1], is_between)
+        }
+        "zrange" => range(server, call, args),
+        _ => match server.store.get(&args[1], call.millis()) {
+            None if name == "zcard" => Reply::Int(0),
+            None => Reply::Nil,
+            Some(Value::Sorted(set)) if name == "zcard" => count(set.len()),
+            Some(Value::Sorted(set)) => set.get(&args[2]).map_or(Reply::Nil, |of| shown(*of)),
+            Some(_) => Reply::error(WRONG_TYPE),
+        },
+    }
+}
+
+fn count(number: usize) -> Reply {
+    Reply::Int(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+fn score(text: &[u8]) -> Option<f64> {
+    let text = std::str::from_utf8(text).ok()?;
+    text.parse().ok().filter(|score: &f64| !score.is_nan())
+}
+
+/// Reads a bound of scores, and whether it is left out. An empty text is a zero there.
+fn bound(text: &[u8]) -> Option<(f64, bool)> {
+    let (text, is_left_out) = match text.strip_prefix(b"(") {
+        Some(rest) => (rest, true),
+        None => (text, false),
+    };
+    let bound = if text.is_empty() { 0.0 } else { score(text)? };
+    Some((bound, is_left_out))
+}
+
+fn shown(score: f64) -> Reply {
+    Reply::text(score.to_string())
+}
+
+fn add(server: &mut Server, call: &Call, args: &[Bytes]) -> Reply {
+    if !args.len().is_multiple_of(2) {
+        return Reply::error("ERR syntax error");
+    }
+    let pairs = args[2..].chunks_exact(2);
+    let pairs: Option<Vec<_>> = pairs.map(|pair| Some((score(&pair[0])?, &pair[1]))).collect();
+    let Some(pairs) = pairs else { return Reply::error(NOT_A_FLOAT) };
+    let Some(set) = server.store.sorted_mut(&args[1], call.millis()) else {
+        return Reply::error(WRONG_TYPE);
+    };
+    let is_new = |(score, member): (f64, &Bytes)| set.insert(member.clone(), score).is_none();
+    count(pairs.into_iter().map(is_new).filter(|is_new| *is_new).count())
+}
+
+/// Removes members. The key of an empty set is deleted.
+fn remove(
+    server: &mut Server,
+    call: &Call,
+    key: &Bytes,
+    is_removed: impl Fn(&Bytes, f64) -> bool,
+) -> Reply {
+    let now = call.millis();
+    match server.store.get(key, now) {
+        None => return Reply::Int(0),
+        Some(Value::Sorted(_)) => {}
+        Some(_) => return Reply::error(WRONG_TYPE),
+    }
+    let Some(set) = server.store.sorted_mut(key, now) else { return Reply::error(WRONG_TYPE) };
+    let before = set.len();
+    set.retain(|member, score| !is_removed(member, *score));
+    let removed = before - set.len();
+    if set.is_empty() {
+        server.store.delete(key, now);
+    }
+    count(removed)
+}
+
+/// ZRANGE by positions, with REV and WITHSCORES.
+fn range(server: &Server, call: &Call, args: &[Bytes]) -> Reply {
+    let (mut is_reversed, mut has_scores) = (false, false);
+    for option in &args[4..] {
+        match option.to_ascii_uppercase().as_slice() {
+            b"REV" => is_reversed = true,
+            b"WITHSCORES" => has_scores = true,
+            _ => return Reply::error("ERR syntax error"),
+        }
+    }
+    let (Some(start), Some(stop)) = (integer(&args[2]), integer(&args[3])) else {
+        return Reply::error(NOT_AN_INTEGER);
+    };
+    let mut members = match server.store.get(&args[1], call.millis()) {
+        None => Vec::new(),
+        Some(Value::Sorted(set)) => ordered(set),
+        Some(_) => return Reply::error(WRONG_TYPE),
+    };
+    if is_reversed {
+        members.reverse();
+    }
+    let length = i64::try_from(members.len()).unwrap_or(i64::MAX);
+    let position = |at: i64| if at < 0 { at.saturating_add(length) } else { at };
+    let (start, stop) = (position(start).max(0), position(stop));
+    let places = (0_i64..).zip(members).filter(|(at, _)| (start..=stop).contains(at));
+    let items = places.flat_map(|(_, (member, score))| {
+        let score = has_scores.then(|| shown(score));
+        [Some(Reply::text(member)), score].into_iter().flatten()
+    });
+    Reply::Array(items.collect())
+}
+
+/// Returns the members by score, and of one score by their bytes.
+fn ordered(set: &SortedSet) -> Vec<(&Bytes, f64)> {
+    let mut members: Vec<_> = set.iter().map(|(member, score)| (member, *score)).collect();
+    members.sort_by(|one, other| one.1.total_cmp(&other.1).then_with(|| one.0.cmp(other.0)));
+    members
+}
