@@ -26,6 +26,7 @@ on_both! {
     renewal_keeps_and_restores_a_lease
     renewal_meets_the_other_kind
     each_lease_ends_at_its_own_time
+    ended_lease_raises_nothing
     token_is_the_greatest_fence
     raise_needs_the_lease
     shared_keys_are_enumerated
@@ -250,6 +251,29 @@ async fn each_lease_ends_at_its_own_time(subject: &Subject) {
     assert_held(&subject.contender("a").acquire().await, "long");
     assert_eq!(long.release().await, Ok(released(true, true)));
     assert_eq!(subject.contender("a").acquire().await, granted(false, 0));
+}
+
+async fn ended_lease_raises_nothing(subject: &Subject) {
+    let reader = reader(subject, "one");
+    assert_eq!(reader.acquire_for(Duration::from_millis(50)).await, granted(false, 0));
+    // The mark keeps the key.
+    assert_held(&subject.contender("a").acquire().await, "one");
+    // This one ends later, and nothing has looked at the other key since.
+    let later = subject.contender("b");
+    assert_eq!(later.acquire_for(Duration::from_millis(50)).await, granted(false, 0));
+    let is_free = async || {
+        subject
+            .contender("b")
+            .impatient()
+            .acquire()
+            .await
+            .is_ok_and(|answer| matches!(answer, Answer::Granted(_)))
+    };
+    eventually_async("it ends", is_free).await;
+
+    let raised = reader.raise(now_token()).await;
+
+    assert_eq!(raised, Err(Reason::KeyGone));
 }
 
 async fn token_is_the_greatest_fence(subject: &Subject) {

@@ -10,7 +10,8 @@ local token = tonumber(ARGV[2])
 fence = tonumber(fence)
 if token > now + 60000000 then return {6, now} end
 local kind = redis.call('TYPE', KEYS[2]).ok
-if kind ~= 'zset' or not redis.call('ZSCORE', KEYS[2], ARGV[1]) then return {7, now} end
+local ends = kind == 'zset' and redis.call('ZSCORE', KEYS[2], ARGV[1])
+if not ends or tonumber(ends) <= now / 1000 then return {7, now} end
 if token < fence then return {2, now, fence} end
 if token > fence then redis.call('HSET', KEYS[1], ARGV[3], ARGV[2]) end
 return {1, now, fence}

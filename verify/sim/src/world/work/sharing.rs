@@ -35,6 +35,8 @@ pub(super) async fn share_again_and_again(shared: Arc<Shared>, redlock: Redlock,
         let (asked, pauses) = (shared.oracle.now(), shared.gate.pauses());
         let (result, held_for) = if rng.chance(50) {
             request.around_work().await
+        } else if rng.chance(30) {
+            request.downgraded().await
         } else {
             request.by_handle(rng.chance(50)).await
         };
@@ -97,6 +99,36 @@ impl Request<'_> {
             let released = lock.release().await;
             shared.oracle.event(format!("c{} shares {name} no more: {released:?}", shared.client));
         }
+        (Ok(()), held_for)
+    }
+
+    /// Holds the name exclusively, and then beside others.
+    async fn downgraded(&self) -> Ended {
+        let Self { shared, name, time, .. } = *self;
+        let exclusive = match self.redlock.lock(name).wait(self.wait).await {
+            Ok(lock) => lock,
+            Err(error) => return (Err(error), Duration::ZERO),
+        };
+        let from = shared.oracle.now();
+        let held_for = || Duration::from_micros(shared.oracle.now() - from);
+        let (belief, token) = (exclusive.context(), exclusive.fencing_token().get());
+        let is_held = move || !belief.remaining().is_zero();
+        let guard = shared.oracle.held(shared.client, &[name], token, is_held);
+        hold(shared, &guard, time / 2).await;
+        // The belief has to end by itself.
+        let lock = match exclusive.downgrade().await {
+            Ok(lock) => lock,
+            Err(error) => {
+                shared.oracle.count("downgrade failed");
+                return (Err(error), held_for());
+            }
+        };
+        shared.oracle.count("downgraded");
+        let shared_guard = self.held(&lock.context());
+        drop(guard);
+        hold(shared, &shared_guard, time / 2).await;
+        let held_for = held_for();
+        drop(shared_guard);
         (Ok(()), held_for)
     }
 
