@@ -225,6 +225,19 @@ fn ended_reader_keeps_no_lease() {
 }
 
 #[test]
+fn reader_joins_beside_one_that_has_ended() {
+    let fleet = Fleet::new(1);
+    let long = fleet.read(0).unwrap();
+    let short = fleet.now(fleet.request(0).shared().max_hold(SECOND)).unwrap();
+    fleet.clock.advance(2 * SECOND);
+    let mut lost = fleet.clock.spawn(short.lost());
+    fleet.clock.settle();
+    assert!(lost.take().is_some() && !short.is_valid() && long.is_valid());
+
+    assert!(fleet.read(0).is_ok());
+}
+
+#[test]
 fn waiting_writer_keeps_new_readers_out() {
     let fleet = Fleet::new(3);
     let (one, two) = (fleet.read(0).unwrap(), fleet.read(1).unwrap());

@@ -79,7 +79,7 @@ impl SharedLease {
             return None;
         }
         let mut state = self.state();
-        if state.granted.is_none() || state.grant.holder_gone || state.grant.is_over() {
+        if state.granted.is_none() || !state.is_held() {
             return None;
         }
         let now = self.client.clock().now();

@@ -107,7 +107,8 @@ impl SharedKeys {
         let key = self.0.entry(Arc::clone(name)).or_insert_with(free);
         let at = key.position(lease);
         if let Some(at) = at {
-            key.leases[at].1 = ends;
+            // An acquire that is repeated after a renewal must not shorten the lease.
+            key.leases[at].1 = ends.max(key.leases[at].1);
         } else {
             let owner = Arc::clone(lease.owner());
             key.leases.push((StoredLease::new(lease.nonce(), 0, lease.since(), owner), ends));

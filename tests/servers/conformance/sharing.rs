@@ -18,6 +18,7 @@ on_both! {
     exclusive_lease_excludes_shared_ones
     shared_lease_excludes_an_exclusive_one
     repeated_acquire_is_one_lease
+    late_acquire_does_not_shorten_a_renewed_lease
     exclusive_lease_becomes_a_shared_one
     waiting_exclusive_request_keeps_others_out
     last_shared_lease_leaves_the_turn_to_the_waiter
@@ -128,6 +129,18 @@ async fn repeated_acquire_is_one_lease(subject: &Subject) {
     assert_eq!(inspect(subject).await.expect("a key").sharing, 1);
     assert_eq!(reader.release().await, Ok(released(true, false)));
     assert_eq!(inspect(subject).await, None);
+}
+
+async fn late_acquire_does_not_shorten_a_renewed_lease(subject: &Subject) {
+    let reader = reader(subject, "one");
+    let short = Duration::from_secs(10);
+    assert_eq!(reader.acquire_for(short).await, granted(false, 0));
+    assert_eq!(reader.extend().await, Ok(Answer::Extended));
+
+    assert_eq!(reader.acquire_for(short).await, granted(false, 0));
+
+    let found = inspect(subject).await.expect("a key");
+    assert!(found.remaining > Some(short * 2), "{found:?}");
 }
 
 async fn exclusive_lease_becomes_a_shared_one(subject: &Subject) {

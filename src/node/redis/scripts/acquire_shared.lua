@@ -26,8 +26,12 @@ elseif kind ~= 'none' then
 end
 if tonumber(ARGV[2]) > now_ms() then
   if own then redis.call('DEL', KEYS[2]) end
-  local added = redis.pcall('ZADD', KEYS[2], ARGV[2], ARGV[1])
-  if type(added) == 'table' then return added end
+  -- A call that arrives after a renewal must not shorten the lease.
+  local stored = kind == 'zset' and redis.call('ZSCORE', KEYS[2], ARGV[1])
+  if not stored or tonumber(stored) < tonumber(ARGV[2]) then
+    local added = redis.pcall('ZADD', KEYS[2], ARGV[2], ARGV[1])
+    if type(added) == 'table' then return added end
+  end
   expire(KEYS[2])
   if own and string.byte(own, -1) == 10 then publish_free(KEYS[2]) end
 end
