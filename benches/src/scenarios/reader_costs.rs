@@ -1,5 +1,5 @@
 //! The cost of a shared lock without a network, while the process has a shared lease of the name: beside
-//! exclusive locks of names that nobody else wants.
+//! exclusive locks of names that no other task wants.
 
 use std::{convert::Infallible, hint::black_box, time::Instant};
 

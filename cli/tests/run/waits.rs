@@ -115,7 +115,7 @@ fn wait_for_other_host_is_silent() {
     assert_eq!(silent.output(), "");
 }
 
-/// No other host is waited for.
+/// It waits for no other host.
 #[test]
 fn early_start_names_its_tick() {
     let site = Site::new();

@@ -15,7 +15,7 @@
 //!   nodes know, and fences at least 60 s ahead of their clocks: no token was further ahead (R9).
 //!   Fewer than N−q+1 other starters give the missing nodes one probation's time to return, as
 //!   others may still reach their former servers.
-//! * *New servers.* Where the client was told to [assume](Enrolment::assume_new) it, a set starts at once
+//! * *New servers.* If the client [assumes](Enrolment::assume_new) it, a set starts at once
 //!   if all of its nodes are in their first probation, without a record of a vote, and name each other.
 //!   That is unsafe only if all of them lost their data since they last voted.
 //! * *`max_ttl`* only grows by itself, once a quorum votes: every quorum that keeps a lock has a
@@ -293,7 +293,7 @@ impl Enrolment {
     /// Returns the activations due now.
     pub fn due(&mut self, now: Timestamp) -> Vec<ActivationStep> {
         if self.are_new() {
-            // All of them at once: when the first one votes, the others are no set of new nodes.
+            // All of them at once: once the first one votes, the set is not new any more.
             let waits = self.nodes.iter_mut().filter_map(|entry| entry.wait.as_mut());
             waits.for_each(|wait| wait.starts_new = true);
         }

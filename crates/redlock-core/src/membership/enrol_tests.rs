@@ -21,7 +21,7 @@ enum As {
     Elsewhere,
     Probation(&'static str),
     Moved,
-    /// In its first probation.
+    /// A node in its first probation.
     New,
     Active,
 }
@@ -170,7 +170,7 @@ mod new_servers {
             set.enrolment.ended(node, ActivationOutcome::Done, at(1));
             set.see(node, Active, at(1));
         }
-        // It lost all its data, so its record is that of a new one.
+        // It lost all its data, so it has the record of a new node.
         set.own[1].epoch += 1;
 
         set.see(1, New, at(2));
