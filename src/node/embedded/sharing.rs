@@ -2,15 +2,25 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use super::store::Notice;
+use super::store::{FIRST_SWEEP, Notice};
 use crate::{
     protocol::{HeldAnswer, LeaseId, Stored, StoredLease},
     time::Timestamp,
 };
 
 /// The names whose leases are shared. A lease that has ended is removed when its key is used next.
-#[derive(Debug, Default)]
-pub(super) struct SharedKeys(HashMap<Arc<str>, SharedKey>);
+#[derive(Debug)]
+pub(super) struct SharedKeys {
+    keys: HashMap<Arc<str>, SharedKey>,
+    /// Number of keys at which those without a lease and a mark are removed.
+    sweep_at: usize,
+}
+
+impl Default for SharedKeys {
+    fn default() -> Self {
+        Self { keys: HashMap::new(), sweep_at: FIRST_SWEEP }
+    }
+}
 
 #[derive(Debug)]
 struct SharedKey {
@@ -26,6 +36,10 @@ const MARK: Duration = Duration::from_secs(2);
 impl SharedKey {
     fn longest(&self) -> Option<&(StoredLease, Timestamp)> {
         self.leases.iter().max_by_key(|(_, ends)| *ends)
+    }
+
+    fn is_held(&self, now: Timestamp) -> bool {
+        self.leases.iter().any(|(_, ends)| now < *ends)
     }
 
     fn held(&self, fence: u64, now: Timestamp) -> HeldAnswer {
@@ -44,12 +58,12 @@ impl SharedKey {
 impl SharedKeys {
     /// Returns the key without the leases that have ended; removes it if nothing is left.
     fn current(&mut self, name: &str, now: Timestamp) -> Option<&mut SharedKey> {
-        let key = self.0.get_mut(name)?;
+        let key = self.keys.get_mut(name)?;
         key.leases.retain(|(_, ends)| now < *ends);
         if key.leases.is_empty() && key.marked_until <= now {
-            self.0.remove(name);
+            self.keys.remove(name);
         }
-        self.0.get_mut(name)
+        self.keys.get_mut(name)
     }
 
     /// Returns the answer for an exclusive request; `None` if the key is free for it. One that waits
@@ -63,7 +77,7 @@ impl SharedKeys {
     ) -> Option<HeldAnswer> {
         let key = self.current(name, now)?;
         if key.leases.is_empty() {
-            self.0.remove(name);
+            self.keys.remove(name);
             return None;
         }
         if waits {
@@ -79,7 +93,7 @@ impl SharedKeys {
 
     /// Returns whether an exclusive request waits for a key.
     pub(super) fn is_marked(&self, name: &str, now: Timestamp) -> bool {
-        self.0.get(name).is_some_and(|key| now < key.marked_until)
+        self.keys.get(name).is_some_and(|key| now < key.marked_until)
     }
 
     /// Returns the answer for an exclusive lease of which the key is renewed.
@@ -102,9 +116,18 @@ impl SharedKeys {
     }
 
     /// Stores a lease, or renews it.
-    pub(super) fn store(&mut self, name: &Arc<str>, lease: &LeaseId, ends: Timestamp) {
+    pub(super) fn store(
+        &mut self,
+        name: &Arc<str>,
+        lease: &LeaseId,
+        (now, ends): (Timestamp, Timestamp),
+    ) {
+        if self.keys.len() >= self.sweep_at {
+            self.keys.retain(|_, key| now < key.marked_until || key.is_held(now));
+            self.sweep_at = FIRST_SWEEP.max(2 * self.keys.len());
+        }
         let free = || SharedKey { leases: Vec::new(), marked_until: Timestamp::ZERO };
-        let key = self.0.entry(Arc::clone(name)).or_insert_with(free);
+        let key = self.keys.entry(Arc::clone(name)).or_insert_with(free);
         let at = key.position(lease);
         if let Some(at) = at {
             // An acquire that is repeated after a renewal must not shorten the lease.
@@ -159,18 +182,18 @@ impl SharedKeys {
         now: Timestamp,
         notices: &mut Vec<Notice>,
     ) -> (bool, bool) {
-        let Some(key) = self.0.get(name) else { return (true, false) };
+        let Some(key) = self.keys.get(name) else { return (true, false) };
         let (is_marked, is_last) = (now < key.marked_until, key.leases.is_empty());
         if is_last && is_marked {
             notices.push(Notice::Freed(Arc::clone(name)));
         } else if is_last {
-            self.0.remove(name);
+            self.keys.remove(name);
         }
         (true, is_marked)
     }
 
     pub(super) fn inspect(&self, name: &str, now: Timestamp) -> Option<Stored> {
-        let key = self.0.get(name)?;
+        let key = self.keys.get(name)?;
         let mut current: Vec<_> = key.leases.iter().filter(|(_, ends)| now < *ends).collect();
         current.sort_by_key(|(_, ends)| std::cmp::Reverse(*ends));
         let (lease, ends) = current.first()?;
@@ -182,7 +205,30 @@ impl SharedKeys {
 
     /// Returns the names with leases.
     pub(super) fn names(&self, now: Timestamp) -> impl Iterator<Item = &Arc<str>> {
-        let is_held = move |key: &SharedKey| key.leases.iter().any(|(_, ends)| now < *ends);
-        self.0.iter().filter(move |(_, key)| is_held(key)).map(|(name, _)| name)
+        self.keys.iter().filter(move |(_, key)| key.is_held(now)).map(|(name, _)| name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{protocol::Nonce, resource::Resource};
+
+    #[test]
+    fn keys_that_have_ended_are_removed() {
+        let mut keys = SharedKeys::default();
+        for second in 0..10_000 {
+            let now = Timestamp::ZERO + Duration::from_secs(second);
+            let resource = Resource::try_from(second.to_string()).unwrap();
+            let name = Arc::clone(&resource.shared_names()[0]);
+            let nonce = Nonce::from_bytes(u128::from(second).to_be_bytes());
+            let lease = LeaseId::new(resource, nonce, "p".into(), Duration::ZERO).shared(true);
+            keys.store(&name, &lease, (now, now + Duration::from_secs(10)));
+            assert!(
+                keys.held(&name, 0, now, (true, &mut Vec::new())).is_some(),
+                "it leaves a mark"
+            );
+        }
+        assert!(keys.keys.len() <= 2 * FIRST_SWEEP, "{} keys", keys.keys.len());
     }
 }

@@ -60,7 +60,7 @@ pub(super) enum Notice {
     Asked { owner: Arc<str>, name: Arc<str> },
 }
 
-const FIRST_SWEEP: usize = 1024;
+pub(super) const FIRST_SWEEP: usize = 1024;
 
 impl Default for EmbeddedStore {
     fn default() -> Self {
@@ -349,7 +349,7 @@ impl EmbeddedStore {
 
     fn store(&mut self, lease: &LeaseId, ttl: Duration, token: u64, now: Timestamp) {
         if lease.is_shared() {
-            return self.shared.store(&lease.resource().shared_names()[0], lease, now + ttl);
+            return self.shared.store(&lease.resource().shared_names()[0], lease, (now, now + ttl));
         }
         if self.keys.len() >= self.sweep_at {
             self.keys.retain(|_, key| now < key.expires);
