@@ -44,19 +44,21 @@ async fn full_servers_extend_and_release() {
     let redlock = manager(urls(&servers));
     all_vote(&redlock).await;
     let (one, pair) = (redlock.lock("one").await.unwrap(), redlock.lock(["a", "b"]).await.unwrap());
+    let reader = redlock.lock("read").shared().await.unwrap();
 
     limit(&servers[..2], "1");
 
     assert_refused(&redlock, &[0, 1], is_out_of_memory).await;
 
     limit(&servers, "1");
-    for lock in [&one, &pair] {
+    for lock in [&one, &pair, &reader] {
         let valid = lock.extend().await.unwrap();
         assert!(valid > lock.remaining() / 2);
     }
 
     assert!(matches!(one.release().await.unwrap(), Released::Released));
     assert!(matches!(pair.release().await.unwrap(), Released::Released));
+    assert!(matches!(reader.release().await.unwrap(), Released::Released));
     for server in &servers {
         assert_eq!(server.keys("redlock:lock:*"), Vec::<String>::new());
     }

@@ -9,7 +9,8 @@ local kind = redis.call('TYPE', KEYS[2]).ok
 if kind == 'string' then
   return {3, now, 0, string.sub(redis.call('GET', KEYS[2]), 1, 1024), redis.call('PTTL', KEYS[2])}
 end
--- A lease that has ended is removed: the mark of a request that waits may have kept the key.
+-- A lease that has ended is removed: the mark of a request that waits may have kept the key. This write
+-- comes first also because a full server refuses ZADD, unless the script has written before.
 if kind == 'zset' then longest(KEYS[2], math.floor(now / 1000)) end
 local kept = kind == 'zset' and redis.call('ZSCORE', KEYS[2], ARGV[2])
 local meta = redis.call('HMGET', KEYS[1], 'tag', 'max_ttl')
