@@ -11,8 +11,9 @@ use std::{
 use super::{
     registry::{NameWait, ResourceWait, Wakeups},
     turns::{
-        CurrentTurn, LONGEST_PAUSE, LONGEST_YIELD, NOTIFIED_SPACING, ReleaseStatus, SHORTEST_PAUSE,
-        SILENT_SPACING, backoff, is_crowd, patience, release_status, spaced, turn, yield_pause,
+        CurrentTurn, LONGEST_PAUSE, LONGEST_REMINDER, LONGEST_YIELD, NOTIFIED_SPACING,
+        ReleaseStatus, SHORTEST_PAUSE, SILENT_SPACING, backoff, is_crowd, patience, release_status,
+        spaced, turn, yield_pause,
     },
 };
 use crate::{
@@ -147,7 +148,11 @@ impl RetryHistory {
         // A request that waited for a permit would probably wait for the next one as well.
         let short = backoff(short, self.silent, longest(SILENT_SPACING)).max(self.permit_wait);
         let long = self.held_for.map(|left| left.min(longest(NOTIFIED_SPACING)) + short);
-        Pause::new(client.now(), first_node(client, resource), (short, long), deadline)
+        // Servers keep readers out for 2 s after an attempt to write.
+        let is_kept_out = matches!(self.last, Some(LockError::Held { readers: 1.., .. }));
+        let cap = if is_kept_out && !plan.is_shared() { LONGEST_REMINDER } else { Duration::MAX };
+        let pauses = (short.min(cap), long.map(|long| long.min(cap)));
+        Pause::new(client.now(), first_node(client, resource), pauses, deadline)
     }
 }
 

@@ -357,6 +357,10 @@ pub(super) fn yield_pause(
 /// Maximum pause while a quorum of nodes reports releases. Messages get lost.
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
+/// Maximum pause of an exclusive request that shared leases keep out, also with more requests or a longer
+/// `retry_delay`: half of the time for which the servers remember that it waits.
+pub(super) const LONGEST_REMINDER: Duration = Duration::from_secs(1);
+
 /// Minimum mean interval between the attempts of all requests of a manager to which releases are
 /// reported. The more requests wait, the longer each one pauses.
 pub(super) const NOTIFIED_SPACING: Duration = Duration::from_millis(1);
