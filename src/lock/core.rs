@@ -9,7 +9,7 @@ use super::{
 use crate::{
     events::Events,
     node::{ClockJumps, Node, redis::NodeSet},
-    time::Timers,
+    time::{Timers, Timestamp},
 };
 
 /// What all handles of one manager share: its client of the nodes, the local lines of requests, and the
@@ -38,9 +38,9 @@ impl Core {
 }
 
 impl LingeringLeases for Queue<SharedLease> {
-    fn asked(&self, name: &str) {
+    fn asked(&self, name: &str, at: Timestamp) {
         if let Some(lease) = self.holder(name) {
-            lease.asked();
+            lease.asked(at);
         }
     }
 

@@ -185,8 +185,9 @@ impl LockOptions {
     /// All shared requests of a process for one name and TTL stand on one lease: while it is held,
     /// further ones are granted without a message. An exclusive request that waits lets no further
     /// shared holder of its process in, and once these have released the lock, none of any process,
-    /// until it had its turn; shared requests that wait come next. One that makes a single attempt
-    /// keeps none out.
+    /// until it had its turn. Then the requests that wait compete, and the shared ones of a process are
+    /// granted together. An exclusive request that makes a single attempt keeps none out. A shared one
+    /// with another TTL waits for its turn as an exclusive one does.
     ///
     /// The fencing token of an exclusive lock is greater than those of all locks before. A shared one
     /// has at least that of the last exclusive one before it, and less than that of each later one:

@@ -28,8 +28,8 @@ const FIRST_SWEEP: usize = 64;
 
 /// The leases of a manager that may linger.
 pub(crate) trait LingeringLeases: fmt::Debug + Send + Sync {
-    /// Records that another process was refused this name.
-    fn asked(&self, name: &str);
+    /// Records that another process was refused this name at this time.
+    fn asked(&self, name: &str, at: Timestamp);
     /// Releases all leases that linger.
     fn end_all(&self);
 }
@@ -121,9 +121,14 @@ impl RemoteRequests {
         self.reports.any_name(resource, |asked| now < asked.until)
     }
 
-    /// Returns whether another process asked for one of these names since `start`.
-    pub(crate) fn was_asked_since(&self, resource: &Resource, start: Timestamp) -> bool {
-        self.reports.any_name(resource, |asked| asked.at >= start)
+    /// Returns when another process last asked for one of these names, if it was not before `start`.
+    pub(crate) fn asked_since(&self, resource: &Resource, start: Timestamp) -> Option<Timestamp> {
+        let mut last = None;
+        self.reports.any_name(resource, |asked| {
+            last = last.max((asked.at >= start).then_some(asked.at));
+            false
+        });
+        last
     }
 
     /// Counts a lease that is about to linger. Returns false if too many leases linger.
@@ -148,7 +153,7 @@ impl RequestReports {
         crate::sync::lock(&self.state)
     }
 
-    fn any_name(&self, resource: &Resource, is_wanted: impl Fn(&RequestedName) -> bool) -> bool {
+    fn any_name(&self, resource: &Resource, is_wanted: impl FnMut(&RequestedName) -> bool) -> bool {
         if !self.any.load(Ordering::Acquire) {
             return false;
         }
@@ -163,7 +168,7 @@ impl RequestReports {
             state.note(name, now);
             self.any.store(true, Ordering::Release);
         }
-        self.leases.asked(name);
+        self.leases.asked(name, now);
     }
 }
 

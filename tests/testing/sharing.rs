@@ -436,6 +436,98 @@ fn locks_that_cannot_be_shared_are_not_downgraded() {
     }
 }
 
+#[test]
+fn reader_that_waits_is_let_in_once_the_writer_leaves() {
+    let fleet = Fleet::new(1);
+    let reader = fleet.read(0).unwrap();
+    let writer = fleet.begin(fleet.request(0).wait(SECOND));
+    let mut late = fleet.begin(fleet.request(0).shared().wait(60 * SECOND));
+    assert!(!late.is_finished(), "the writer comes first");
+
+    fleet.clock.advance(SECOND);
+    assert!(writer.is_finished(), "its wait is over");
+    fleet.clock.settle();
+
+    assert!(late.take().expect("no writer waits").is_ok());
+    assert!(reader.is_valid());
+}
+
+#[test]
+fn reader_that_waits_is_let_in_by_a_renewal() {
+    let fleet = Fleet::new(1);
+    let reader = fleet.read(0).unwrap();
+    fleet.nodes.stop([0, 1, 2]);
+    fleet.clock.advance(6 * SECOND);
+    assert!(reader.is_valid());
+    let mut late = fleet.begin(fleet.request(0).shared().wait(60 * SECOND));
+    assert!(!late.is_finished(), "less than half of the validity is left");
+
+    fleet.nodes.start([0, 1, 2]);
+    fleet.clock.advance(2 * SECOND);
+
+    assert!(late.take().expect("the lease is renewed").is_ok());
+    assert!(reader.is_valid());
+}
+
+#[test]
+fn lease_is_shared_again_once_no_writer_asks() {
+    let fleet = Fleet::new(2);
+    let reader = fleet.read(0).unwrap();
+    let mut writer = fleet.begin(fleet.request(1).wait(5 * SECOND));
+    fleet.clock.advance(5 * MS);
+    let mut late = fleet.begin(fleet.request(0).shared().wait(60 * SECOND));
+
+    // The writer repeats its attempts, and so asks again.
+    fleet.clock.advance(4 * SECOND);
+    assert!(!late.is_finished() && !writer.is_finished() && is_held(fleet.read(0)));
+    fleet.clock.advance(SECOND);
+    assert!(is_held(writer.take().expect("its wait is over")));
+    fleet.clock.advance(2 * SECOND);
+
+    assert!(late.take().expect("no writer waits").is_ok());
+    assert!(reader.is_valid() && fleet.read(0).is_ok());
+}
+
+#[test]
+fn readers_with_another_ttl_have_their_turn() {
+    let fleet = Fleet::new(1);
+    let mut reader = fleet.read(0).unwrap();
+    let mut other = fleet.begin(fleet.request(0).shared().ttl(5 * SECOND).wait(60 * SECOND));
+
+    // One reader after the other, each before the last one ends.
+    for _ in 0..50 {
+        fleet.clock.advance(100 * MS);
+        match fleet.read(0) {
+            Ok(next) => drop(std::mem::replace(&mut reader, next)),
+            Err(_) => break,
+        }
+    }
+
+    assert!(is_held(fleet.read(0)), "the other reader waits for a gap");
+    drop(reader);
+    fleet.clock.advance(20 * MS);
+    assert!(other.take().expect("its turn has come").is_ok());
+}
+
+#[test]
+fn writer_that_retries_rarely_is_remembered() {
+    let mut fleet = Fleet::new(0);
+    let slow = fleet.nodes.replica("slow").builder().retry_delay(10 * SECOND..=20 * SECOND);
+    let (slow, readers) = (slow.build().unwrap(), fleet.nodes.replica("readers"));
+    fleet.processes = vec![slow, readers.redlock(), fleet.nodes.replica("others").redlock()];
+    let reader = fleet.read(1).unwrap();
+    let mut writer = fleet.begin(fleet.request(0).wait(60 * SECOND));
+
+    for second in 1..8 {
+        fleet.clock.advance(SECOND);
+        assert!(is_held(fleet.read(2)), "after {second} s");
+    }
+    drop(reader);
+    fleet.clock.advance(20 * MS);
+
+    assert!(writer.take().expect("it was woken").is_ok());
+}
+
 /// What the tasks of a fleet do at this moment.
 #[derive(Default)]
 struct Now {

@@ -37,6 +37,7 @@ impl SharedLease {
         let mut decision = None;
         let mut overran = Vec::new();
         let (mut report, mut nudge) = (LeaseReport::default(), Nudge::default());
+        let mut is_renewed = false;
         for action in actions.drain(..) {
             let notifies = match action {
                 Action::Send { node, command } => self.enqueue(&mut state, node, command),
@@ -64,6 +65,7 @@ impl SharedLease {
                     false
                 }
                 Action::Renewed { until } => {
+                    is_renewed = true;
                     Self::set_valid_until(&state, until);
                     for grant in state.each_grant() {
                         grant.renewals += 1;
@@ -105,7 +107,7 @@ impl SharedLease {
             nudge = self.arm(&mut state, now);
             // `ticket` is the turn that a loss ended. It must not be dropped under the mutex, and
             // the holder may have gone while the loss was logged.
-            if state.grant.holder_gone && ticket.is_none() && !state.lease.is_lingering() {
+            if state.is_given_back() && ticket.is_none() {
                 ticket = state.ticket.take();
             }
         }
@@ -130,6 +132,9 @@ impl SharedLease {
             self.announce(decision.map_err(|refusal| self.refused(refusal)), &mut wakers);
         }
         crate::sync::wake_all(wakers);
+        if is_renewed {
+            self.readmit();
+        }
     }
 
     /// Adds a command to the outbox. Returns whether it is the release, which ends the grant.
@@ -330,10 +335,12 @@ impl SharedLease {
             (Ok(()), Some(lease), ticket) => {
                 StallWatch::start(lease, &lease.plan);
                 if let Some(ticket) = ticket {
+                    // From now on requests of other processes for the name reach the lease.
+                    let has_waiters = ticket.holding(self);
                     self.record_earlier_ask();
-                    // Before single attempts get the verdict that the name is held.
-                    ticket.admit_sharers(self);
-                    ticket.holding(self);
+                    if has_waiters {
+                        ticket.answer(self);
+                    }
                 }
             }
             (Err(error), _, Some(ticket)) if is_verdict => ticket.report(error),
@@ -344,12 +351,15 @@ impl SharedLease {
             state.grant.decision = Some(decision);
         }
         state.announced = true;
-        // A thread that is sending ends the turn after it sent the release.
-        let gone = (state.grant.holder_gone && !state.sending) || state.grant.loss.is_some();
+        // A thread that is sending ends the turn after it sent the release. A shared grant may have
+        // reached its own end beside others.
+        let is_lost = state.grant.loss.is_some() && !state.is_held();
+        let gone = (state.grant.holder_gone && !state.sending) || is_lost;
         let unwanted = if gone { ticket } else { std::mem::replace(&mut state.ticket, ticket) };
         state.grant.watchers.take(wakers);
         drop(state);
         drop(unwanted);
+        self.readmit();
     }
 
     /// Ends the stall checks and the reports of renewals of a grant that is over.
@@ -376,6 +386,11 @@ impl SharedLease {
                 && let Some(first) = state.held().map(|lease| lease.own_end()).min()
             {
                 at = at.min(first.saturating_sub(timers.lead()));
+            }
+            if let Some(reopens_at) =
+                self.reopens_at().filter(|at| self.id.is_shared() && now < *at)
+            {
+                at = at.min(reopens_at);
             }
             wanted = wanted.map(|wanted| wanted.min(at));
         }

@@ -48,7 +48,7 @@ impl SharedLease {
     /// request.
     pub(super) fn is_unwanted(&self) -> bool {
         self.id.lingers()
-            && !self.asked.load(Ordering::Acquire)
+            && self.asked_at.load(Ordering::Acquire) == 0
             && self.client.remote_requests.has_reports_since(self.started)
     }
 
@@ -129,16 +129,21 @@ impl SharedLease {
         self.client.remote_requests.leave();
     }
 
-    /// Ends the linger, because another process was refused the lease.
-    pub(crate) fn asked(self: &Arc<Self>) {
-        self.asked.store(true, Ordering::Release);
-        self.end_linger();
+    /// Ends the linger, or closes a shared lease to further requests for a time, because another process
+    /// was refused the lease.
+    pub(crate) fn asked(self: &Arc<Self>, at: Timestamp) {
+        self.asked_at.fetch_max(at.as_nanos(), Ordering::AcqRel);
+        if self.id.is_shared() {
+            self.arm_reopening();
+        } else {
+            self.end_linger();
+        }
     }
 
-    /// Records a request of another process that came before the grant.
-    pub(super) fn record_earlier_ask(&self) {
-        if self.client.remote_requests.was_asked_since(self.resource(), self.started) {
-            self.asked.store(true, Ordering::Release);
+    /// Records a request of another process that came before the grant was reported to the local line.
+    pub(super) fn record_earlier_ask(self: &Arc<Self>) {
+        if let Some(at) = self.client.remote_requests.asked_since(self.resource(), self.started) {
+            self.asked(at);
         }
     }
 }
@@ -190,6 +195,10 @@ impl HeldLease for SharedLease {
 
     fn is_open(&self) -> bool {
         Self::is_open(self)
+    }
+
+    fn fits(&self, resource: &Resource, plan: &Plan) -> bool {
+        plan.is_shared() && plan.ttl == self.ttl && resource == self.resource()
     }
 
     fn join(self: &Arc<Self>, resource: &Resource, plan: &Plan) -> Option<Arc<ActiveLease>> {

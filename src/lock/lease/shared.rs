@@ -51,8 +51,8 @@ pub(crate) struct SharedLease {
     pub(super) waits: bool,
     /// The newest grant's token, which is sent to the nodes.
     pub(super) token: AtomicU64,
-    /// Whether another process was refused the lease.
-    pub(super) asked: AtomicBool,
+    /// When another process was last refused the lease, in ns; 0 if none was.
+    pub(super) asked_at: AtomicU64,
     /// Whether it lingers. Set with the local lines locked.
     pub(super) is_lingering: AtomicBool,
     state: Mutex<LeaseState>,
@@ -71,7 +71,7 @@ pub(super) struct LeaseState {
     /// Time of the first grant.
     pub(super) granted: Option<Timestamp>,
     /// Number of jumps of servers' clocks that the lease knows of.
-    epoch: u64,
+    pub(super) epoch: u64,
     /// The turn in the local line. It ends at a loss, or after the last holder's release.
     pub(super) ticket: Option<Ticket<SharedLease>>,
     /// The permit of the attempt, while it is in flight.
@@ -130,6 +130,13 @@ impl LeaseState {
     /// Returns whether a grant has a holder, and is not lost.
     pub(super) fn is_held(&self) -> bool {
         self.grant.is_held() || self.others.iter().any(Grant::is_held)
+    }
+
+    /// Returns whether the holder has gone and the lease does not linger. Of a shared lease, any grant may
+    /// be the current one: all are over once its release is sent.
+    pub(super) fn is_given_back(&self) -> bool {
+        let is_released = self.granted.is_some() && self.grant.over;
+        (self.grant.holder_gone || is_released) && !self.lease.is_lingering()
     }
 
     /// Returns the handles of the grants that are held.
@@ -283,7 +290,7 @@ impl SharedLease {
             block,
             waits: plan.awaits_release(),
             token: AtomicU64::new(token),
-            asked: AtomicBool::new(false),
+            asked_at: AtomicU64::new(0),
             is_lingering: AtomicBool::new(false),
             state: Mutex::new(LeaseState {
                 lease,
@@ -459,6 +466,7 @@ impl Wake for SharedLease {
         let stop_at = Self::stop_at(&state, self.client.timers.lead());
         is_over |= state.is_held() && self.client.clock().now() >= stop_at;
         self.handle(state, if is_over { Event::Stop } else { Event::Wake });
+        self.readmit();
     }
 }
 

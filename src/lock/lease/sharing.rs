@@ -15,12 +15,13 @@
 //! next one, which is above the fences of q nodes (R9).
 //!
 //! The first request acquires the lease; further ones join it without a message while half of its
-//! validity is left, and no exclusive request waits, here or elsewhere. Each has a validity of its own,
+//! validity is left, and no request waits that can't join, here or elsewhere. Those that wait here join
+//! once that is so again: after a renewal, or when the other request left. Each has a validity of its own,
 //! which ends with the lease, or with its own maximum hold time. The lease is released when the last
-//! of them is. An exclusive request elsewhere asks for it as for a lease that lingers: from then on no
-//! further request joins.
+//! of them is. An exclusive request elsewhere asks for it as for a lease that lingers, with each of its
+//! attempts: for 2 s no further request joins.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     active::ActiveLease,
@@ -28,13 +29,17 @@ use super::{
 };
 use crate::{
     error::{LockError, LossCause},
-    lock::{overrun::OverrunWatch, released::Released, settings::Plan},
+    lock::{overrun::OverrunWatch, queue::HeldLease, released::Released, settings::Plan},
     metrics,
     quorum::NextHolder,
     resource::Resource,
     sync::{Guard, atomic::Ordering},
     time::Timestamp,
 };
+
+/// Time for which a process that was asked for its lease lets no further request join it: as long as the
+/// mark of the request that asked, which it repeats with each attempt.
+const CLOSED: Duration = Duration::from_secs(2);
 
 impl ActiveLease {
     /// Starts the attempt at a shared lease in place of this exclusive one, whose grant ends. On each
@@ -71,15 +76,13 @@ impl SharedLease {
         resource: &Resource,
         plan: &Plan,
     ) -> Option<Arc<ActiveLease>> {
-        if !self.is_open()
-            || !plan.is_shared()
-            || plan.ttl != self.ttl
-            || resource != self.resource()
-        {
+        if !self.is_open() || !self.fits(resource, plan) {
             return None;
         }
         let mut state = self.state();
-        if state.granted.is_none() || !state.is_held() {
+        // A clock jump that the lease does not know of may have ended it.
+        let is_current = state.epoch == self.client.clock_jumps.epoch();
+        if state.granted.is_none() || !state.is_held() || !is_current {
             return None;
         }
         let now = self.client.clock().now();
@@ -165,8 +168,35 @@ impl SharedLease {
         (self.state(), false)
     }
 
-    /// Returns whether further requests may join it: it is shared, and no exclusive one waits.
+    /// Returns whether further requests may join it: it is shared, and no exclusive one waits elsewhere.
     pub(super) fn is_open(&self) -> bool {
-        self.id.is_shared() && !self.asked.load(Ordering::Acquire) && !self.client.is_closed()
+        let is_closed = || self.reopens_at().is_some_and(|at| self.client.clock().now() < at);
+        self.id.is_shared() && !is_closed() && !self.client.is_closed()
+    }
+
+    /// Returns until when an exclusive request elsewhere keeps further requests out.
+    pub(super) fn reopens_at(&self) -> Option<Timestamp> {
+        let asked_at = self.asked_at.load(Ordering::Acquire);
+        (asked_at > 0).then(|| Timestamp::from_nanos(asked_at) + CLOSED)
+    }
+
+    /// Sets the timer for the end of that time.
+    pub(super) fn arm_reopening(self: &Arc<Self>) {
+        let mut state = self.state();
+        let now = self.client.clock().now();
+        let nudge = self.arm_later(&mut state, now);
+        drop(state);
+        self.client.timers.nudge(nudge);
+    }
+
+    /// Lets the requests of this process that wait join it, if new ones could.
+    pub(super) fn readmit(&self) {
+        if !self.is_open() {
+            return;
+        }
+        let queue = self.state().ticket.as_ref().map(|ticket| Arc::clone(ticket.queue()));
+        if let Some(queue) = queue {
+            queue.readmit(&self.resource().shared_names()[0]);
+        }
     }
 }

@@ -26,6 +26,9 @@ pub(crate) trait HeldLease: fmt::Debug + Send + Sync + Sized + 'static {
     /// Returns whether further shared requests may hold it beside the present ones.
     fn is_open(&self) -> bool;
 
+    /// Returns whether this request may ever join it: it is shared, for this resource, with this TTL.
+    fn fits(&self, resource: &Resource, plan: &Plan) -> bool;
+
     /// Grants a shared lease that is open to a further request. Must not be called with a mutex
     /// locked.
     fn join(self: &Arc<Self>, resource: &Resource, plan: &Plan) -> Option<Arc<Self::Grant>>;

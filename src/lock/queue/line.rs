@@ -135,16 +135,18 @@ impl<L: HeldLease> Line<L> {
         }
     }
 
-    /// Returns the lease at the head if a shared request may join it: no exclusive one waits.
-    pub(super) fn open_to(&self, plan: &Plan) -> Option<Arc<L>> {
+    /// Returns the lease at the head if this request may join it.
+    pub(super) fn open_to(&self, resource: &Resource, plan: &Plan) -> Option<Arc<L>> {
+        self.open_head().filter(|lease| lease.fits(resource, plan))
+    }
+
+    /// Returns the lease at the head if further shared requests may join it: none waits that can't,
+    /// such as an exclusive one.
+    pub(super) fn open_head(&self) -> Option<Arc<L>> {
         let HeadState::Holding(lease) = &self.head else { return None };
-        let is_exclusive = |waiter: &Waiter<L>| !waiter.plan.is_shared();
-        if !plan.is_shared()
-            || self.patient.values().chain(self.one_shots.values()).any(is_exclusive)
-        {
-            return None;
-        }
-        lease.upgrade().filter(|lease| lease.is_open())
+        let lease = lease.upgrade().filter(|lease| lease.is_open())?;
+        let mut waiters = self.patient.values().chain(self.one_shots.values());
+        waiters.all(|waiter| lease.fits(&waiter.resource, &waiter.plan)).then_some(lease)
     }
 
     /// Returns the first shared request after this id.

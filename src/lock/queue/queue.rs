@@ -147,7 +147,7 @@ impl<L: HeldLease> Queue<L> {
         if let Some(lease) = line.lingering() {
             return Ok(LineEntry::Lingering(lease));
         }
-        if let Some(lease) = line.open_to(plan).filter(|_| may_share) {
+        if let Some(lease) = line.open_to(resource, plan).filter(|_| may_share) {
             return Ok(LineEntry::Open(lease));
         }
         let is_full =
@@ -190,19 +190,63 @@ impl<L: HeldLease> Queue<L> {
         }
     }
 
-    /// Sets the state of a head, and gives its verdict to the requests for a single attempt.
-    pub(super) fn set_head(&self, name: &Arc<str>, head: &HeadState<L>) {
-        {
-            let mut lines = self.lines();
-            let Some(line) = lines.names.get_mut(name) else { return };
-            line.head = head.clone();
-            if matches!(head, HeadState::Holding(_)) {
-                line.at_grant = line.len() + 1;
-            }
-            if !line.has_one_shots() {
-                return;
+    /// Sets the state of a head. Returns whether requests for a single attempt wait for its verdict.
+    pub(super) fn set_head(&self, name: &Arc<str>, head: &HeadState<L>) -> bool {
+        let mut lines = self.lines();
+        let Some(line) = lines.names.get_mut(name) else { return false };
+        line.head = head.clone();
+        if matches!(head, HeadState::Holding(_)) {
+            line.at_grant = line.len() + 1;
+        }
+        line.has_one_shots()
+    }
+
+    /// Lets the shared requests that wait for a name join its lease: all of them when it is granted,
+    /// later only while none waits that can't join, as new ones do.
+    pub(super) fn admit_sharers(&self, name: &Arc<str>, lease: &Arc<L>, at_grant: bool) {
+        let (mut after, mut wakers) = (None, Vec::new());
+        while lease.is_open() {
+            let next = {
+                let lines = self.lines();
+                let line = lines.names.get(name);
+                let line = line.filter(|line| at_grant || line.open_head().is_some());
+                let next = line.and_then(|line| line.next_shared(after));
+                next.map(|(id, waiter)| (id, waiter.resource.clone(), waiter.plan))
+            };
+            let Some((id, resource, plan)) = next else { break };
+            after = Some(id);
+            let Some(grant) = lease.join(&resource, &plan) else { continue };
+            let waiter = {
+                let mut guard = self.lines();
+                let lines = &mut *guard;
+                let waiter = lines.names.get_mut(name).and_then(|line| line.take(id));
+                waiter.map(|waiter| {
+                    waiter.give(WaiterSlot::Granted(Arc::clone(&grant)));
+                    (waiter, lines.wait_no_more(1))
+                })
+            };
+            match waiter {
+                Some((waiter, left)) => {
+                    left.update_gauge();
+                    wakers.push(waiter.waker);
+                }
+                // It left meanwhile.
+                None => L::release(&grant),
             }
         }
+        crate::sync::wake_all(wakers);
+    }
+
+    /// Lets the shared requests that wait join the lease at the head of a line, if new ones could. Must
+    /// not be called with a mutex locked.
+    pub(crate) fn readmit(&self, name: &Arc<str>) {
+        if let Some(lease) = self.holder(name).filter(|lease| lease.is_shared()) {
+            self.admit_sharers(name, &lease, false);
+        }
+    }
+
+    /// Gives the verdict of a head to the requests for a single attempt.
+    pub(super) fn give_verdict(&self, name: &Arc<str>, head: &HeadState<L>) {
         let Some(verdict) = self.explain(head) else { return };
         let (left, leaving) = {
             let mut guard = self.lines();
@@ -271,7 +315,7 @@ impl<L: HeldLease> QueueWait<L> {
         plan: &Plan,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Admission<L>, LockError>> {
-        let mut may_share = true;
+        let mut declined = None;
         while let Some(ticket) = &mut self.ticket {
             let Some(name) = ticket.resource.shared_names().get(ticket.turns) else {
                 return Poll::Ready(
@@ -279,13 +323,22 @@ impl<L: HeldLease> QueueWait<L> {
                 );
             };
             let Some(place) = &self.place else {
-                match ticket.queue.join(name, &ticket.resource, plan, (self.since, may_share))? {
+                match ticket.queue.join(
+                    name,
+                    &ticket.resource,
+                    plan,
+                    (self.since, declined.is_none()),
+                )? {
                     LineEntry::Turn => ticket.turns += 1,
                     LineEntry::Place(place) => {
                         self.place = Some(place);
                         if ticket.turns > 0 {
                             // Later requests for the first names of the set need a verdict now.
                             ticket.report(&ticket.queue.held_here(None));
+                        }
+                        if let Some(lease) = declined.take() {
+                            // It may have been renewed before this request was in line.
+                            ticket.queue.admit_sharers(name, &lease, false);
                         }
                     }
                     LineEntry::Lingering(lease) if ticket.turns == 0 => {
@@ -301,7 +354,7 @@ impl<L: HeldLease> QueueWait<L> {
                             self.ticket = None;
                             return Poll::Ready(Ok(Admission::Granted(lease)));
                         }
-                        may_share = false;
+                        declined = Some(lease);
                     }
                 }
                 continue;
@@ -354,6 +407,7 @@ impl<L: HeldLease> Drop for QueueWait<L> {
         };
         if let Some((_waiter, left)) = left {
             left.update_gauge();
+            ticket.queue.readmit(name);
         }
         match given {
             WaiterSlot::Turn => ticket.queue.pass_on(name),

@@ -26,52 +26,36 @@ impl<L: HeldLease> Ticket<L> {
             [_] => error.clone(),
             _ => self.queue.held_here(None),
         };
-        self.set_heads(&HeadState::Refused(known));
-    }
-
-    /// Lets the shared requests that wait hold a shared lease as well.
-    pub(crate) fn admit_sharers(&self, lease: &Arc<L>) {
-        let [name] = self.names() else { return };
-        let (mut after, mut wakers) = (None, Vec::new());
-        while lease.is_open() {
-            let next = {
-                let lines = self.queue.lines();
-                let next = lines.names.get(name).and_then(|line| line.next_shared(after));
-                next.map(|(id, waiter)| (id, waiter.resource.clone(), waiter.plan))
-            };
-            let Some((id, resource, plan)) = next else { break };
-            after = Some(id);
-            let Some(grant) = lease.join(&resource, &plan) else { continue };
-            let waiter = {
-                let mut guard = self.queue.lines();
-                let lines = &mut *guard;
-                let waiter = lines.names.get_mut(name).and_then(|line| line.take(id));
-                waiter.map(|waiter| {
-                    waiter.give(WaiterSlot::Granted(Arc::clone(&grant)));
-                    (waiter, lines.wait_no_more(1))
-                })
-            };
-            match waiter {
-                Some((waiter, left)) => {
-                    left.update_gauge();
-                    wakers.push(waiter.waker);
-                }
-                // It left meanwhile.
-                None => L::release(&grant),
+        let head = HeadState::Refused(known);
+        for name in self.names() {
+            if self.queue.set_head(name, &head) {
+                self.queue.give_verdict(name, &head);
             }
         }
-        crate::sync::wake_all(wakers);
     }
 
-    /// Reports to the lines that the names are held.
-    pub(crate) fn holding(&self, lease: &Arc<L>) {
-        self.set_heads(&HeadState::Holding(Arc::downgrade(lease)));
+    /// Reports to the lines that the names are held. Returns whether [`answer`](Self::answer) has to
+    /// follow.
+    pub(crate) fn holding(&self, lease: &Arc<L>) -> bool {
+        let head = HeadState::Holding(Arc::downgrade(lease));
+        let set = |any, name| self.queue.set_head(name, &head) || any;
+        self.names().iter().fold(lease.is_shared(), set)
     }
 
-    fn set_heads(&self, head: &HeadState<L>) {
+    /// Lets the shared requests that wait join a shared lease, then gives the verdict that the names
+    /// are held to the requests for a single attempt.
+    pub(crate) fn answer(&self, lease: &Arc<L>) {
+        let head = HeadState::Holding(Arc::downgrade(lease));
         for name in self.names() {
-            self.queue.set_head(name, head);
+            if lease.is_shared() {
+                self.queue.admit_sharers(name, lease, true);
+            }
+            self.queue.give_verdict(name, &head);
         }
+    }
+
+    pub(crate) const fn queue(&self) -> &Arc<Queue<L>> {
+        &self.queue
     }
 
     /// Gives the grant that `make` returns to the first waiter. Returns it with the waiter's waker;
