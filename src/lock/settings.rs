@@ -90,6 +90,18 @@ pub(crate) struct InternalOptions {
 pub(crate) enum Mode {
     Exclusive,
     Shared,
+    /// Any of the first n slots of a name.
+    AnySlot(u32),
+}
+
+impl Mode {
+    fn of(slots: Option<u32>, is_shared: bool) -> Self {
+        match slots {
+            Some(slots) => Self::AnySlot(slots),
+            None if is_shared => Self::Shared,
+            None => Self::Exclusive,
+        }
+    }
 }
 
 /// The checked settings of one request. See [`LockOptions`] and [`InternalOptions`].
@@ -214,7 +226,7 @@ impl Settings {
             heartbeat_within: options.heartbeat_within.filter(|limit| *limit <= MAX_DURATION),
             polled_within: internal.polled_within.filter(|limit| *limit <= MAX_DURATION),
             keeps_records: internal.keeps_records,
-            mode: if shared { Mode::Shared } else { Mode::Exclusive },
+            mode: Mode::of(options.slots, shared),
             awaits_release: internal.awaits_release,
             validity,
             // Renewals start at a third of the validity: a later soft deadline is not reached while
@@ -248,6 +260,11 @@ impl Plan {
 
     pub(crate) fn is_shared(&self) -> bool {
         self.mode == Mode::Shared
+    }
+
+    /// Returns whether the request is for any of some slots, of which this is one.
+    pub(crate) fn takes_slot(&self, number: u32) -> bool {
+        matches!(self.mode, Mode::AnySlot(slots) if number < slots)
     }
 
     /// Bounds the lead of the hard stop before the end of the validity to an eighth of the

@@ -167,6 +167,85 @@ fn waiting_requests_of_a_process_are_served_in_order() {
     assert_eq!(*served.lock().unwrap(), [0, 1, 2, 3, 4, 5]);
 }
 
+#[test]
+fn released_slots_are_handed_on_within_the_process() {
+    let fleet = Fleet::new(1);
+    let mut held = vec![fleet.attempt(0, 2).unwrap(), fleet.attempt(0, 2).unwrap()];
+    let tokens: Vec<_> = held.iter().map(Lock::fencing_token).collect();
+    let mut waiting: Vec<_> = (0..4).map(|_| fleet.begin(0, 2, 60 * SECOND)).collect();
+    fleet.clock.advance(10 * MS);
+    fleet.nodes.stop([0, 1, 2]);
+
+    for _ in 0..4 {
+        let slot = number(&held[0]);
+        drop(held.remove(0));
+        fleet.clock.settle();
+        let next = waiting.remove(0).take().expect("the first one in line is next").unwrap();
+        assert!(next.is_valid() && number(&next) == slot);
+        assert!(tokens.iter().all(|token| next.fencing_token() > *token));
+        held.push(next);
+    }
+}
+
+#[test]
+fn slots_return_to_other_processes_in_time() {
+    let fleet = Fleet::new(2);
+    let work = |process: usize| {
+        let (redlock, clock) = (fleet.processes[process].clone(), fleet.clock.clone());
+        async move {
+            loop {
+                let lock = redlock.lock("export").slots(2).wait(60 * SECOND).await.unwrap();
+                clock.sleep(MS).await;
+                drop(lock);
+            }
+        }
+    };
+    let _busy: Vec<_> = (0..40).map(|_| fleet.clock.spawn(work(0))).collect();
+    fleet.clock.advance(SECOND);
+
+    let mut other = fleet.begin(1, 2, 60 * SECOND);
+    // A hand-off may follow for 100 ms after a grant of the servers.
+    fleet.clock.advance(200 * MS);
+
+    assert!(other.take().expect("its turn has come").is_ok());
+}
+
+#[test]
+fn slot_beyond_its_number_is_not_handed_to_a_request() {
+    let fleet = Fleet::new(1);
+    let held: Vec<_> = (0..4).map(|_| fleet.attempt(0, 4).unwrap()).collect();
+    let mut waiting = fleet.begin(0, 2, 60 * SECOND);
+    let (above, below): (Vec<_>, Vec<_>) = held.into_iter().partition(|lock| number(lock) >= 2);
+
+    drop(above);
+    fleet.clock.advance(SECOND);
+    assert!(!waiting.is_finished());
+    drop(below);
+    fleet.clock.advance(20 * MS);
+
+    assert!(number(&waiting.take().expect("it was woken").unwrap()) < 2);
+}
+
+#[test]
+fn slot_handed_to_a_request_that_left_is_released() {
+    for leaves in [0, 1] {
+        let fleet = Fleet::new(1);
+        let held = fleet.attempt(0, 1).unwrap();
+        let mut waiting: Vec<_> = (0..2).map(|_| fleet.begin(0, 1, 60 * SECOND)).collect();
+        fleet.clock.advance(10 * MS);
+
+        // It is woken, and dropped before it is polled.
+        drop(held);
+        drop(waiting.remove(leaves));
+        fleet.clock.advance(20 * MS);
+
+        drop(waiting.remove(0).take().expect("it is next").unwrap());
+        fleet.clock.advance(20 * MS);
+        assert_eq!(fleet.nodes.key_counts(), [0, 0, 0]);
+        assert!(fleet.attempt(0, 1).is_ok());
+    }
+}
+
 /// What the tasks of a fleet do at this moment.
 #[derive(Default)]
 struct Holders {

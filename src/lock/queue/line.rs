@@ -67,6 +67,8 @@ pub(super) struct Line<L: HeldLease> {
     /// Requests for a single attempt, which receive the head's verdict.
     one_shots: BTreeMap<u64, Waiter<L>>,
     next_id: u64,
+    /// The head, while it pauses in the line for any slot of a name.
+    pub(super) stand_by: Option<Box<Waiter<L>>>,
     /// Number of requests in line, holder included, when the nodes granted the current lease.
     pub(super) at_grant: usize,
     /// Number of requests that were refused and are expected to return. Each turn decrements it.
@@ -122,6 +124,7 @@ impl<L: HeldLease> Line<L> {
             patient: BTreeMap::new(),
             one_shots: BTreeMap::new(),
             next_id: 0,
+            stand_by: None,
             at_grant: 0,
             turned_away: 0,
         }
@@ -187,14 +190,7 @@ impl<L: HeldLease> Line<L> {
     ) -> LinePlace<L> {
         let id = self.next_id;
         self.next_id += 1;
-        let slot = Arc::new(Mutex::new(WaiterSlot::Waiting));
-        let waiter = Waiter {
-            waker: Waker::noop().clone(),
-            resource: resource.clone(),
-            plan: *plan,
-            since,
-            slot: Arc::clone(&slot),
-        };
+        let (waiter, slot) = Waiter::new(resource, plan, since);
         let is_one_shot = plan.wait.is_zero();
         self.waiters(is_one_shot).insert(id, waiter);
         LinePlace { id, is_one_shot, slot }
@@ -239,6 +235,28 @@ impl<L: HeldLease> Line<L> {
 }
 
 impl<L: HeldLease> Waiter<L> {
+    /// Creates a waiter, whose waker is set by its first poll, and its state.
+    pub(super) fn new(
+        resource: &Resource,
+        plan: &Plan,
+        since: Timestamp,
+    ) -> (Self, Arc<Mutex<WaiterSlot<L>>>) {
+        let slot = Arc::new(Mutex::new(WaiterSlot::Waiting));
+        let waiter = Self {
+            waker: Waker::noop().clone(),
+            resource: resource.clone(),
+            plan: *plan,
+            since,
+            slot: Arc::clone(&slot),
+        };
+        (waiter, slot)
+    }
+
+    /// Returns whether this is its state.
+    pub(super) fn has(&self, slot: &Arc<Mutex<WaiterSlot<L>>>) -> bool {
+        Arc::ptr_eq(&self.slot, slot)
+    }
+
     pub(super) fn give(&self, what: WaiterSlot<L>) {
         *crate::sync::lock(&self.slot) = what;
     }

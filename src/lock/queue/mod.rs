@@ -12,6 +12,7 @@
 //! | the line of one name | `line` |
 //! | all lines of a manager, and the wait for their heads | `queue` |
 //! | the turn at the heads | `ticket` |
+//! | hand-offs of slots | `stand_by` |
 //! | the leases and waiting names at one moment | `contents` |
 
 mod contents;
@@ -19,6 +20,7 @@ mod held_lease;
 mod line;
 #[expect(clippy::module_inception, reason = "it is the queue, among its parts")]
 mod queue;
+mod stand_by;
 mod ticket;
 
 pub(crate) use held_lease::HeldLease;

@@ -36,10 +36,11 @@
 //! The mutex of a set of slots is locked before the mutex of turns (R5), and never with the lines of
 //! the queue.
 //!
-//! # Limits
+//! A released slot may also go to the first request in line without a message, under the limits of any
+//! hand-off (R5). What the first one knows of releases then stays for the one that is first after it,
+//! which would otherwise read all slots.
 //!
-//! A released slot goes to a waiting request of the same process by way of the servers, not by a
-//! hand-off, and the order among processes is that of R5, not exact.
+//! The order among processes is that of R5, not exact.
 
 mod known_slots;
 mod slot_request;

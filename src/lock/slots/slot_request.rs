@@ -12,7 +12,7 @@ use tracing::{Instrument, Span};
 
 use super::{
     known_slots::{HeldSlot, KnownSlots},
-    slot_set::{ReservedSlot, SlotSet},
+    slot_set::{ReservedSlot, SlotSet, Watch},
 };
 use crate::{
     error::{LockError, Reason},
@@ -22,7 +22,7 @@ use crate::{
         acquire::{Acquire, LONGEST_ATTEMPT},
         core::Core,
         inspect::inspect_names,
-        lease::SharedLease,
+        lease::{ActiveLease, SharedLease},
         lock::Lock,
         queue::{Admission, Ticket},
         settings::{InternalOptions, Plan},
@@ -122,12 +122,23 @@ impl SlotRequest {
                 result => return result,
             }
         }
-        self.ticket = Some(self.turn().await?);
+        match self.turn().await? {
+            Admission::Ask(ticket) => self.ticket = Some(ticket),
+            Admission::Granted(lease) => return self.handed(lease),
+        }
         // A round before a wait in line knows nothing of the slots now.
         let failed = failed.filter(|_| !self.has_waited).map(|error| (error, tried));
-        let result = self.wait(u32::from(is_first), failed).await;
-        self.ticket = None;
-        result
+        self.wait(u32::from(is_first), failed).await
+    }
+
+    /// Returns the slot that another request of this process has handed on.
+    fn handed(&self, lease: Arc<ActiveLease>) -> Result<Lock, LockError> {
+        let lock = Lock::new(lease);
+        if let Some(slot) = lock.slot() {
+            self.set.prefer(slot);
+        }
+        // Its validity may have ended before the task polled.
+        if lock.lease().is_valid() { Ok(lock) } else { Err(lock.lease().too_slow()) }
     }
 
     /// Returns whether a request that waits continues after this error.
@@ -290,8 +301,8 @@ impl SlotRequest {
         self.known.full(&self.core.client.settings.owner)
     }
 
-    /// Waits for the first place in the line of this process.
-    async fn turn(&mut self) -> Result<Ticket<SharedLease>, LockError> {
+    /// Waits for the first place in the line of this process, or for a slot that is handed on.
+    async fn turn(&mut self) -> Result<Admission<SharedLease>, LockError> {
         let Self { core, set, plan, started, .. } = self;
         let mut place = core.queue.enter(&set.line, *started);
         // A single attempt gets the verdict of the request that is first.
@@ -309,8 +320,7 @@ impl SlotRequest {
         .await;
         self.has_waited |= has_waited;
         match admission {
-            Some(Ok(Admission::Ask(ticket))) => Ok(ticket),
-            Some(Ok(Admission::Granted(_))) => unreachable!("no lease has the name of the line"),
+            Some(Ok(admission)) => Ok(admission),
             Some(Err(error)) => Err(self.of_slots(error)),
             None if self.plan.wait.is_zero() => Err(self.of_slots(place.known())),
             None => Err(self.timed_out(self.of_slots(place.known()))),
@@ -331,14 +341,13 @@ impl SlotRequest {
     async fn wait(
         &mut self,
         mut rounds: u32,
-        mut failed: Option<(LockError, Timestamp)>,
+        failed: Option<(LockError, Timestamp)>,
     ) -> Result<Lock, LockError> {
-        let mut retries = RetryHistory::default();
+        let (mut retries, mut failed) = self.begin_wait(failed);
         let deadline = self.started + self.plan.wait;
         let mut released = Vec::new();
         loop {
-            let error = if let Some((error, tried)) = failed.take() {
-                retries.begin_at(self.plan, tried);
+            let error = if let Some(error) = failed.take() {
                 error
             } else {
                 let now = self.core.client.clock().now();
@@ -359,28 +368,61 @@ impl SlotRequest {
             if deadline <= self.core.client.clock().now() {
                 return Err(self.timed_out(error));
             }
-            if self.ticket.is_none() {
-                self.ticket = Some(self.turn().await?);
+            let Some(ticket) = &self.ticket else {
+                match self.turn().await? {
+                    Admission::Ask(ticket) => self.ticket = Some(ticket),
+                    Admission::Granted(lease) => return self.handed(lease),
+                }
                 released.clear();
                 continue;
-            }
+            };
             if !retries.count(&self.core.queue, self.has_waited) {
                 return Err(error);
             }
             self.has_waited = true;
+            let mut stand_by = ticket.stand_by(&self.plan, self.started);
             let Self { core, set, plan, next_turn, .. } = self;
             let (client, heads) = (&core.client, core.queue.heads());
             let mut pause = retries.pause(client, heads, &set.all, (plan, deadline));
             // Once: a round whose read fails sets no other time, and must not be repeated at once.
             let mut turn = next_turn.take().map(|at| client.timers.sleep_until(at));
-            poll_fn(|cx| {
+            let handed = poll_fn(|cx| {
+                if let Poll::Ready(lease) = stand_by.poll(cx) {
+                    return Poll::Ready(Some(lease));
+                }
                 let is_turn = turn.as_mut().is_some_and(|turn| Pin::new(turn).poll(cx).is_ready());
-                if is_turn { Poll::Ready(()) } else { pause.poll(&mut retries, client, plan, cx) }
+                if is_turn {
+                    return Poll::Ready(None);
+                }
+                pause.poll(&mut retries, client, plan, cx).map(|()| None)
             })
             .await;
+            if let Some(lease) = handed.or_else(|| stand_by.leave()) {
+                retries.counted = None;
+                let known = self.known.clone();
+                self.set.replace_watch(Some(Watch { retries, known, error }));
+                return self.handed(lease);
+            }
             let numbers = retries.released(client).into_iter().map(u32::try_from);
             released = numbers.filter_map(Result::ok).collect();
         }
+    }
+
+    /// Returns the state at the start of the wait: after a round that has just failed, or what the request
+    /// knew that was first in line before.
+    fn begin_wait(
+        &mut self,
+        failed: Option<(LockError, Timestamp)>,
+    ) -> (RetryHistory, Option<LockError>) {
+        let former = self.set.replace_watch(None);
+        let Some((error, tried)) = failed else {
+            let Some(Watch { retries, known, error }) = former else { return Default::default() };
+            self.known = known;
+            return (retries, Some(error));
+        };
+        let mut retries = RetryHistory::default();
+        retries.begin_at(self.plan, tried);
+        (retries, Some(error))
     }
 
     fn timed_out(&self, last: LockError) -> LockError {
@@ -392,7 +434,9 @@ impl SlotRequest {
     }
 
     /// Reports the result.
-    fn end(self, mut result: Result<Lock, LockError>) -> Result<Lock, LockError> {
+    fn end(mut self, mut result: Result<Lock, LockError>) -> Result<Lock, LockError> {
+        // The next one in line need not wait for what follows.
+        self.ticket = None;
         let Self { core, set, plan, .. } = &self;
         if let Err(error) = &mut result {
             error.set_retry_after(|expires_in| {
@@ -419,5 +463,15 @@ impl SlotRequest {
         }
         record_end(&self.span, &result, || self.elapsed());
         result
+    }
+}
+
+impl Drop for SlotRequest {
+    fn drop(&mut self) {
+        // Passes the place on, and keeps nothing for a line that is empty.
+        self.ticket = None;
+        if self.core.queue.have_lines(&self.set.line) == [false] {
+            drop(self.set.replace_watch(None));
+        }
     }
 }

@@ -4,7 +4,8 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use super::known_slots::KnownSlots;
 use crate::{
-    lock::{lease::SharedLease, queue::Queue},
+    error::LockError,
+    lock::{lease::SharedLease, queue::Queue, wakeups::RetryHistory},
     resource::{Resource, ResourceError},
     sync::{Guard, Mutex},
     time::Timestamp,
@@ -58,6 +59,17 @@ struct SlotSetState {
     reported: Option<Timestamp>,
     /// What the first request in line read last, and until when others use it.
     read: Option<(KnownSlots, Timestamp)>,
+    /// What the first request in line knew when it was handed a slot.
+    watch: Option<Watch>,
+}
+
+/// What the first request in line knows of releases, for the one that is first after it.
+#[derive(Debug)]
+pub(super) struct Watch {
+    pub(super) retries: RetryHistory,
+    pub(super) known: KnownSlots,
+    /// Result of the last round.
+    pub(super) error: LockError,
 }
 
 impl SlotSets {
@@ -119,6 +131,7 @@ impl SlotSet {
             turns: vec![Timestamp::ZERO; slots.len()],
             reported: None,
             read: None,
+            watch: None,
         };
         Ok(Self {
             name: Arc::clone(name),
@@ -192,6 +205,11 @@ impl SlotSet {
     pub(super) fn forget(&self) {
         let former = self.state().read.take();
         drop(former);
+    }
+
+    /// Replaces what the first request in line knows, for the next one. Returns it.
+    pub(super) fn replace_watch(&self, watch: Option<Watch>) -> Option<Watch> {
+        std::mem::replace(&mut self.state().watch, watch)
     }
 
     /// Returns whether another number of slots is reported now.
