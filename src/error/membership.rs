@@ -11,6 +11,14 @@ pub enum AdoptError {
     /// One of the managers has no servers, or its restart guard is off, so there is nothing to
     /// move.
     NotGuarded,
+    /// One of the managers has another number of [sets](crate::Redlock::sharded), so each name would have
+    /// another set.
+    OtherNumber {
+        /// Number of sets of the old manager.
+        old: usize,
+        /// Number of sets of the new one.
+        new: usize,
+    },
     /// Both managers have the same nodes, prefix and guards, and no server stores them in the
     /// former form.
     SameLayout,
@@ -37,6 +45,10 @@ pub enum AdoptError {
 impl fmt::Display for AdoptError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::OtherNumber { old, new } => write!(
+                f,
+                "{old} sets of nodes cannot become {new}: each name would have another set; stop all clients, and start them with the new list"
+            ),
             Self::NotGuarded => {
                 f.write_str("only sets of servers with the restart guard can be moved")
             }

@@ -41,6 +41,11 @@ impl RedlockBuilder {
     ///
     /// [`BuildError`]: the setting that is wrong, and why.
     pub fn build(self) -> Result<Redlock, BuildError> {
+        self.build_with(Arc::default())
+    }
+
+    /// Builds a manager that sends these events.
+    pub(super) fn build_with(self, events: Arc<Events>) -> Result<Redlock, BuildError> {
         let settings = self.settings()?;
         let endpoints = endpoints(&self.servers)?;
         if endpoints.is_empty() && self.nodes.iter().all(NodeSource::is_empty) {
@@ -51,7 +56,6 @@ impl RedlockBuilder {
         self.check_embedded()?;
         self.check_guarded()?;
         let clock = Arc::new(AdjustedClock::new(self.clock));
-        let events = Arc::<Events>::default();
         let redis = RedisSettings {
             events: Arc::clone(&events),
             prefix: Arc::clone(&settings.key_prefix),
@@ -126,7 +130,7 @@ impl RedlockBuilder {
         Ok(())
     }
 
-    fn settings(&self) -> Result<Settings, BuildError> {
+    pub(super) fn settings(&self) -> Result<Settings, BuildError> {
         let setting = |name, reason: String| BuildError::setting(name, reason);
         if !(0.0..1.0).contains(&self.drift_factor) {
             let reason = format!("{} is not between 0 and 1", self.drift_factor);

@@ -25,7 +25,21 @@ pub(crate) async fn read(
     jobs: &[Arc<str>],
     never_started: &[u64],
 ) -> Result<Vec<JobHistory>, LockError> {
-    let client = redlock.client();
+    let mut histories = vec![JobHistory::default(); jobs.len()];
+    for (set, positions) in redlock.by_set(jobs) {
+        let of_set: Vec<_> =
+            positions.iter().map(|position| Arc::clone(&jobs[*position])).collect();
+        let read = read_of_set(set.client(), &of_set, never_started).await?;
+        positions.into_iter().zip(read).for_each(|(position, of)| histories[position] = of);
+    }
+    Ok(histories)
+}
+
+async fn read_of_set(
+    client: &Client,
+    jobs: &[Arc<str>],
+    never_started: &[u64],
+) -> Result<Vec<JobHistory>, LockError> {
     let mut histories = Vec::with_capacity(jobs.len());
     for jobs in jobs.chunks(Op::MAX_JOBS_A_CALL) {
         let op = Op::Claims(jobs.into());
@@ -56,7 +70,7 @@ pub(crate) async fn prepare(
     token: u64,
     never_started: &[u64],
 ) -> Result<JobHistory, LockError> {
-    let client = redlock.client();
+    let client = redlock.set_of(job).client();
     let op = Op::Prepare(PrepareOp { job: Arc::clone(job), token, patience: patience(client) });
     let of = |answers: &[Result<Answer, Reason>]| {
         claim_status(client, answers, never_started, |answer| match answer {
@@ -75,7 +89,7 @@ pub(crate) async fn claim(
     job: &Arc<str>,
     claim: TickClaim,
 ) -> Result<(), LockError> {
-    let client = redlock.client();
+    let client = redlock.set_of(job).client();
     let (claim, patience) = (Arc::new(claim), patience(client));
     let op = Op::Claim(ClaimOp { job: Arc::clone(job), claim, patience });
     let quorum = formulas::quorum(client.nodes.len());

@@ -4,6 +4,7 @@ use std::{future::Future, sync::Arc};
 
 use super::{
     Redlock, claims,
+    client::Client,
     query::{query, votes},
 };
 use crate::{
@@ -20,7 +21,21 @@ pub(crate) async fn read(
     document: JobDocument,
     jobs: &[Arc<str>],
 ) -> Result<Vec<Arc<str>>, LockError> {
-    let client = redlock.client();
+    let mut documents = vec![Arc::default(); jobs.len()];
+    for (set, positions) in redlock.by_set(jobs) {
+        let of_set: Vec<_> =
+            positions.iter().map(|position| Arc::clone(&jobs[*position])).collect();
+        let read = read_of_set(set.client(), document, &of_set).await?;
+        positions.into_iter().zip(read).for_each(|(position, of)| documents[position] = of);
+    }
+    Ok(documents)
+}
+
+async fn read_of_set(
+    client: &Client,
+    document: JobDocument,
+    jobs: &[Arc<str>],
+) -> Result<Vec<Arc<str>>, LockError> {
     let mut documents = Vec::with_capacity(jobs.len());
     for jobs in jobs.chunks(Op::MAX_JOBS_A_CALL) {
         let op = Op::Claims(jobs.iter().map(|job| document.register(job)).collect());
@@ -44,7 +59,7 @@ pub(crate) async fn prepare(
     job: &str,
     token: u64,
 ) -> Result<Arc<str>, LockError> {
-    let client = redlock.client();
+    let client = redlock.set_of(job).client();
     let patience = claims::patience(client);
     let op = Op::Prepare(PrepareOp::new(document.register(job), token, patience));
     let answers = query(client, &op, |answers| latest(answers, 0) != DocumentStatus::TooFew).await;
@@ -75,7 +90,7 @@ pub(crate) fn store(
 ///
 /// The votes, if some nodes did not confirm it.
 pub(crate) async fn forget(redlock: &Redlock, job: &Arc<str>, token: u64) -> Result<bool, Votes> {
-    let client = redlock.client();
+    let client = redlock.set_of(job).client();
     let op = Op::ForgetJob(ForgetJobOp::new(Arc::clone(job), token, claims::patience(client)));
     let answers = query(client, &op, |_| false).await;
     let mut existed = false;

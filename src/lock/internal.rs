@@ -3,6 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 #[cfg(feature = "scheduler")]
+use futures_util::future::join_all;
+
+#[cfg(feature = "scheduler")]
 use super::Spawner;
 #[cfg(feature = "scheduler")]
 use super::slots::is_quorum;
@@ -36,7 +39,8 @@ impl Redlock {
 
     /// Creates a request for one of the crate's own locks. An error is returned when it is awaited.
     pub(crate) fn lock_own(&self, resource: Result<Resource, impl Into<LockError>>) -> LockRequest {
-        LockRequest::own(Arc::clone(self.core()), resource.map_err(Into::into))
+        let (core, resource) = self.route(resource.map_err(Into::into));
+        LockRequest::own(core, resource)
     }
 
     /// Creates a request for one of `count` slots of one of the crate's own names.
@@ -46,26 +50,29 @@ impl Redlock {
         resource: Result<Resource, impl Into<LockError>>,
         count: u32,
     ) -> LockRequest {
-        LockRequest::new(Arc::clone(self.core()), resource.map_err(Into::into)).slots(count)
+        let (core, resource) = self.route(resource.map_err(Into::into));
+        LockRequest::new(core, resource).slots(count)
     }
 
-    /// Returns the holder of each name, by the answers of all nodes that answer in time.
+    /// Returns the holder of each name of a job, by the answers of all nodes that answer in time.
     #[cfg(feature = "scheduler")]
     pub(crate) async fn holders(
         &self,
         names: &Arc<[Arc<str>]>,
     ) -> Result<Vec<Option<Holder>>, LockError> {
-        let found = inspect::inspect_names(self.client(), names, |_| false).await;
+        let client = self.set_of(&names[0]).client();
+        let found = inspect::inspect_names(client, names, |_| false).await;
         found.map_err(|votes| LockError::NoQuorum { votes })
     }
 
-    /// Returns who may hold each name, by the answers of a quorum: its holder is among them.
+    /// Returns who may hold each name of a job, by the answers of a quorum: its holder is among them.
     #[cfg(feature = "scheduler")]
     pub(crate) async fn possible_owners(
         &self,
         names: &Arc<[Arc<str>]>,
     ) -> Result<Vec<Vec<Arc<str>>>, LockError> {
-        let found = inspect::inspect_names(self.client(), names, is_quorum).await;
+        let client = self.set_of(&names[0]).client();
+        let found = inspect::inspect_names(client, names, is_quorum).await;
         let owners = |holder: Holder| {
             let owner = |vote: &Vote| match &vote.outcome {
                 VoteOutcome::Held { owner, .. } => owner.clone(),
@@ -79,27 +86,27 @@ impl Redlock {
     }
 
     pub(crate) async fn holder(&self, resource: &Resource) -> Result<Option<Holder>, LockError> {
-        inspect::inspect(self.client(), resource).await
+        inspect::inspect(self.set_of_all(resource)?.client(), resource).await
     }
 
     /// See [`records::read`].
     pub(crate) fn read_record(&self, name: &Arc<str>) -> Asked {
-        records::read(self.client(), name)
+        records::read(self.set_of(name).client(), name)
     }
 
     /// See [`records::read_all`].
     pub(crate) fn read_all_records(&self, name: &Arc<str>) -> Asked {
-        records::read_all(self.client(), name)
+        records::read_all(self.set_of(name).client(), name)
     }
 
     /// See [`records::forget_and_wait`].
     pub(crate) fn forget_record(&self, name: &Arc<str>, nonce: Nonce) -> Asked {
-        records::forget_and_wait(self.client(), name, nonce)
+        records::forget_and_wait(self.set_of(name).client(), name, nonce)
     }
 
-    /// Returns the error for a query that too few nodes answered.
-    pub(crate) fn no_quorum(&self, answers: &QueryAnswers) -> LockError {
-        self.client().no_quorum(answers)
+    /// Returns the error for a query about a name that too few nodes answered.
+    pub(crate) fn no_quorum(&self, name: &str, answers: &QueryAnswers) -> LockError {
+        self.set_of(name).client().no_quorum(answers)
     }
 
     #[cfg(feature = "http")]
@@ -152,7 +159,8 @@ impl Redlock {
 
     /// Returns the set of a server, and its index there.
     fn server(&self, node: usize) -> Result<(&NodeSet, usize), Reason> {
-        let client = self.client();
+        let (manager, node) = self.locate(node).ok_or(Reason::Unknown)?;
+        let client = manager.client();
         if client.is_forked() {
             return Err(client.not_in_fork());
         }
@@ -164,7 +172,8 @@ impl Redlock {
 
     /// See [`test_vote`].
     pub(crate) async fn test_vote(&self, node: usize) -> Result<Duration, Reason> {
-        test_vote(self.client(), node).await
+        let (manager, node) = self.locate(node).ok_or(Reason::Unknown)?;
+        test_vote(manager.client(), node).await
     }
 }
 
@@ -184,7 +193,7 @@ impl Redlock {
     /// Returns the wall clock that a quorum of nodes agrees on, by clocks of their own; `None`
     /// while fewer are connected.
     pub(crate) fn common_wall(&self, now: Timestamp) -> Option<Duration> {
-        self.client().common_wall(now)
+        self.each_set().iter().find_map(|set| set.client().common_wall(now))
     }
 
     pub(crate) fn has_fencing(&self) -> bool {
@@ -205,7 +214,7 @@ impl Redlock {
 
     /// Returns whether this manager made a request.
     pub(crate) fn made(&self, request: &LockRequest) -> bool {
-        Arc::ptr_eq(self.core(), &request.core)
+        self.each_set().iter().any(|set| Arc::ptr_eq(set.core(), &request.core))
     }
 
     /// Returns the id of the process that built the manager.
@@ -215,6 +224,6 @@ impl Redlock {
 
     /// Waits until all releases are answered.
     pub(crate) async fn drain(&self) {
-        self.client().drain().await;
+        join_all(self.each_set().iter().map(|set| set.client().drain())).await;
     }
 }

@@ -94,6 +94,7 @@ mod releaser;
 mod remote_requests;
 pub(crate) mod request;
 mod revoke;
+mod sets;
 mod settings;
 mod slots;
 mod snapshot;

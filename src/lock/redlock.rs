@@ -2,12 +2,16 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use futures_util::{Stream, TryStreamExt};
+use futures_util::{
+    Stream, StreamExt, TryStreamExt,
+    future::{join_all, ready, try_join_all},
+    stream,
+};
 use tokio::sync::broadcast;
 
 use super::{
     Holder, NotReady, Released, RevokeTarget, Snapshot, builder::RedlockBuilder, client::Client,
-    core::Core, request::LockRequest,
+    core::Core, request::LockRequest, sets::Sets,
 };
 use crate::{
     error::{AdoptError, LockError, LowerError, Reason, ReleaseError},
@@ -32,7 +36,9 @@ use crate::{
 /// nothing.
 #[derive(Clone)]
 pub struct Redlock {
+    /// Of several sets, the first one.
     core: Arc<Core>,
+    sets: Option<Arc<Sets>>,
 }
 
 /// # Locks
@@ -55,7 +61,15 @@ impl Redlock {
     }
 
     pub(super) fn new(core: Arc<Core>) -> Self {
-        Self { core }
+        Self { core, sets: None }
+    }
+
+    pub(super) const fn of_sets(core: Arc<Core>, sets: Arc<Sets>) -> Self {
+        Self { core, sets: Some(sets) }
+    }
+
+    pub(super) fn sets(&self) -> Option<&Sets> {
+        self.sets.as_deref()
     }
 
     pub(super) fn core(&self) -> &Arc<Core> {
@@ -77,7 +91,8 @@ impl Redlock {
         R::Error: Into<ResourceError>,
     {
         let resource = resource.try_into().map_err(Into::into).and_then(Resource::not_reserved);
-        LockRequest::new(Arc::clone(&self.core), resource.map_err(LockError::InvalidResource))
+        let (core, resource) = self.route(resource.map_err(LockError::InvalidResource));
+        LockRequest::new(core, resource)
     }
 
     /// Refuses further requests, and waits for background work: first for requests under an
@@ -97,12 +112,17 @@ impl Redlock {
     ///
     /// Safe: releases continue without the future.
     pub async fn shutdown(&self) {
-        self.core.client.close();
-        if !self.core.client.is_forked() {
-            self.core.queue.end_lingers();
+        for Self { core, .. } in self.each_set() {
+            core.client.close();
+            if !core.client.is_forked() {
+                core.queue.end_lingers();
+            }
         }
-        self.core.client.detached_work_ended().await;
-        self.core.client.drain().await;
+        join_all(self.each_set().iter().map(|Self { core, .. }| async {
+            core.client.detached_work_ended().await;
+            core.client.drain().await;
+        }))
+        .await;
     }
 }
 
@@ -127,7 +147,7 @@ impl Redlock {
     ///
     /// Safe: it only watches.
     pub async fn ready(&self) -> Result<(), NotReady> {
-        self.core.client.ready(Timestamp::MAX).await
+        self.ready_until(Timestamp::MAX).await
     }
 
     /// Waits like [`ready`](Self::ready), at most for `limit`.
@@ -140,7 +160,12 @@ impl Redlock {
     ///
     /// Safe: it only watches.
     pub async fn ready_within(&self, limit: Duration) -> Result<(), NotReady> {
-        self.core.client.ready(self.core.client.clock().now() + limit).await
+        self.ready_until(self.core.client.clock().now() + limit).await
+    }
+
+    async fn ready_until(&self, deadline: Timestamp) -> Result<(), NotReady> {
+        try_join_all(self.each_set().iter().map(|set| set.core.client.ready(deadline))).await?;
+        Ok(())
     }
 
     /// Returns whether a quorum of nodes votes, as last seen, even while records are copied to
@@ -162,12 +187,12 @@ impl Redlock {
     ///
     /// [`NotReady`], with the reasons.
     pub fn readiness(&self) -> Result<(), NotReady> {
-        self.core.client.readiness()
+        self.each_set().iter().try_for_each(|set| set.core.client.readiness())
     }
 
     /// Returns the health of each node, as last seen. Sends nothing.
     pub fn health(&self) -> Vec<NodeHealth> {
-        self.core.client.health()
+        self.each_set().iter().flat_map(|set| set.core.client.health()).collect()
     }
 
     /// Returns the name that others see as the holder of this manager's locks: the
@@ -178,7 +203,7 @@ impl Redlock {
 
     /// Returns the nodes, in the order of their votes.
     pub fn nodes(&self) -> &[Arc<dyn Node>] {
-        &self.core.client.nodes
+        self.sets().map_or(&self.core.client.nodes, |sets| &sets.nodes)
     }
 }
 
@@ -200,7 +225,7 @@ impl Redlock {
     {
         let resource =
             resource.try_into().map_err(|error| LockError::InvalidResource(error.into()))?;
-        super::inspect::inspect(&self.core.client, &resource).await
+        self.holder(&resource).await
     }
 
     /// Revokes a lock: the lock of a [`Holder`], and not a later one, or the present lock on a
@@ -241,7 +266,7 @@ impl Redlock {
     ///
     /// Dropping it does not undo it.
     pub async fn revoke(&self, target: impl Into<RevokeTarget>) -> Result<Released, ReleaseError> {
-        super::revoke::revoke(&self.core, target.into()).await
+        super::revoke::revoke(self, target.into()).await
     }
 
     /// Enumerates the locks that are held, in no order.
@@ -277,21 +302,21 @@ impl Redlock {
     ///
     /// Safe: it only reads, and a page under way belongs to the stream.
     pub fn locks(&self) -> impl Stream<Item = Result<Holder, LockError>> + Send + use<> {
-        super::listing::locks(Arc::clone(&self.core.client))
+        self.list(super::listing::locks)
     }
 
     /// Enumerates the keys of work that is done or was begun ([`once`](Self::once)), as
     /// [`locks`](Self::locks) does. [`OnceRequest::status`](crate::once::OnceRequest::status)
     /// returns the state of a key.
     pub fn once_keys(&self) -> impl Stream<Item = Result<Arc<str>, LockError>> + Send + use<> {
-        let names = super::listing::names(Arc::clone(&self.core.client), ScanKind::Records);
+        let names = self.list(|client| super::listing::names(client, ScanKind::Records));
         names.map_ok(|name| name.strip_prefix("once:").map_or(Arc::clone(&name), Into::into))
     }
 
     /// Enumerates the jobs whose ticks were claimed, also those that no scheduler has any more, as
     /// [`locks`](Self::locks) does.
     pub fn claimed_jobs(&self) -> impl Stream<Item = Result<Arc<str>, LockError>> + Send + use<> {
-        super::listing::names(Arc::clone(&self.core.client), ScanKind::Jobs)
+        self.list(|client| super::listing::names(client, ScanKind::Jobs))
     }
 
     /// Enumerates the jobs of which the nodes store data, also those whose ticks were never
@@ -300,13 +325,32 @@ impl Redlock {
     pub(crate) fn job_registers(
         &self,
     ) -> impl Stream<Item = Result<Arc<str>, LockError>> + Send + use<> {
-        super::listing::job_registers(Arc::clone(&self.core.client))
+        self.list(super::listing::job_registers)
+    }
+
+    /// Lists one set after the other, until an error.
+    fn list<S, T, F>(
+        &self,
+        of_set: F,
+    ) -> impl Stream<Item = Result<T, LockError>> + Send + use<S, T, F>
+    where
+        S: Stream<Item = Result<T, LockError>> + Send,
+        T: Send,
+        F: Fn(Arc<Client>) -> S,
+    {
+        let sets = self.each_set().iter().map(|set| of_set(Arc::clone(set.client())));
+        let listed = stream::iter(sets.collect::<Vec<_>>()).flatten();
+        listed.scan(false, |has_failed, found| {
+            let is_over = std::mem::replace(has_failed, found.is_err());
+            ready((!is_over).then_some(found))
+        })
     }
 
     /// Returns the locks that this manager holds, the requests that wait, and the releases that are
     /// not delivered. Asks no node. Empty in a forked child.
     pub fn snapshot(&self) -> Snapshot {
-        super::snapshot::snapshot(&self.core)
+        let of_set = |set: &Self| super::snapshot::snapshot(&set.core);
+        self.each_set().iter().map(of_set).reduce(Snapshot::and).unwrap_or_default()
     }
 
     /// Returns a receiver of this manager's events from now on: locks granted after a wait, refused
@@ -326,8 +370,8 @@ impl Redlock {
     ///
     /// Safe: it only reads.
     pub async fn key_counts(&self) -> Vec<Result<u64, Reason>> {
-        let nodes = 0..self.core.client.nodes.len();
-        futures_util::future::join_all(nodes.map(|node| self.key_count(node))).await
+        let nodes = 0..self.nodes().len();
+        join_all(nodes.map(|node| self.key_count(node))).await
     }
 
     /// Moves the servers of `old` to the set of this manager: after a change of nodes, names,
@@ -361,10 +405,18 @@ impl Redlock {
             let needed = client.nodes.len();
             return Err(AdoptError::OldSet { needed, votes: client.votes_in_fork() });
         }
-        let (Some(new), Some(old)) = (&self.core.client.set, &old.core.client.set) else {
-            return Err(AdoptError::NotGuarded);
-        };
-        adopt(new, old).await
+        let (sets, old_sets) = (self.each_set(), old.each_set());
+        if sets.len() != old_sets.len() {
+            return Err(AdoptError::OtherNumber { old: old_sets.len(), new: sets.len() });
+        }
+        let mut longest = Duration::ZERO;
+        for (new, old) in sets.iter().zip(old_sets) {
+            let (Some(new), Some(old)) = (&new.core.client.set, &old.core.client.set) else {
+                return Err(AdoptError::NotGuarded);
+            };
+            longest = longest.max(adopt(new, old).await?);
+        }
+        Ok(longest)
     }
 
     /// Lowers the `max_ttl` on the servers to that of this manager: a restarted server then has a
@@ -387,12 +439,16 @@ impl Redlock {
         if self.core.client.is_forked() {
             return Err(LowerError::Incomplete { votes: self.core.client.votes_in_fork() });
         }
-        let set = self.core.client.set.as_ref().ok_or(LowerError::NoServers)?;
-        let lowering = Lowering::begin(set).await;
-        while lowering.remaining() > Duration::ZERO {
-            self.core.client.sleep(lowering.remaining()).await;
-        }
-        lowering.end().await.map_err(|votes| LowerError::Incomplete { votes })
+        try_join_all(self.each_set().iter().map(|set| async {
+            let servers = set.core.client.set.as_ref().ok_or(LowerError::NoServers)?;
+            let lowering = Lowering::begin(servers).await;
+            while lowering.remaining() > Duration::ZERO {
+                set.core.client.sleep(lowering.remaining()).await;
+            }
+            lowering.end().await.map_err(|votes| LowerError::Incomplete { votes })
+        }))
+        .await?;
+        Ok(())
     }
 }
 

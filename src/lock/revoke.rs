@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
+    Redlock,
     core::Core,
     inspect::{Holder, inspect_name},
     query::{query, votes},
@@ -43,15 +44,18 @@ macro_rules! revoke_by_name {
 revoke_by_name!(Resource, &Resource, &str, String);
 
 pub(super) async fn revoke(
-    core: &Arc<Core>,
+    redlock: &Redlock,
     target: RevokeTarget,
 ) -> Result<Released, ReleaseError> {
     let resource = match target.0 {
-        RevokeBy::Holder(holder) => return revoke_lease(core, &holder).await,
+        RevokeBy::Holder(holder) => {
+            return revoke_lease(redlock.set_of(&holder.name).core(), &holder).await;
+        }
         RevokeBy::Resource(resource) => resource.map_err(ReleaseError::InvalidResource)?,
     };
     let mut revoked = Released::AlreadyLost;
     for name in resource.shared_names() {
+        let core = redlock.set_of(name).core();
         let holder = inspect_name(&core.client, name)
             .await
             .map_err(|votes| ReleaseError::NoQuorum { votes })?;

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The checked settings of a manager.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Settings {
     pub(crate) defaults: RequestDefaults,
     pub(crate) bounds: ManagerBounds,
@@ -35,7 +35,7 @@ pub(crate) struct Settings {
 }
 
 /// The settings of a request that sets nothing itself.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct RequestDefaults {
     pub(crate) ttl: Duration,
     pub(crate) wait: Duration,
@@ -49,7 +49,7 @@ pub(crate) struct RequestDefaults {
 }
 
 /// Limits of what a manager keeps at a time.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ManagerBounds {
     pub(crate) line: LineBounds,
     pub(crate) records: RecordBounds,
@@ -61,7 +61,7 @@ pub(crate) struct ManagerBounds {
 }
 
 /// Maximum numbers of waiting requests of a process.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct LineBounds {
     pub(crate) per_name: usize,
     pub(crate) total: usize,

@@ -58,6 +58,21 @@ pub struct WaitingName {
     pub oldest: Duration,
 }
 
+impl Snapshot {
+    /// Adds what another set of the manager has.
+    pub(super) fn and(mut self, other: Self) -> Self {
+        self.locks.extend(other.locks);
+        self.locks.sort_unstable_by(|a, b| a.resource.names().cmp(b.resource.names()));
+        self.lingering.extend(other.lingering);
+        self.lingering.sort_unstable_by(|a, b| a.names().cmp(b.names()));
+        self.waiting.extend(other.waiting);
+        self.waiting.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        self.releasing += other.releasing;
+        self.unacknowledged.extend(other.unacknowledged);
+        self
+    }
+}
+
 pub(super) fn snapshot(core: &Core) -> Snapshot {
     if core.client.is_forked() {
         // In a fork the mutexes may be locked for ever.

@@ -57,7 +57,8 @@ impl<C> OnceRequest<C> {
     pub async fn status(&self) -> Result<Option<OnceStatus>, LockError> {
         let KeyRequest { redlock, resource, .. } = &self.key;
         let resource = resource.as_ref().map_err(Clone::clone)?;
-        let answers = redlock.read_record(&terms::name(resource)).await;
+        let name = terms::name(resource);
+        let answers = redlock.read_record(&name).await;
         let of = |state, record: &Record, remaining| OnceStatus {
             state,
             by: Some(Arc::clone(&record.lease.owner)),
@@ -69,7 +70,7 @@ impl<C> OnceRequest<C> {
             RecordStatus::Done { record, remaining } => {
                 return Ok(Some(of(OnceState::Done, &record, remaining)));
             }
-            RecordStatus::TooFew => return Err(redlock.no_quorum(&answers)),
+            RecordStatus::TooFew => return Err(redlock.no_quorum(&name, &answers)),
             RecordStatus::Nothing => None,
             RecordStatus::Unknown { record, remaining, .. } => {
                 Some(of(OnceState::Unknown, &record, remaining))
@@ -127,7 +128,7 @@ impl<C> OnceRequest<C> {
         let name = terms::name(lock.resource());
         let kept = redlock.read_all_records(&name).await;
         if kept.iter().any(Result::is_err) {
-            return Err(redlock.no_quorum(&kept));
+            return Err(redlock.no_quorum(&name, &kept));
         }
         let mut nonces = Vec::new();
         for answer in kept.iter().flatten() {
@@ -140,7 +141,7 @@ impl<C> OnceRequest<C> {
         for nonce in &nonces {
             let answers = redlock.forget_record(&name, *nonce).await;
             if answers.iter().any(Result::is_err) {
-                return Err(redlock.no_quorum(&answers));
+                return Err(redlock.no_quorum(&name, &answers));
             }
         }
         Ok(!nonces.is_empty())

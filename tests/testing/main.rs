@@ -17,6 +17,7 @@ mod mock_node;
 mod pauses;
 mod probations;
 mod seeds;
+mod sets;
 mod shared_views;
 mod sharing;
 mod slot_waits;

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Bounds on one manager's records; an unset one depends on the servers' memory.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct RecordBounds {
     pub(crate) records: Option<u64>,
     pub(crate) response_bytes: Option<u64>,

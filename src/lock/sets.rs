@@ -1,0 +1,226 @@
+//! Several sets of nodes, each for a part of the names.
+//!
+//! One set of servers decides about every lock on it, so beyond its rate more servers do not help.
+//! Several sets do: each name belongs to one of them, and each set keeps every promise for its names. A
+//! lock on names of two sets would need both, without a common end, so it is refused.
+//!
+//! All clients have to agree on the set of a name. It follows from the name, the number of the sets and
+//! their order; so the key prefix of a set contains its number and their number. Servers vote for one
+//! set only, and a prefix is part of what a set is: a client with another list of sets gets an error
+//! that names both, and no lock.
+
+use std::sync::Arc;
+
+use super::{Redlock, builder::RedlockBuilder, core::Core};
+use crate::{
+    error::{BuildError, LockError},
+    events::Events,
+    hash::{fnv, mix},
+    node::Node,
+    resource::Resource,
+};
+
+/// The sets of a manager.
+pub(super) struct Sets {
+    /// The manager of each set.
+    pub(super) managers: Box<[Redlock]>,
+    /// The nodes of all sets.
+    pub(super) nodes: Box<[Arc<dyn Node>]>,
+}
+
+impl Redlock {
+    /// Builds a manager over several sets of nodes, of which each decides about a part of the names: for
+    /// more locks per second than one set can grant. The builders differ in their nodes only.
+    ///
+    /// ```
+    /// use tower_redlock::Redlock;
+    ///
+    /// let sets = [
+    ///     ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"],
+    ///     ["redis://10.0.1.1", "redis://10.0.1.2", "redis://10.0.1.3"],
+    /// ];
+    /// let redlock = Redlock::sharded(sets.map(|nodes| Redlock::builder().nodes(nodes)))?;
+    /// # drop(redlock);
+    /// # Ok::<(), tower_redlock::error::BuildError>(())
+    /// ```
+    ///
+    /// Every promise holds within a set, and for each name. Locks, layers, jobs, leaders and work done
+    /// once are used as over one set. While a set has no quorum, its names fail with
+    /// [`LockError::NoQuorum`], and those of other sets do not.
+    ///
+    /// * **The set of a name** is `SplitMix64(FNV-1a(name)) mod n`. If the name has a part in braces that
+    ///   is not empty, the first such part counts alone, so `stock:{7}` and `order:{7}` are in one set. A job has the set
+    ///   of its name.
+    /// * **A lock on several names** has to be within one set. Otherwise it is refused with
+    ///   [`LockError::InvalidRequest`], which names the sets.
+    /// * **All clients need the same list in the same order.** The key prefix of each set ends with
+    ///   `-1of2` and so on, so a client with another list is refused by the servers, as a client of
+    ///   another set is.
+    /// * **Another number of sets** moves names between sets. Stop all clients, and start them with the new
+    ///   list: its servers vote once 1.25 times the `max_ttl` and 12 s have passed. Records of work
+    ///   done once and the histories of jobs do not move.
+    /// * **All sets together** are shown by [`health`](Self::health), [`nodes`](Self::nodes),
+    ///   [`snapshot`](Self::snapshot), [`events`](Self::events) and the listings;
+    ///   [`ready`](Self::ready) waits for every set, and [`readiness`](Self::readiness) is an error while
+    ///   one is not ready. [`adopt`](Self::adopt) moves each set to the one with its number.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError::InvalidSetting`] without a builder, or if settings differ; and the errors of
+    /// [`build`](RedlockBuilder::build).
+    pub fn sharded(sets: impl IntoIterator<Item = RedlockBuilder>) -> Result<Self, BuildError> {
+        let mut builders: Vec<_> = sets.into_iter().collect();
+        let count = builders.len();
+        let events = Arc::<Events>::default();
+        let mut first = None;
+        for (i, builder) in builders.iter_mut().enumerate() {
+            let settings = builder.settings()?;
+            if first.get_or_insert_with(|| settings.clone()) != &settings {
+                let reason = format!("the settings of set {} differ from those of set 1", i + 1);
+                return Err(BuildError::setting("sets", reason));
+            }
+            builder.key_prefix = format!("{}-{}of{count}", builder.key_prefix, i + 1);
+        }
+        let build = |builder: RedlockBuilder| builder.build_with(Arc::clone(&events));
+        let managers: Box<[_]> = builders.into_iter().map(build).collect::<Result<_, _>>()?;
+        let Some(manager) = managers.first() else {
+            return Err(BuildError::setting("sets", "there is none"));
+        };
+        let core = Arc::clone(manager.core());
+        let nodes = managers.iter().flat_map(Redlock::nodes).map(Arc::clone).collect();
+        Ok(Self::of_sets(core, Arc::new(Sets { managers, nodes })))
+    }
+
+    /// Returns the manager of each set; this one if there is one set.
+    pub(crate) fn each_set(&self) -> &[Self] {
+        self.sets().map_or(std::slice::from_ref(self), |sets| &sets.managers)
+    }
+
+    /// Returns the manager of the set of a name: of a lock, of a job, or of what the nodes store of one.
+    pub(crate) fn set_of(&self, name: &str) -> &Self {
+        let sets = self.each_set();
+        &sets[set_of(name, sets.len())]
+    }
+
+    /// Returns the names by their sets, each with its position.
+    pub(crate) fn by_set<'a>(
+        &'a self,
+        names: &'a [Arc<str>],
+    ) -> impl Iterator<Item = (&'a Self, Vec<usize>)> {
+        let sets = self.each_set();
+        (0..sets.len()).filter_map(move |set| {
+            let is_in_set = |i: &usize| set_of(&names[*i], sets.len()) == set;
+            let positions: Vec<_> = (0..names.len()).filter(is_in_set).collect();
+            (!positions.is_empty()).then(|| (&sets[set], positions))
+        })
+    }
+
+    /// Returns what all handles of the set of a resource share, and an error for names of several sets.
+    pub(super) fn route(
+        &self,
+        resource: Result<Resource, LockError>,
+    ) -> (Arc<Core>, Result<Resource, LockError>) {
+        if self.sets().is_none() {
+            return (Arc::clone(self.core()), resource);
+        }
+        match resource.and_then(|resource| Ok((self.set_of_all(&resource)?, resource))) {
+            Ok((set, resource)) => (Arc::clone(set.core()), Ok(resource)),
+            Err(error) => (Arc::clone(self.core()), Err(error)),
+        }
+    }
+
+    /// Returns the manager of the set of a resource.
+    pub(super) fn set_of_all(&self, resource: &Resource) -> Result<&Self, LockError> {
+        let sets = self.each_set();
+        let set = |name: &str| set_of(name, sets.len());
+        let first = resource.names().next().unwrap_or_default();
+        let Some(other) = resource.names().find(|name| set(name) != set(first)) else {
+            return Ok(&sets[set(first)]);
+        };
+        let (a, b) = (set(first) + 1, set(other) + 1);
+        let why = format!(
+            "`{first}` is in set {a} of the nodes and `{other}` in set {b}, and a lock is within one set: give its names a common part in braces"
+        );
+        Err(LockError::InvalidRequest(why.into()))
+    }
+
+    /// Returns the set of a node and its position there.
+    pub(crate) fn locate(&self, node: usize) -> Option<(&Self, usize)> {
+        let mut node = node;
+        self.each_set().iter().find_map(|set| {
+            let nodes = set.nodes().len();
+            let found = (node < nodes).then_some((set, node));
+            node = node.wrapping_sub(nodes);
+            found
+        })
+    }
+}
+
+/// Returns the set of a name, of `count` sets.
+fn set_of(name: &str, count: usize) -> usize {
+    let count = u64::try_from(count).unwrap_or(u64::MAX);
+    usize::try_from(mix(fnv(deciding_part(name))) % count).unwrap_or(0)
+}
+
+/// Returns the part of a name that decides about its set: the same for all names of a job.
+fn deciding_part(name: &str) -> &str {
+    // What the nodes store of a job has a kind before its name.
+    let kind = |stored: &'_ str| stored.find(':').map(|end| end + 1);
+    let name = match name.strip_prefix('\u{1}') {
+        Some(stored) => &stored[kind(stored).unwrap_or(0)..],
+        None => name,
+    };
+    let name = Resource::slot_of(name).map_or(name, |(_, of)| of);
+    let own = ["job:", "leader:"].into_iter().find_map(|prefix| name.strip_prefix(prefix));
+    let name = own.unwrap_or(name).split('\u{1}').next().unwrap_or_default();
+    let in_braces = name.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
+    in_braces.map(|(part, _)| part).filter(|part| !part.is_empty()).unwrap_or(name)
+}
+
+opaque_debug!(Sets);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_a_job_have_one_set() {
+        for job in ["report", "import:{7}", "slot:03:x"] {
+            let names = [
+                format!("job:{job}"),
+                format!("slot:3:job:{job}"),
+                format!("job:{job}\u{1}control"),
+                format!("\u{1}control:{job}"),
+                format!("\u{1}history:{job}"),
+            ];
+            for name in &names {
+                assert_eq!(deciding_part(name), deciding_part(job), "{name:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn part_in_braces_decides() {
+        for (name, part) in [
+            ("stock:{7}:x", "7"),
+            ("a{b}{c}", "b"),
+            ("a{}b", "a{}b"),
+            ("a}b{c", "a}b{c"),
+            ("once:{k}", "k"),
+        ] {
+            assert_eq!(deciding_part(name), part);
+        }
+    }
+
+    #[test]
+    fn sets_of_names_are_stable_and_even() {
+        let mut counts = [0_u32; 3];
+        for i in 0..30_000 {
+            counts[set_of(&format!("account:{i}"), 3)] += 1;
+        }
+        assert!(counts.iter().all(|count| (9_500..10_500).contains(count)), "{counts:?}");
+        // Another result would split the locks of two versions of the library.
+        let sets = ["a", "b", "account:42", "job:report"].map(|name| set_of(name, 5));
+        assert_eq!(sets, [3, 0, 1, 4]);
+    }
+}

@@ -1,0 +1,249 @@
+//! Several sets of nodes, each for a part of the names.
+
+use std::{future::IntoFuture, time::Duration};
+
+use futures_util::TryStreamExt;
+use tower_redlock::{
+    LockError, LockRequest, Redlock,
+    error::BuildError,
+    testing::{ManualClock, Nodes},
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Processes over two sets of three nodes.
+struct Fleet {
+    clock: ManualClock,
+    sets: [Nodes; 2],
+}
+
+impl Fleet {
+    fn new() -> Self {
+        let clock = ManualClock::new();
+        Self { sets: [Nodes::new(3, &clock), Nodes::new(3, &clock)], clock }
+    }
+
+    fn process(&self, owner: &str) -> Redlock {
+        let sets = self.sets.each_ref().map(|nodes| nodes.replica(owner).builder());
+        Redlock::sharded(sets).unwrap()
+    }
+
+    fn done<T>(&self, work: impl Future<Output = T> + Send + 'static) -> T
+    where
+        T: Send + 'static,
+    {
+        let mut task = self.clock.spawn(work);
+        self.clock.advance(SECOND);
+        task.take().expect("the nodes answer")
+    }
+
+    fn acquire(&self, request: LockRequest) -> Result<tower_redlock::Lock, LockError> {
+        self.done(request.into_future())
+    }
+
+    fn key_counts(&self) -> [u64; 2] {
+        self.sets.each_ref().map(|nodes| nodes.key_counts().iter().map(|count| *count as u64).sum())
+    }
+}
+
+#[test]
+fn each_name_is_locked_in_one_set() {
+    let fleet = Fleet::new();
+    let (one, two) = (fleet.process("one"), fleet.process("two"));
+
+    let mut held = Vec::new();
+    for i in 0..20 {
+        let name = format!("account:{i}");
+        held.push(fleet.acquire(one.lock(name.as_str())).unwrap());
+        let error = fleet.acquire(two.lock(name.as_str())).unwrap_err();
+        assert!(matches!(error, LockError::Held { .. }), "{name}: {error}");
+        let (manager, inspected) = (two.clone(), name.clone());
+        let holder = fleet.done(async move { manager.inspect(inspected).await });
+        assert_eq!(holder.unwrap().unwrap().owner.as_deref(), Some("one"));
+    }
+
+    let counts = fleet.key_counts();
+    assert_eq!(counts.iter().sum::<u64>(), 60, "each on three nodes");
+    assert!(counts.iter().all(|count| *count >= 3 * 5), "{counts:?}");
+    assert_eq!(one.snapshot().locks.len(), 20);
+    assert_eq!((one.nodes().len(), one.health().len()), (6, 6));
+    let listed = fleet.done(async move { two.locks().try_collect::<Vec<_>>().await }).unwrap();
+    assert_eq!(listed.len(), 20);
+
+    fleet.done(async move { one.shutdown().await });
+    drop(held);
+    fleet.clock.advance(SECOND);
+    assert_eq!(fleet.key_counts(), [0, 0]);
+}
+
+#[test]
+fn lock_of_two_sets_is_refused() {
+    let fleet = Fleet::new();
+    let redlock = fleet.process("one");
+    let set = |name: &str| {
+        let lock = fleet.acquire(redlock.lock(name)).unwrap();
+        let set = fleet.key_counts().iter().position(|count| *count > 0).unwrap();
+        drop(lock);
+        fleet.clock.advance(SECOND);
+        set
+    };
+    let names: Vec<_> = (0..20).map(|i| format!("n{i}")).collect();
+    let other = names[1..].iter().find(|name| set(name) != set(&names[0])).unwrap();
+
+    let error = fleet.acquire(redlock.lock([names[0].as_str(), other.as_str()])).unwrap_err();
+
+    let LockError::InvalidRequest(why) = &error else { panic!("{error:?}") };
+    assert!(
+        why.contains(&format!("`{other}` is in set")) || why.contains(&format!("`{other}` in set")),
+        "{why}"
+    );
+    assert!(why.contains("in braces"), "{why}");
+    assert_eq!(fleet.key_counts(), [0, 0], "nothing is sent");
+    for (a, b) in names.iter().zip(&names[1..]) {
+        let pair = [format!("{a}:{{7}}"), format!("{b}:{{7}}")];
+        assert!(fleet.acquire(redlock.lock(pair)).is_ok());
+    }
+}
+
+#[test]
+fn set_without_a_quorum_fails_alone() {
+    let fleet = Fleet::new();
+    let redlock = fleet.process("one");
+    assert!(redlock.readiness().is_ok());
+
+    fleet.sets[1].stop([0, 1]);
+
+    let results: Vec<_> = (0..20).map(|i| fleet.acquire(redlock.lock(format!("n{i}")))).collect();
+    assert!(results.iter().filter(|result| result.is_ok()).count() >= 5);
+    let failed: Vec<_> = results.iter().filter_map(|result| result.as_ref().err()).collect();
+    assert!(failed.len() >= 5);
+    assert!(failed.iter().all(|error| matches!(error, LockError::NoQuorum { .. })), "{failed:?}");
+    assert!(redlock.readiness().is_err(), "one set is not ready");
+}
+
+#[test]
+fn events_of_all_sets_arrive() {
+    let fleet = Fleet::new();
+    let (one, two) = (fleet.process("one"), fleet.process("two"));
+    let mut events = two.events();
+
+    for i in 0..20 {
+        let held = fleet.acquire(one.lock(format!("n{i}"))).unwrap();
+        assert!(fleet.acquire(two.lock(format!("n{i}"))).is_err());
+        drop(held);
+    }
+
+    let refused = std::iter::from_fn(|| events.try_recv().ok()).count();
+    assert_eq!(refused, 20);
+}
+
+#[test]
+fn bad_sets_are_refused() {
+    let clock = ManualClock::new();
+    let replica = || Nodes::new(3, &clock).replica("one").builder();
+    let refused = |sets: Vec<_>| match Redlock::sharded(sets) {
+        Err(error @ BuildError::InvalidSetting { .. }) => error.to_string(),
+        other => panic!("{other:?}"),
+    };
+
+    let none = refused(Vec::new());
+    assert!(none.contains("there is none"), "{none}");
+    let other = refused(vec![replica(), replica().ttl(5 * SECOND)]);
+    assert!(other.contains("the settings of set 2 differ"), "{other}");
+    let other = refused(vec![replica(), replica(), replica().owner("two")]);
+    assert!(other.contains("the settings of set 3 differ"), "{other}");
+}
+
+#[cfg(feature = "once")]
+#[test]
+fn work_is_done_once_in_each_set() {
+    let fleet = Fleet::new();
+    let (one, two) = (fleet.process("one"), fleet.process("two"));
+    let keys: Vec<_> = (0..10).map(|i| format!("event-{i}")).collect();
+
+    for key in &keys {
+        for (redlock, is_first) in [(&one, true), (&two, false)] {
+            let request = redlock.once(key.as_str());
+            let done = fleet.done(async move {
+                request
+                    .run(|_| async { Ok::<_, std::convert::Infallible>("done".to_owned()) })
+                    .await
+            });
+            assert_eq!(
+                matches!(done.unwrap(), tower_redlock::once::Once::Ran(_)),
+                is_first,
+                "{key}"
+            );
+        }
+        let request = two.once(key.as_str());
+        let status = fleet.done(async move { request.status().await }).unwrap();
+        assert_eq!(status.unwrap().by.as_deref(), Some("one"));
+    }
+
+    let mut listed =
+        fleet.done(async move { two.once_keys().try_collect::<Vec<_>>().await }).unwrap();
+    listed.sort_unstable();
+    assert!(listed.iter().map(|key| &**key).eq(keys.iter().map(String::as_str)));
+}
+
+#[cfg(feature = "scheduler")]
+mod jobs {
+    use std::{
+        collections::BTreeMap,
+        sync::{Arc, Mutex},
+    };
+
+    use tower_redlock::{Job, Schedule, Scheduler, scheduler::JobRunResult};
+
+    use super::*;
+
+    #[test]
+    fn ticks_of_jobs_in_both_sets_start_once() {
+        let fleet = Fleet::new();
+        let processes = [fleet.process("one"), fleet.process("two")];
+        let ticks = Arc::<Mutex<BTreeMap<_, u32>>>::default();
+        let jobs: Vec<_> = (0..10).map(|i| format!("job-{i}")).collect();
+        let running: Vec<_> = processes
+            .iter()
+            .map(|redlock| {
+                let mut scheduler = Scheduler::new(redlock.clone());
+                for (i, name) in jobs.iter().enumerate() {
+                    let ticks = Arc::clone(&ticks);
+                    let job = Job::new(name.as_str(), Schedule::every(10 * SECOND), move |cx| {
+                        *ticks
+                            .lock()
+                            .unwrap()
+                            .entry((cx.job().to_owned(), cx.tick()))
+                            .or_default() += 1;
+                        async { Ok::<_, std::convert::Infallible>(()) }
+                    });
+                    // Every second one has slots.
+                    scheduler = scheduler.job(job.parallel(1 + u32::from(i % 2 == 1)));
+                }
+                scheduler.start().unwrap()
+            })
+            .collect();
+
+        fleet.clock.advance(101 * SECOND);
+
+        let counts = ticks.lock().unwrap().clone();
+        assert!(counts.values().all(|count| *count == 1), "{counts:?}");
+        assert!(counts.len() >= 10 * 9, "{} ticks", counts.len());
+        let redlock = processes[0].clone();
+        let mut claimed = fleet
+            .done({
+                let redlock = redlock.clone();
+                async move { redlock.claimed_jobs().try_collect::<Vec<_>>().await }
+            })
+            .unwrap();
+        claimed.sort_unstable();
+        assert!(claimed.iter().map(|name| &**name).eq(jobs.iter().map(String::as_str)));
+        for name in jobs {
+            let redlock = redlock.clone();
+            let runs = fleet.done(async move { redlock.job_history(&name).await }).unwrap();
+            assert!(runs.len() >= 9);
+            assert!(runs.iter().all(|run| run.result == JobRunResult::Finished), "{runs:?}");
+        }
+        drop(running);
+    }
+}
