@@ -8,7 +8,7 @@ use std::{
 
 use serde::Serialize;
 use tower_redlock::{
-    diagnosis::{Diagnosis, Verdict},
+    diagnosis::{Diagnosis, Severity, Verdict},
     lock::Snapshot,
     scheduler::{JobRun, JobState, JobStatus},
 };
@@ -208,8 +208,9 @@ pub(super) fn votes(nodes: Option<&Diagnosis>) -> Tile {
 
 fn problems(nodes: &Diagnosis) -> String {
     let without = nodes.nodes.len() - nodes.voting();
+    let problems = nodes.advice.iter().filter(|advice| advice.severity == Severity::Problem);
     match without {
-        0 => format!("{} about them", counted(nodes.advice.len() as u64, "advice")),
+        0 => format!("locks work, with {}", counted(problems.count() as u64, "problem")),
         _ => format!("locks work without {}", counted(without as u64, "server")),
     }
 }
