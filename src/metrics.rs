@@ -34,13 +34,9 @@ pub(crate) const fn outcome(result: Result<(), &LockError>) -> &'static str {
     }
 }
 
-pub(crate) fn acquire(
-    is_shared: bool,
-    result: Result<(), &LockError>,
-    took: impl FnOnce() -> Duration,
-) {
+pub(crate) fn acquire(is_shared: bool, result: Result<(), &LockError>, took: Duration) {
     let outcome = outcome(result);
-    note!(histogram "redlock_acquire_seconds", "outcome" => outcome, "mode" => mode(is_shared); record took().as_secs_f64());
+    note!(histogram "redlock_acquire_seconds", "outcome" => outcome, "mode" => mode(is_shared); record took.as_secs_f64());
 }
 
 pub(crate) fn held(is_shared: bool, time: Duration) {

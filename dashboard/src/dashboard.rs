@@ -30,7 +30,8 @@ pub struct Dashboard(Site);
 impl Dashboard {
     /// Returns the pages of a manager. Every request is answered 403 until [`access`](Self::access) is set.
     ///
-    /// Events are recorded from now on; there is no other cost until the first request.
+    /// Events and counts are recorded from now on, inside a runtime, and else from the first request: a task reads
+    /// the manager's counts every 5 s. There is no other cost until the first request.
     pub fn new(redlock: Redlock) -> Self {
         Self(Site::new(redlock))
     }

@@ -20,9 +20,10 @@
 //!
 //! | page | what it shows |
 //! |---|---|
+//! | Overview | whether all is well; requests of the last 15 minutes, contended names, jobs that are late, failed or paused |
 //! | Locks | every lock of the fleet: owner, since when, until when, fencing token, on how many nodes; the requests of this process that wait |
 //! | Nodes | which servers vote, why the others do not, and what to do |
-//! | Jobs | schedule, next tick, where a job runs, who paused it, its last 50 runs; see [`Dashboard::jobs`] |
+//! | Jobs | schedule, next ticks, where a job runs, who paused it, its last 50 runs, a calendar of the year; see [`Dashboard::jobs`] |
 //! | Leaders | who leads, and since when |
 //! | Once | what the servers know of a key: done, in progress, unknown |
 //! | Events | the last 1,000 events of this process, live |
@@ -53,6 +54,11 @@
 //! is shown, in steps of fifty. Each page says how old its look is. No look is made without a viewer. At most
 //! 100,000 locks and 1,000 jobs are listed; a page says if there are more.
 //!
+//! # Memory
+//!
+//! A dashboard records the counts of the last 15 minutes, the names that requests waited for, and the holders of
+//! locks of late, in at most 1,000,000 bytes. The figures are those of this process, from [`Dashboard::new`] on.
+//!
 //! # Shutdown
 //!
 //! A viewer follows the events by a response that lasts 20 s. [`Dashboard::end_streams`] ends it where a graceful
@@ -68,6 +74,7 @@ mod pages;
 mod paging;
 mod problem;
 mod query;
+mod recent;
 mod reply;
 mod router;
 mod site;

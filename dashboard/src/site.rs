@@ -7,7 +7,13 @@ use tower_redlock::{
     scheduler::{JobStatus, SchedulerHandle},
 };
 
-use crate::{access::Authorize, actions::SentForms, events::EventLog, look::Looks};
+use crate::{
+    access::Authorize,
+    actions::SentForms,
+    events::EventLog,
+    look::{LockDetails, LockListing, Look, Looks},
+    recent::Recent,
+};
 
 /// The parts of a dashboard. Clones share them.
 #[derive(Clone)]
@@ -18,24 +24,49 @@ pub(crate) struct Site {
     pub(crate) access: Option<Arc<dyn Authorize>>,
     pub(crate) looks: Arc<Looks>,
     pub(crate) log: Arc<EventLog>,
+    pub(crate) recent: Arc<Recent>,
     pub(crate) sent: Arc<SentForms>,
 }
 
 impl Site {
     /// Returns a site without schedulers and access, which records the events of the manager from now on.
     pub(crate) fn new(redlock: Redlock) -> Self {
-        let log = Arc::new(EventLog::default());
-        log.follow_locks(redlock.events());
-        log.start();
+        let (log, recent) = (Arc::new(EventLog::default()), Arc::new(Recent::new(redlock.clone())));
+        log.follow_locks(redlock.events(), &recent);
         let looks = Arc::new(Looks::new(redlock.clone()));
         let (schedulers, sent) = (Vec::new(), Arc::default());
-        Self { redlock, schedulers, access: None, looks, log, sent }
+        let site = Self { redlock, schedulers, access: None, looks, log, recent, sent };
+        site.start();
+        site
+    }
+
+    /// Starts to record what no task records yet, if there is a runtime. Each request calls it.
+    pub(crate) fn start(&self) {
+        self.log.start();
+        self.recent.start();
+    }
+
+    /// Returns every lock of the fleet, and records the holders of those that are followed.
+    pub(crate) async fn locks(&self) -> Option<Arc<Look<LockListing>>> {
+        let look = self.looks.locks().await?;
+        self.recent.listed(&look.value.locks, look.start);
+        Some(look)
+    }
+
+    /// Returns what the servers say of a lock, and records its holder.
+    pub(crate) async fn lock(&self, name: &str) -> Option<Arc<Look<LockDetails>>> {
+        let look = self.looks.lock(name).await?;
+        if let Ok(held) = &look.value {
+            let shown = held.as_ref().map(|held| &held.shown);
+            self.recent.seen(name, shown, look.start);
+        }
+        Some(look)
     }
 
     /// Adds a scheduler, whose events are recorded from now on.
     pub(crate) fn add(&mut self, scheduler: SchedulerHandle) {
         self.log.follow_jobs(scheduler.events());
-        self.log.start();
+        self.start();
         self.schedulers.push(scheduler);
     }
 

@@ -83,7 +83,8 @@ async fn interval_goes_with_each_link() {
     tick(&redlock, "report").await;
     let leading = lead(&redlock, "shop").await;
     for (path, links) in [
-        ("/locks?q=i&refresh=5", &["nodes?refresh=5", "lock?name=invoice&amp;refresh=5"][..]),
+        ("/?refresh=5", &["nodes?refresh=5", "locks?refresh=5#waiting", "./?refresh=5"][..]),
+        ("/locks?q=i&refresh=5", &["nodes?refresh=5", "lock?name=invoice&amp;refresh=5"]),
         ("/lock?name=invoice&refresh=5", &["break?name=invoice&amp;refresh=5"]),
         ("/jobs?refresh=5", &["job?name=report&amp;refresh=5"]),
         ("/job?name=report&refresh=5", &["pause?name=report&amp;refresh=5"]),

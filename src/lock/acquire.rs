@@ -340,14 +340,14 @@ impl Acquisition {
         self.retry.core.client.clock().now().saturating_duration_since(self.started)
     }
 
-    fn send_event(&self, result: &Result<Lock, LockError>) {
+    fn send_event(&self, result: &Result<Lock, LockError>, waited: Duration) {
         let RetryState { core, resource, begun, plan, .. } = &self.retry;
         let has_waited = self.was_in_line || *begun > 1;
         if result.is_ok() && !has_waited {
             return;
         }
         core.client.send_event(|| {
-            let (resource, shared, waited) = (resource.clone(), plan.is_shared(), self.elapsed());
+            let (resource, shared) = (resource.clone(), plan.is_shared());
             match result {
                 Ok(lock) => {
                     let token = lock.fencing_token();
@@ -372,10 +372,12 @@ impl Acquisition {
                 core.client.hold_times.retry_after(resource, ahead, expires_in, plan.retry_after)
             });
         }
-        let is_shared = self.retry.plan.is_shared();
-        metrics::acquire(is_shared, result.as_ref().map(|_| ()), || self.elapsed());
-        self.send_event(&result);
-        record_end(&self.retry.span, &result, || self.elapsed());
+        let (is_shared, waited) = (self.retry.plan.is_shared(), self.elapsed());
+        let outcome = result.as_ref().map(|_| ());
+        self.retry.core.client.counts.ended(outcome, waited);
+        metrics::acquire(is_shared, outcome, waited);
+        self.send_event(&result, waited);
+        record_end(&self.retry.span, &result, waited);
         Poll::Ready(result)
     }
 }

@@ -8,6 +8,7 @@ use std::{
 
 use super::{
     attempts::AttemptLimiter,
+    counts::LockCounters,
     fences::Fences,
     hold_times::HoldTimes,
     inside::is_inside,
@@ -51,6 +52,7 @@ pub(crate) struct Client {
     /// The servers among the nodes.
     pub(crate) set: Option<Arc<NodeSet>>,
     pub(crate) events: Arc<Events>,
+    pub(super) counts: LockCounters,
     detached: Detached,
     pub(crate) quota: Arc<Quota>,
     #[cfg(feature = "http")]
@@ -102,6 +104,7 @@ impl Client {
             quota: Quota::new(settings.bounds.records, Arc::clone(&timers)),
             settings,
             events,
+            counts: LockCounters::new(),
             names: nodes.iter().map(|node| node.name().into()).collect(),
             releaser: Releaser::new(&nodes, &timers),
             wakeups: Wakeups::new(Arc::clone(&timers)),

@@ -20,6 +20,7 @@
 //! | the end of another holder's lock, by a request | `revoke` |
 //! | queries to all nodes; holders, claims, documents, records | `query`; `inspect`, `claims`, `documents`, `records` |
 //! | enumeration of all locks (R3); of the locks of this process | `listing`; `snapshot` |
+//! | counts of requests and losses, and waiting times | [`LockCounts`] |
 //! | bounds on records, stored answers and waiting bodies | `quota` |
 //! | whether enough nodes vote | [`NotReady`] |
 //! | a test vote of one node | `test_vote` |
@@ -69,6 +70,7 @@ pub(crate) mod builder;
 pub(crate) mod claims;
 pub(crate) mod client;
 mod core;
+mod counts;
 #[cfg(feature = "scheduler")]
 pub(crate) mod documents;
 mod fences;
@@ -112,6 +114,7 @@ pub(crate) use build::{MAX_PREFIX_BYTES, check_text, spawner_or_thread};
 pub(crate) use builder::RedlockBuilder;
 #[cfg(feature = "http")]
 pub(crate) use client::DetachedWork;
+pub use counts::{LockCounts, WaitTimes};
 pub(crate) use inside::{Inside, is_inside};
 pub use inspect::{Holder, SharedHolder};
 pub(crate) use lease::ActiveLease;

@@ -31,15 +31,11 @@ pub(super) fn record_grant(span: &Span, (granted, of): (usize, usize)) {
 }
 
 /// Records how a request ended. Called within the span.
-pub(super) fn record_end(
-    span: &Span,
-    result: &Result<Lock, LockError>,
-    elapsed: impl FnOnce() -> Duration,
-) {
+pub(super) fn record_end(span: &Span, result: &Result<Lock, LockError>, elapsed: Duration) {
     if span.is_disabled() {
         return;
     }
-    span.record("elapsed", field::debug(elapsed()));
+    span.record("elapsed", field::debug(elapsed));
     span.record("outcome", metrics::outcome(result.as_ref().map(|_| ())));
     match result {
         Ok(lock) => {

@@ -73,8 +73,8 @@ fn held_locks_are_served() {
     redlock(&servers, &["status"]).is(0, &[]);
     store(&servers, "invoice:42", "night-shift", 17);
     let served = Served::start(&nodes(&servers), &[], None);
-    eventually("all servers have been read", || served.get("/", &[]).text.contains("3/3"));
-    let page = served.get("/", &[]);
+    eventually("all servers have been read", || served.get("/locks", &[]).text.contains("3/3"));
+    let page = served.get("/locks", &[]);
     for word in ["text/html", "invoice:42", "night-shift"] {
         assert!(page.text.contains(word), "{word}: {page:?}");
     }

@@ -35,6 +35,9 @@
       found += 1;
       if (next.outerHTML === old.outerHTML || isSelected(old)) continue;
       const focused = old.contains(document.activeElement) ? describe(document.activeElement) : null;
+      const opened = [...old.querySelectorAll("details[open]")].map((place) => place.id);
+      for (const id of opened) next.querySelector("#" + CSS.escape(id))?.setAttribute("open", "");
+      if (next.outerHTML === old.outerHTML) continue;
       const scrolled = [...old.querySelectorAll(".scroll")].map((place) => [place.id, place.scrollLeft]);
       old.replaceWith(document.adoptNode(next));
       for (const [id, left] of scrolled) {

@@ -18,10 +18,16 @@ use tower_redlock::{
 };
 
 use super::log::{EventLog, EventSource, EventStream, LoggedEvent};
+use crate::recent::Recent;
 
 impl EventLog {
-    pub(crate) fn follow_locks(&self, events: Receiver<LockEvent>) {
-        self.sources().push(recorded(events, |event| Some(of_lock_event(event))));
+    pub(crate) fn follow_locks(&self, events: Receiver<LockEvent>, recent: &Arc<Recent>) {
+        let recent = Arc::clone(recent);
+        let record = move |event| {
+            recent.note(&event);
+            Some(of_lock_event(event))
+        };
+        self.sources().push(recorded(events, record));
     }
 
     pub(crate) fn follow_jobs(&self, events: Receiver<JobEvent>) {
@@ -55,15 +61,15 @@ impl EventLog {
 /// Returns the events of a source that are recorded, and how many were missed.
 fn recorded<E: Clone + Send + 'static>(
     events: Receiver<E>,
-    record: fn(E) -> Option<LoggedEvent>,
+    record: impl FnMut(E) -> Option<LoggedEvent> + Send + 'static,
 ) -> EventStream {
-    let received = unfold(events, move |mut events| async move {
+    let received = unfold((events, record), |(mut events, mut record)| async move {
         let event = match events.recv().await {
             Ok(event) => record(event),
             Err(RecvError::Lagged(count)) => Some(dropped(count)),
             Err(RecvError::Closed) => return None,
         };
-        Some((event, events))
+        Some((event, (events, record)))
     });
     received.filter_map(ready).fuse().boxed()
 }
@@ -157,6 +163,12 @@ mod tests {
 
     use super::*;
 
+    fn follow(redlock: &Redlock) -> Arc<EventLog> {
+        let log = Arc::new(EventLog::default());
+        log.follow_locks(redlock.events(), &Arc::new(Recent::new(redlock.clone())));
+        log
+    }
+
     async fn refused(redlock: &Redlock, name: &str) {
         let _held = redlock.lock(name).await.unwrap();
         assert!(redlock.lock(name).wait(Duration::ZERO).await.is_err());
@@ -165,8 +177,7 @@ mod tests {
     #[tokio::test]
     async fn events_before_the_first_request_count() {
         let redlock = Redlock::embedded();
-        let log = Arc::new(EventLog::default());
-        log.follow_locks(redlock.events());
+        let log = follow(&redlock);
         refused(&redlock, "invoice:1").await;
         log.start();
         let events = log.after(0);
@@ -181,8 +192,7 @@ mod tests {
     #[tokio::test]
     async fn events_are_followed() {
         let redlock = Redlock::embedded();
-        let log = Arc::new(EventLog::default());
-        log.follow_locks(redlock.events());
+        let log = follow(&redlock);
         log.start();
         let mut changes = log.changes();
         refused(&redlock, "invoice:2").await;
@@ -193,8 +203,7 @@ mod tests {
     #[test]
     fn end_of_runtime_loses_no_event() {
         let redlock = Redlock::embedded();
-        let log = Arc::new(EventLog::default());
-        log.follow_locks(redlock.events());
+        let log = follow(&redlock);
         let runtime =
             || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime().block_on(async { log.start() });
@@ -208,8 +217,7 @@ mod tests {
     #[tokio::test]
     async fn missed_events_are_counted() {
         let redlock = Redlock::embedded();
-        let log = Arc::new(EventLog::default());
-        log.follow_locks(redlock.events());
+        let log = follow(&redlock);
         for _ in 0..1_030 {
             refused(&redlock, "invoice:4").await;
         }

@@ -41,7 +41,7 @@ pub(crate) struct LookStart {
     pub(crate) number: u64,
     /// The begin by the wall clock of this process.
     pub(crate) at: SystemTime,
-    begun: Instant,
+    pub(crate) begun: Instant,
     /// Number of changes by viewers before the begin.
     changes: u64,
 }

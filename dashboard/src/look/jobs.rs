@@ -10,7 +10,7 @@ use tokio::{
 };
 use tower_redlock::{
     LockError, Redlock, Resource,
-    scheduler::{JobControl, JobRun, JobRunResult, JobStop},
+    scheduler::{JobControl, JobRun, JobRunResult, JobStop, StoredSchedule},
 };
 
 use super::{ShownLock, cached::Reading};
@@ -117,7 +117,7 @@ impl ShownJob {
 }
 
 /// What the servers say of one job.
-pub(crate) type JobDetails = Result<JobHistory, String>;
+pub(crate) type JobDetails = Result<JobPage, String>;
 
 /// A job and its runs.
 #[derive(Clone, Debug)]
@@ -125,6 +125,14 @@ pub(crate) struct JobHistory {
     pub(crate) job: ShownJob,
     /// Its last runs, the oldest first.
     pub(crate) runs: Vec<JobRun>,
+}
+
+/// What the page of a job shows.
+#[derive(Clone, Debug)]
+pub(crate) struct JobPage {
+    pub(crate) history: JobHistory,
+    /// `None` if the servers know no schedule of it.
+    pub(crate) schedule: Option<StoredSchedule>,
 }
 
 pub(super) async fn names(redlock: Redlock) -> JobNames {
@@ -195,8 +203,10 @@ async fn read_job(
 
 pub(super) async fn read_one(redlock: Redlock, name: String) -> JobDetails {
     let read = async {
-        let control = redlock.job_control(&name).await?;
-        read_job(&redlock, name.into(), control).await
+        let (control, schedule) =
+            tokio::try_join!(redlock.job_control(&name), redlock.job_schedule(&name))?;
+        let history = read_job(&redlock, name.into(), control).await?;
+        Ok(JobPage { history, schedule })
     };
     read.await.map_err(|error: LockError| error.to_string())
 }

@@ -2,6 +2,7 @@
 
 use std::{future::IntoFuture as _, sync::Arc};
 
+use futures_util::future::join_all;
 use tokio::sync::Semaphore;
 use tower_redlock::{Redlock, diagnosis::Diagnosis};
 
@@ -71,6 +72,14 @@ impl Looks {
             jobs::read(self.redlock.clone(), page.clone(), Arc::clone(&self.batches), reading)
         };
         cached.look(read).await
+    }
+
+    /// Returns all pages of the jobs of the fleet, as far as they were read.
+    pub(crate) async fn all_jobs(&self) -> Vec<LatestLook<JobListing>> {
+        let first = self.jobs(1).await;
+        let pages = first.as_ref().map_or(0, |look| look.value.paging.pages);
+        let others = join_all((2..=pages).map(|page| self.jobs(page))).await;
+        [first].into_iter().chain(others).collect()
     }
 
     pub(crate) async fn lock(&self, name: &str) -> LatestLook<LockDetails> {

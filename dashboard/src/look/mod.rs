@@ -6,8 +6,8 @@ mod locks;
 mod looks;
 mod once;
 
-pub(crate) use cached::Look;
-pub(crate) use jobs::{JobHistory, JobListing, ShownJob};
+pub(crate) use cached::{Look, LookStart};
+pub(crate) use jobs::{JobHistory, JobListing, JobPage, ShownJob};
 pub(crate) use locks::{HeldLock, LockDetails, LockListing, ShownLock};
 pub(crate) use looks::Looks;
 pub(crate) use once::OnceDetails;

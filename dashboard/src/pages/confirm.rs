@@ -6,7 +6,7 @@ use super::{layout::Visit, lock::holder_facts, region::trouble, standing::standi
 use crate::{
     access::Action,
     actions::{FIELD, HOLDER, SentForms},
-    look::{HeldLock, JobHistory},
+    look::{HeldLock, JobHistory, JobPage},
     problem::Problem,
     site::Site,
 };
@@ -126,7 +126,7 @@ fn of_holder(held: Option<&HeldLock>, visit: &Visit) -> (Markup, Offer) {
 
 async fn of_job(site: &Site, visit: &Visit, action: Action, name: &str) -> (Markup, Offer) {
     let (state, running) = match site.looks.job_now(name).await {
-        Ok(JobHistory { job, .. }) => (standing(&job, visit), job.running),
+        Ok(JobPage { history: JobHistory { job, .. }, .. }) => (standing(&job, visit), job.running),
         Err(error) => (trouble(Some(&error)), None),
     };
     let offer = match (action, running) {

@@ -1,43 +1,53 @@
 //! One job: its pause, its state, its last runs.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use maud::{Markup, html};
 use serde_json::{Value, json};
 use tower_redlock::scheduler::{JobRun, JobRunResult, JobStatus};
 
 use super::{
+    calendar::calendar,
     events::event_list,
     layout::Visit,
     region::{RegionSource, actions, look_json, look_region, region, table, trouble},
-    standing::{result, standing, state, took},
+    standing::{is_failure, result, standing, state, took},
     words::{ago, late, moment, span, text, until},
 };
 use crate::{
     access::Action,
     events::EventSource,
-    look::{JobHistory, ShownJob},
+    look::{JobHistory, JobPage, ShownJob},
     site::Site,
-    text::stamp,
+    text::{stamp, unix_millis},
 };
 
 /// Maximum number of events that are shown.
 const MAX_EVENTS: usize = 30;
+/// Number of next ticks that are shown.
+const NEXT_TICKS: usize = 5;
 
 pub(crate) async fn job(site: &Site, visit: &Visit, name: &str) -> Markup {
     let look = site.looks.job(name).await;
     let here = site.jobs();
     let here = here.iter().find(|job| &*job.name == name);
+    let page = look.as_ref().and_then(|look| look.value.as_ref().ok());
     let content = html! {
         (look_region("job", "State", RegionSource::Fleet, look.as_deref(), |details| html! {
             @match details {
                 Err(error) => (trouble(Some(error))),
-                Ok(JobHistory { job, .. }) => { (standing(job, visit)) (offered(job, visit)) },
+                Ok(JobPage { history: JobHistory { job, .. }, .. }) => { (standing(job, visit)) (offered(job, visit)) },
             }
         }))
         (region("job-here", "In this process", RegionSource::Process, &local(here, visit)))
+        (region("next-ticks", "Next ticks", RegionSource::Fleet, &html! {
+            @if let Some(page) = page { (next_ticks(page, visit)) }
+        }))
+        (region("year", "Runs of the last year", RegionSource::Fleet, &html! {
+            @if let Some(page) = page { (year(&page.history.runs, visit)) }
+        }))
         (region("runs", "Last runs", RegionSource::Fleet, &html! {
-            @if let Some(Ok(JobHistory { runs, .. })) = look.as_ref().map(|look| &look.value) { (history(runs)) }
+            @if let Some(page) = page { (history(&page.history.runs)) }
         }))
         (region("job-events", "Last events", RegionSource::Process, &html! {
             (event_list(&site.log.about(EventSource::Job, name, MAX_EVENTS)))
@@ -79,6 +89,38 @@ fn local(here: Option<&JobStatus>, visit: &Visit) -> Markup {
                     div { dt { "Ticks skipped" } dd { (job.counts.skipped) } }
                 }
             }
+        }
+    }
+}
+
+fn next_ticks(page: &JobPage, visit: &Visit) -> Markup {
+    let Some(schedule) = &page.schedule else {
+        return html! { p { "The servers know no schedule of it: no tick of it was claimed." } };
+    };
+    let ticks = schedule.next_ticks(visit.now, NEXT_TICKS);
+    let known = schedule.schedule.as_ref().map(ToString::to_string);
+    let rule = known.or_else(|| schedule.text.as_deref().map(str::to_owned));
+    html! {
+        @if let Some(rule) = &rule { p { "Schedule: " (text(rule)) } }
+        @if page.history.job.control.paused.is_some() {
+            p { "The job is paused: a tick that comes before it is resumed is not run." }
+        }
+        @if ticks.is_empty() {
+            p { "The next ticks are not known to the servers: the schedule is over, counts from the end of the run \
+                that is under way, or is a rule of the program." }
+        } @else {
+            ol.ticks { @for tick in &ticks { li { (moment(*tick)) span.note { " " (until(*tick, visit.now)) } } } }
+        }
+    }
+}
+
+fn year(runs: &[JobRun], visit: &Visit) -> Markup {
+    html! {
+        @if runs.is_empty() {
+            p { "The servers know of no run." }
+        } @else {
+            p { "The servers keep the last 50 runs at most. Days are those of UTC." }
+            (calendar(runs, visit.now))
         }
     }
 }
@@ -153,8 +195,8 @@ const fn class(result: JobRunResult) -> &'static str {
     match result {
         JobRunResult::Finished => "finished",
         JobRunResult::Open => "open",
-        JobRunResult::Stopped | JobRunResult::NotDone => "stopped",
-        _ => "failed",
+        result if is_failure(result) => "failed",
+        _ => "stopped",
     }
 }
 
@@ -163,10 +205,20 @@ pub(crate) async fn job_json(site: &Site, name: &str) -> Value {
     let events: Vec<_> = events.iter().map(|event| event.json()).collect();
     let here = site.jobs().into_iter().find(|job| &*job.name == name);
     let fleet = site.looks.job(name).await.map(|look| {
-        let history = look.value.as_ref().ok();
-        let job = history.map(|history| &history.job);
-        let runs = history.map_or(&[][..], |history| &history.runs);
-        json!({ "job": job, "runs": runs, "error": look.value.as_ref().err(), "look": look_json(&look) })
+        let page = look.value.as_ref().ok();
+        let job = page.map(|page| &page.history.job);
+        let runs = page.map_or(&[][..], |page| &page.history.runs);
+        let schedule = page.and_then(|page| page.schedule.as_ref());
+        let ticks =
+            schedule.map(|of| of.next_ticks(SystemTime::now(), NEXT_TICKS)).unwrap_or_default();
+        json!({
+            "job": job,
+            "runs": runs,
+            "schedule": schedule.and_then(|schedule| schedule.text.as_deref()),
+            "next_ticks_unix_ms": ticks.into_iter().map(unix_millis).collect::<Vec<_>>(),
+            "error": look.value.as_ref().err(),
+            "look": look_json(&look),
+        })
     });
     json!({ "name": name, "fleet": fleet, "process": { "job": here, "events": events } })
 }

@@ -12,7 +12,8 @@ use crate::{
     text::visible,
 };
 
-const PAGES: [(&str, &str); 6] = [
+const PAGES: [(&str, &str); 7] = [
+    ("./", "Overview"),
     ("locks", "Locks"),
     ("nodes", "Nodes"),
     ("jobs", "Jobs"),

@@ -15,7 +15,7 @@ use crate::{
 };
 
 pub(crate) async fn leaders(site: &Site, visit: &Visit) -> Markup {
-    let look = site.looks.locks().await;
+    let look = site.locks().await;
     let content =
         look_region("leaders", "Leaders", RegionSource::Fleet, look.as_deref(), |locks| {
             listing(locks, visit)
@@ -54,7 +54,7 @@ fn listing(locks: &LockListing, visit: &Visit) -> Markup {
 }
 
 pub(crate) async fn leaders_json(site: &Site) -> Value {
-    let fleet = site.looks.locks().await.map(|look| {
+    let fleet = site.locks().await.map(|look| {
         let leaders: Vec<_> =
             among(&look.value).map(|(name, lock)| json!({ "leads": name, "lock": lock })).collect();
         json!({ "leaders": leaders, "more": look.value.more, "error": look.value.error, "look": look_json(&look) })

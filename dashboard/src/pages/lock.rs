@@ -9,6 +9,7 @@ use super::{
     layout::Visit,
     locks::{slot_of, waiting_json},
     region::{RegionSource, actions, look_json, look_region, region, trouble},
+    timeline::{holders_json, timeline},
     words::{ago, span, text, token, until},
 };
 use crate::{
@@ -22,11 +23,12 @@ use crate::{
 const MAX_EVENTS: usize = 20;
 
 pub(crate) async fn lock(site: &Site, visit: &Visit, name: &str) -> Markup {
-    let look = site.looks.lock(name).await;
+    let look = site.lock(name).await;
     let content = html! {
         (other_slots(visit, name))
         (look_region("holder", "Holder", RegionSource::Fleet, look.as_deref(), |lock| holder(lock, visit, name)))
         (region("here", "In this process", RegionSource::Process, &here(site, visit, name)))
+        (region("holders", "Holders of late", RegionSource::Both, &timeline(&site.recent.holdings(name), visit)))
         (region("lock-events", "Last events", RegionSource::Process, &html! {
             (event_list(&site.log.about(EventSource::Lock, name, MAX_EVENTS)))
         }))
@@ -150,7 +152,7 @@ pub(crate) async fn lock_json(site: &Site, name: &str) -> Value {
     let events: Vec<_> = events.iter().map(|event| event.json()).collect();
     let waiting = site.redlock.snapshot().waiting;
     let waiting = waiting.iter().find(|waiting| &*waiting.name == name).map(waiting_json);
-    let fleet = site.looks.lock(name).await.map(|look| {
+    let fleet = site.lock(name).await.map(|look| {
         let holder = look.value.as_ref().ok().and_then(Option::as_ref);
         let votes = holder.map(HeldLock::votes).unwrap_or_default().into_iter();
         let nodes: Vec<_> =
@@ -169,5 +171,6 @@ pub(crate) async fn lock_json(site: &Site, name: &str) -> Value {
         "slot_of": slot_of,
         "fleet": fleet,
         "process": { "waiting": waiting, "events": events },
+        "holders": holders_json(&site.recent.holdings(name)),
     })
 }

@@ -38,7 +38,7 @@ fn found<'a>(listing: &'a LockListing, params: &Params) -> (Paging, Vec<&'a Show
 }
 
 pub(crate) async fn locks(site: &Site, visit: &Visit) -> Markup {
-    let look = site.looks.locks().await;
+    let look = site.locks().await;
     let snapshot = site.redlock.snapshot();
     let content = html! {
         (search(visit))
@@ -166,7 +166,7 @@ pub(super) fn slot_of(name: &str) -> (Option<u32>, Option<&str>) {
 pub(crate) async fn locks_json(site: &Site, params: &Params) -> Value {
     let snapshot = site.redlock.snapshot();
     let waiting: Vec<_> = snapshot.waiting.iter().map(waiting_json).collect();
-    let fleet = site.looks.locks().await.map(|look| {
+    let fleet = site.locks().await.map(|look| {
         let (paging, locks) = found(&look.value, params);
         json!({
             "locks": locks,

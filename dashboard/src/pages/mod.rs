@@ -1,7 +1,11 @@
 //! The pages, and their JSON twins.
 
+mod activity;
+mod calendar;
 mod confirm;
+mod drawing;
 mod events;
+mod health;
 mod job;
 mod jobs;
 mod layout;
@@ -10,9 +14,11 @@ mod lock;
 mod locks;
 mod nodes;
 mod once;
+mod overview;
 mod problem;
 mod region;
 mod standing;
+mod timeline;
 mod words;
 
 pub(crate) use confirm::ask;
@@ -25,4 +31,5 @@ pub(crate) use lock::{lock, lock_json};
 pub(crate) use locks::{locks, locks_json};
 pub(crate) use nodes::{nodes, nodes_json};
 pub(crate) use once::{once, once_json};
+pub(crate) use overview::{overview, overview_json};
 pub(crate) use problem::{challenged, forbidden, problem, unconfigured};

@@ -12,7 +12,7 @@ use tower_redlock::{
 use super::{
     layout::Visit,
     region::{RegionSource, look_json, look_region, table},
-    words::text,
+    words::{brief, text},
 };
 use crate::site::Site;
 
@@ -83,10 +83,6 @@ fn row(node: &NodeDiagnosis) -> Markup {
 /// Returns the address of a node whose name differs from it.
 fn moved_to(health: &NodeHealth) -> Option<&str> {
     health.address.as_deref().filter(|address| !health.name.starts_with(address))
-}
-
-fn brief(time: Duration) -> String {
-    format!("{time:.1?}")
 }
 
 fn clock(health: &NodeHealth) -> String {

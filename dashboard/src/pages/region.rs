@@ -19,6 +19,7 @@ use crate::{
 pub(super) enum RegionSource {
     Fleet,
     Process,
+    Both,
 }
 
 impl RegionSource {
@@ -27,6 +28,7 @@ impl RegionSource {
         match self {
             Self::Fleet => ("fleet", "the whole fleet, as the servers say"),
             Self::Process => ("process", "this process alone"),
+            Self::Both => ("both", "the whole fleet, and this process"),
         }
     }
 }

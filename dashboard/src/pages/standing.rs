@@ -73,6 +73,14 @@ pub(super) fn took(run: &JobRun) -> Option<Duration> {
     Some(run.ended?.duration_since(run.started).unwrap_or_default())
 }
 
+/// Returns whether the work of a run did not succeed, and was not stopped.
+pub(super) const fn is_failure(result: JobRunResult) -> bool {
+    !matches!(
+        result,
+        JobRunResult::Finished | JobRunResult::Open | JobRunResult::Stopped | JobRunResult::NotDone
+    )
+}
+
 pub(super) const fn result(result: JobRunResult) -> &'static str {
     match result {
         JobRunResult::Finished => "finished",
@@ -87,4 +95,14 @@ pub(super) const fn result(result: JobRunResult) -> &'static str {
         JobRunResult::Open => "begun",
         _ => "unknown",
     }
+}
+
+/// Returns a run, whose fields a test may change.
+#[cfg(test)]
+pub(super) async fn sample_run() -> JobRun {
+    let redlock = tower_redlock::Redlock::embedded();
+    let schedule = tower_redlock::Schedule::every(Duration::from_secs(60));
+    let work = async |_| Ok::<_, std::convert::Infallible>(());
+    redlock.job_tick("sample", schedule).run(work).await.expect("no other runs it");
+    redlock.job_history("sample").await.expect("the nodes answer").remove(0)
 }

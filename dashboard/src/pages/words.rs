@@ -25,6 +25,38 @@ pub(super) fn span(span: Duration) -> String {
     if whole.is_zero() { "0ms".into() } else { format_duration(whole).to_string() }
 }
 
+/// Returns a span with one decimal: `80.0µs`, `1.3ms`.
+pub(super) fn brief(span: Duration) -> String {
+    format!("{span:.1?}")
+}
+
+/// Returns a waiting time with two digits or so: `448µs`, `3.1ms`, `72ms`, `1s 200ms`.
+pub(super) fn wait(wait: Duration) -> String {
+    match wait.as_micros() {
+        micros @ 0..1_000 => format!("{micros}µs"),
+        micros @ 1_000..10_000 => format!("{}.{}ms", micros / 1_000, micros % 1_000 / 100),
+        _ => span(wait),
+    }
+}
+
+/// Returns a number with a comma between the thousands.
+pub(super) fn number(number: u64) -> String {
+    let digits = number.to_string();
+    let mut shown = String::with_capacity(digits.len() + digits.len() / 3);
+    for (nth, digit) in digits.char_indices() {
+        if nth > 0 && (digits.len() - nth).is_multiple_of(3) {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
+/// Returns a noun with its number: `1 lock`, `2 locks`.
+pub(super) fn counted(count: u64, noun: &str) -> String {
+    format!("{} {noun}{}", number(count), if count == 1 { "" } else { "s" })
+}
+
 /// Returns a fencing token, or a dash for none.
 pub(super) fn token(token: u64) -> Markup {
     html! { @if token > 0 { (token) } @else { "–" } }
@@ -110,6 +142,29 @@ mod tests {
                 assert_eq!(shown.into_string(), "an invalid time");
             }
         }
+    }
+
+    #[test]
+    fn waits_have_two_digits() {
+        let cases = [
+            (0, "0µs"),
+            (448, "448µs"),
+            (3_199, "3.1ms"),
+            (72_900, "72ms"),
+            (1_200_000, "1s 200ms"),
+        ];
+        for (micros, shown) in cases {
+            assert_eq!(wait(Duration::from_micros(micros)), shown);
+        }
+    }
+
+    #[test]
+    fn numbers_are_grouped() {
+        let cases = [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")];
+        for (of, shown) in cases {
+            assert_eq!(number(of), shown);
+        }
+        assert_eq!((counted(1, "job"), counted(2, "job")), ("1 job".into(), "2 jobs".into()));
     }
 
     #[test]

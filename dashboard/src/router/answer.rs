@@ -19,7 +19,7 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    site.log.start();
+    site.start();
     let (parts, body) = request.into_parts();
     let Some(access) = &site.access else { return pages::unconfigured() };
     let viewer = access.viewer(&parts);

@@ -42,7 +42,8 @@ fn required<'a>(params: &'a Params, name: &str) -> Result<&'a str, Problem> {
 
 async fn page(site: &Site, visit: &Visit, path: &str) -> Result<Reply, Problem> {
     let page = match path {
-        "" | "locks" => pages::locks(site, visit).await,
+        "" => pages::overview(site, visit).await,
+        "locks" => pages::locks(site, visit).await,
         "lock" => pages::lock(site, visit, required(&visit.params, "name")?).await,
         "nodes" => pages::nodes(site, visit).await,
         "jobs" => pages::jobs(site, visit).await,
@@ -62,6 +63,7 @@ async fn page(site: &Site, visit: &Visit, path: &str) -> Result<Reply, Problem> 
 
 async fn twin_of(site: &Site, params: &Params, page: &str) -> Result<Reply, Problem> {
     let value = match page {
+        "overview" => pages::overview_json(site).await,
         "locks" => pages::locks_json(site, params).await,
         "lock" => pages::lock_json(site, required(params, "name")?).await,
         "nodes" => pages::nodes_json(site).await,

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Every page and file, with what the actions ask.
-const PAGES: [&str; 26] = [
+const PAGES: [&str; 27] = [
     "",
     "locks",
     "lock?name=a",
@@ -21,6 +21,7 @@ const PAGES: [&str; 26] = [
     "once",
     "once?key=a",
     "events",
+    "api/overview",
     "api/locks",
     "api/lock?name=a",
     "api/nodes",
@@ -137,7 +138,7 @@ async fn passwords_are_asked_for() {
     }
     let browser = Browser::start().await;
     browser.open(&site.page("").replace("http://", "http://ada:s-cret@")).await;
-    browser.wait_for("section[data-from=fleet]").await;
+    browser.wait_for("#state .tile").await;
     browser.wait_text("footer", "ada").await;
     browser.click("a[href=nodes]").await;
     browser.wait_for("tr[data-node]").await;

@@ -21,7 +21,7 @@ async fn broken_lock_is_lost() {
     let held = holder.lock("invoice:42").await.unwrap();
     let next = tokio::spawn(async move { heir.lock("invoice:42").wait(LONG).await });
     let row = with("data-lock", "invoice:42");
-    browser.open_with(&site.page(""), &row).await;
+    browser.open_with(&site.page("locks"), &row).await;
     browser.click(&format!("{row} a")).await;
     browser.click("a[data-action=break]").await;
     browser.wait_for("#confirm").await;
@@ -132,7 +132,7 @@ async fn actions_without_servers_say_so() {
     });
     join_all(answers).await;
     let browser = Browser::start().await;
-    browser.open_with(&site.page(""), "p.trouble").await;
+    browser.open_with(&site.page("locks"), "p.trouble").await;
     browser.wait_text("p.trouble", "missing").await;
     for page in ["lock?name=a", "nodes", "jobs", "job?name=a", "leaders", "once?key=a", "events"] {
         let answer = http::get(&site.page(page)).await;

@@ -58,19 +58,22 @@ async fn visit(scene: &Scene, browser: &Browser, first: &str) {
     scene.store(0, "invoice:42", "worker-7", 3);
     scene.store(1, "invoice:42", "worker-7", 3);
     let row = with("data-lock", "invoice:42");
-    browser.open_with(first, &row).await;
+    browser.open_with(&format!("{first}locks"), &row).await;
     let pages = browser.attributes("nav[aria-label=Pages] a", "href").await;
-    assert_eq!(pages.len(), 6);
+    assert_eq!(pages.len(), 7);
     for page in &pages {
         browser.click(&format!("nav[aria-label=Pages] a[href=\"{page}\"]")).await;
-        browser.wait_url(page).await;
+        // Below a normalizing layer, the address of the first page has a parameter.
+        if page != "./" {
+            browser.wait_url(page).await;
+        }
         assert!(browser.url().await.starts_with(first), "{page} is at {}", browser.url().await);
-        browser.wait_for("nav [aria-current=page]").await;
+        browser.wait_for(&format!("nav [aria-current=page][href=\"{page}\"]")).await;
     }
     assert_eq!(browser.text("nav [aria-current=page]").await.as_deref(), Some("Events"));
     let style = "return getComputedStyle(document.querySelector('nav ul')).listStyleType";
     assert_eq!(browser.script(style).await, "none", "the style sheet is found");
-    browser.open_with(first, &row).await;
+    browser.open_with(&format!("{first}locks"), &row).await;
     browser.click(&format!("{row} a")).await;
     browser.click("a[data-action=break]").await;
     browser.click("#confirm").await;
@@ -113,7 +116,7 @@ async fn mount_point_leads_to_slash() {
     let browser = Browser::start().await;
     browser.open(&bare).await;
     browser.wait_url("/admin/locks/?q=a%20b").await;
-    assert_eq!(browser.attributes("input[name=q][type=search]", "value").await, ["a b"]);
+    browser.wait_for("#state .tile").await;
     // The routes beside it are the service's own.
     assert_eq!(http::get(site.origin()).await.body, "the service itself");
 }
@@ -145,7 +148,7 @@ async fn all_works_without_scripts() {
     let other = scene.process("worker-7").await;
     let site = scene.serve().await;
     let browser = Browser::with(Scripts::Off).await;
-    browser.open(&site.page("")).await;
+    browser.open(&site.page("locks")).await;
     browser.wait_for("#locks, section[data-from=fleet]").await;
     browser.choose("#refresh", "1").await;
     browser.click("form.refresh button").await;
@@ -159,14 +162,14 @@ async fn all_works_without_scripts() {
     // Without refreshing: an element that was found must still be there when it is clicked.
     scene.store(0, "invoice:43", "crashed", 4);
     let row = with("data-lock", "invoice:43");
-    browser.open_with(&site.page("?q=invoice:43&refresh=0"), &row).await;
+    browser.open_with(&site.page("locks?q=invoice:43&refresh=0"), &row).await;
     browser.click(&format!("{} a", with("data-lock", "invoice:43"))).await;
     browser.click("a[data-action=break]").await;
     browser.click("#confirm").await;
     browser.wait_text("[role=status].notice", "taken away").await;
     browser.open(&site.page("events")).await;
     browser.wait_text("li[data-event=break]", "invoice:43, by ada").await;
-    for page in ["nodes", "jobs", "leaders", "once?key=a", "job?name=a"] {
+    for page in ["", "nodes", "jobs", "leaders", "once?key=a", "job?name=a"] {
         browser.open(&site.page(page)).await;
         browser.wait_for("main section[data-from]").await;
     }

@@ -69,6 +69,19 @@ async fn missing_files_are_found() {
 }
 
 #[tokio::test]
+async fn axe_finds_what_is_wrong() {
+    let site = site().await;
+    let browser = Browser::start().await;
+    browser.open(&site.at("/next")).await;
+    let harmless = browser.axe_violations().await;
+    let unlabelled = "document.querySelectorAll('label').forEach(label => label.remove())";
+    browser.script(unlabelled).await;
+    let found = browser.axe_violations().await;
+    let has_label = |faults: &[String]| faults.iter().any(|fault| fault.starts_with("label: "));
+    assert!(!has_label(&harmless) && has_label(&found), "{harmless:#?} {found:#?}");
+}
+
+#[tokio::test]
 async fn scripts_can_be_off() {
     let site = site().await;
     let browser = Browser::with(Scripts::Off).await;

@@ -151,7 +151,7 @@ async fn many_keys_are_read_in_steps() {
     let site = scene.serve().await;
     // The first locks are shown before the others are read.
     crate::harness::eventually("the first are shown", async || {
-        let first = http::get(&site.page("")).await;
+        let first = http::get(&site.page("locks")).await;
         assert_strict("locks", &first.body);
         assert!(first.body.len() < PAGE_LIMIT, "{}", first.body.len());
         first.body.contains("data-lock=")

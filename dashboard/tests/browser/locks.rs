@@ -11,7 +11,7 @@ async fn locks_appear_and_go() {
     let other = scene.process("worker-7").await;
     let site = scene.serve().await;
     let browser = Browser::start().await;
-    browser.open(&site.page("")).await;
+    browser.open(&site.page("locks")).await;
     browser.choose("#refresh", "1").await;
     assert!(!browser.has("tr[data-lock]").await);
     // Without another load of the page: this goes with it.
@@ -39,7 +39,7 @@ async fn waiting_requests_are_shown() {
     let here = scene.redlock.clone();
     let waiting =
         tokio::spawn(async move { here.lock("invoice:42").wait(crate::support::LONG).await });
-    browser.open(&site.page("?refresh=1")).await;
+    browser.open(&site.page("locks?refresh=1")).await;
     let row = format!("section[data-from=process] {}", with("data-waiting", "invoice:42"));
     browser.wait_for(&row).await;
     let lock = format!("section[data-from=fleet] {}", with("data-lock", "invoice:42"));
@@ -63,12 +63,12 @@ async fn slot_is_reached_from_the_waiting_line() {
     let here = scene.redlock.lock("export").slots(1).wait(crate::support::LONG);
     let waiting = tokio::spawn(async move { here.await });
     let line = with("data-waiting", "slot:*:export");
-    browser.open_with(&site.page(""), &line).await;
+    browser.open_with(&site.page("locks"), &line).await;
     browser.wait_text(&line, "export, any slot").await;
 
     browser.click(&format!("{line} a")).await;
     browser.wait_text(".subject", "export, any slot").await;
-    let pages = [site.page(""), browser.url().await];
+    let pages = [site.page("locks"), browser.url().await];
     browser.click("#slots").await;
     let slot = with("data-lock", "slot:0:export");
     browser.wait_text(&slot, "export, slot 0").await;
@@ -93,7 +93,7 @@ async fn leftovers_are_marked() {
     let site = scene.serve().await;
     let browser = Browser::start().await;
     let row = with("data-lock", "invoice:left");
-    browser.open_with(&site.page(""), &row).await;
+    browser.open_with(&site.page("locks"), &row).await;
     browser.wait_text(&format!("tr.minority{row}"), "crashed").await;
     browser.wait_text(&row, "1/3").await;
     assert!(!browser.has(&format!("tr.minority{}", with("data-lock", "invoice:held"))).await);
@@ -141,7 +141,7 @@ async fn names_are_text() {
     let held = other.lock(HOSTILE).await.unwrap();
     let site = scene.serve().await;
     let browser = Browser::start().await;
-    browser.open_with(&site.page(""), "tr[data-lock]").await;
+    browser.open_with(&site.page("locks"), "tr[data-lock]").await;
     browser.wait_text("tr[data-lock] th", HOSTILE).await;
     browser.wait_text("tr[data-lock]", "<b>mallory</b>").await;
     browser.click("tr[data-lock] a").await;
@@ -153,7 +153,7 @@ async fn names_are_text() {
     let name = browser.attributes("form.confirm input[name=name]", "value").await;
     assert_eq!(name, [HOSTILE]);
     let url = browser.url().await;
-    for page in [url, site.page(""), site.page(&format!("?q={}", query(HOSTILE)))] {
+    for page in [url, site.page("locks"), site.page(&format!("locks?q={}", query(HOSTILE)))] {
         let answer = http::get(&page).await;
         assert_strict(&page, &answer.body);
         assert!(!answer.body.contains("<img") && !answer.body.contains("<b>mallory"), "{page}");
@@ -173,7 +173,7 @@ async fn many_locks_are_paged() {
     scene.store_many(450);
     let site = scene.serve().await;
     let browser = Browser::start().await;
-    browser.open_with(&site.page(""), "tr[data-lock]").await;
+    browser.open_with(&site.page("locks"), "tr[data-lock]").await;
     assert_eq!(browser.count("tr[data-lock]").await, 200);
     browser.click("a[rel=next]").await;
     browser.wait_for(&with("data-lock", "lock:00200")).await;
@@ -187,7 +187,7 @@ async fn many_locks_are_paged() {
     browser.wait_for(&with("data-lock", "lock:00123")).await;
     assert_eq!(browser.count("tr[data-lock]").await, 10);
     // Owners are searched as well.
-    browser.open(&site.page("?q=worker-6")).await;
+    browser.open(&site.page("locks?q=worker-6")).await;
     assert_eq!(browser.count("tr[data-lock]").await, 64);
     browser.is_quiet(Quiet::Wholly).await;
 }

@@ -14,5 +14,6 @@ mod load;
 mod locks;
 mod markup;
 mod nodes;
+mod overview;
 mod people;
 mod scene;

@@ -28,7 +28,7 @@ async fn keyboard_reaches_everything() {
     scene.store(0, "invoice:42", "crashed", 4);
     let site = scene.serve().await;
     let browser = Browser::start().await;
-    browser.open_with(&site.page("?refresh=0"), "tr[data-lock]").await;
+    browser.open_with(&site.page("locks?refresh=0"), "tr[data-lock]").await;
     let mut reached = Vec::new();
     for _ in 0..16 {
         press(&browser, TAB).await;
@@ -44,6 +44,7 @@ async fn keyboard_reaches_everything() {
     assert_eq!(reached[0], "#main");
     let order = [
         "#main",
+        "./?refresh=0",
         "locks?refresh=0",
         "nodes?refresh=0",
         "events?refresh=0",
@@ -69,7 +70,7 @@ async fn focus_survives_a_refresh() {
     scene.store(0, "invoice:42", "crashed", 4);
     let site = scene.serve().await;
     let browser = Browser::start().await;
-    browser.open(&site.page("?refresh=1")).await;
+    browser.open(&site.page("locks?refresh=1")).await;
     let row = with("data-lock", "invoice:42");
     browser.wait_for(&row).await;
     browser.script("document.querySelector('tr[data-lock] a').focus()").await;
@@ -86,7 +87,7 @@ async fn interval_is_kept() {
     let scene = Scene::new().await;
     let site = scene.serve().await;
     let browser = Browser::start().await;
-    browser.open(&site.page("")).await;
+    browser.open(&site.page("locks")).await;
     assert_eq!(
         browser.attributes("#refresh option", "value").await,
         ["0", "1", "2", "5", "10", "30"]
@@ -126,7 +127,7 @@ async fn stopped_service_is_reported() {
         })
         .await;
     let browser = Browser::start().await;
-    browser.open(&site.page("?refresh=1")).await;
+    browser.open(&site.page("locks?refresh=1")).await;
     access.store(false, std::sync::atomic::Ordering::SeqCst);
     browser.wait_text("#live-state", "out of date").await;
     access.store(true, std::sync::atomic::Ordering::SeqCst);
@@ -163,7 +164,8 @@ async fn every_screen_is_wide_enough() {
     http::post(&site.page("done"), &[], "key=payment:7").await;
     let browser = Browser::start().await;
     let pages = [
-        ("locks", ""),
+        ("overview", ""),
+        ("locks", "locks"),
         ("lock", "lock?name=invoice:42"),
         ("nodes", "nodes"),
         ("jobs", "jobs"),
@@ -175,7 +177,7 @@ async fn every_screen_is_wide_enough() {
         ("pause", "pause?name=report"),
         ("stop", "stop?name=report"),
     ];
-    // The job has runs to draw.
+    // The job has runs to draw, and the lock holders.
     browser.open(&site.page("job?name=report&refresh=1")).await;
     browser.wait_for("#runs tbody tr:nth-child(5)").await;
     for look in [Look::Light, Look::Dark, Look::Narrow] {
@@ -194,6 +196,8 @@ async fn every_screen_is_wide_enough() {
                 "{name} {}: {contrast}",
                 look.name()
             );
+            let faults = browser.axe_violations().await;
+            assert!(faults.is_empty(), "{name} {}: {faults:#?}", look.name());
         }
     }
     browser.is_quiet(Quiet::Wholly).await;

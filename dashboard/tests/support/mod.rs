@@ -3,9 +3,11 @@
 //!
 //! - [`Browser`]: a headless Chromium with a profile of its own, driven through chromedriver.
 //! - [`http`]: plain requests, for what a browser does not send or show.
+//! - `axe`: the rules of axe-core, in the browser.
 //! - [`html`]: finds what is wrong with a page's markup.
 //! - [`Served`]: a router or a service on a port of 127.0.0.1.
 
+mod axe;
 mod browser;
 mod capabilities;
 mod console;

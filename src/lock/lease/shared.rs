@@ -239,6 +239,7 @@ impl LeaseReport {
             if *is_planned {
                 crate::log::debug!(%resource, %cause, "lock ended");
             } else {
+                client.counts.lost();
                 crate::log::warn!(%resource, %cause, "lock lost");
             }
         }

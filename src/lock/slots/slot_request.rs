@@ -445,23 +445,25 @@ impl SlotRequest {
                 core.client.hold_times.retry_after(slot, ahead, expires_in, plan.retry_after)
             });
         }
-        metrics::acquire(false, result.as_ref().map(|_| ()), || self.elapsed());
+        let (outcome, waited) = (result.as_ref().map(|_| ()), self.elapsed());
+        core.client.counts.ended(outcome, waited);
+        metrics::acquire(false, outcome, waited);
         match &result {
             Ok(lock) if self.has_waited => core.client.send_event(|| LockEventKind::Granted {
                 resource: lock.resource().clone(),
                 shared: false,
                 token: lock.fencing_token(),
-                waited: self.elapsed(),
+                waited,
             }),
             Ok(_) => {}
             Err(error) => core.client.send_event(|| LockEventKind::Refused {
                 resource: set.line.clone(),
                 shared: false,
-                waited: self.elapsed(),
+                waited,
                 error: error.clone(),
             }),
         }
-        record_end(&self.span, &result, || self.elapsed());
+        record_end(&self.span, &result, waited);
         result
     }
 }
