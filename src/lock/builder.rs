@@ -99,7 +99,9 @@ impl RedlockBuilder {
     /// `host:port/database`.
     ///
     /// Clients that reach the same servers under different hosts have to give them the same names:
-    /// only clients with the same names share locks.
+    /// only clients with the same names share locks. A name belongs to a server, not to a place in
+    /// a list: if clients give the names of a set to other servers while former clients still run,
+    /// both may hold a lock.
     pub fn named_node(mut self, name: impl Into<String>, address: impl Into<NodeAddress>) -> Self {
         self.servers.push((Some(name.into()), address.into()));
         self

@@ -1,14 +1,11 @@
 //! rslock and this crate on the same keys, as `docs/migration.md` describes them.
 
-#[path = "../../tests/support/mod.rs"]
-mod support;
-
 use std::time::Duration;
 
 use rslock::LockManager;
 use tower_redlock::LockError;
 
-use support::{HANG_GUARD, LONG, RedisServer, connected, eventually_async, over, patient};
+use crate::support::{HANG_GUARD, LONG, RedisServer, connected, eventually_async, over, patient};
 
 /// The key of our lock `x`.
 const KEY: &str = "redlock:lock:x";
