@@ -60,6 +60,7 @@
 //! | task | start with |
 //! |---|---|
 //! | a lock around a future, or held by hand | [`Redlock::lock`] |
+//! | the same for threads without a runtime | [`Redlock::blocking`] |
 //! | a lock around each request | [`RedlockLayer`]; [`key`] has the names of resources |
 //! | at most n requests, or n holders of a name, at a time in the whole fleet | [`RedlockLayer::slots`], [`LockOptions::slots`] |
 //! | requests that read beside each other, and write alone | [`RedlockLayer::shared_for`], [`LockOptions::shared`] |
@@ -139,6 +140,7 @@
     allow(dead_code, unreachable_pub, unused_imports)
 )]
 
+pub mod blocking;
 #[cfg(feature = "http")]
 mod body;
 #[cfg(feature = "config")]

@@ -3,6 +3,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod blocking;
 mod events;
 mod gate;
 mod handoff;
