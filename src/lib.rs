@@ -201,7 +201,7 @@ mod hand_clock;
 use redlock_core::{hash, membership, protocol, quorum, resource, stripe, token};
 
 #[cfg(feature = "config")]
-pub use config::Config;
+pub use config::config::Config;
 pub use error::lock::LockError;
 #[cfg(feature = "fencing")]
 pub use fencing::layer::FencingLayer;
