@@ -71,7 +71,7 @@
 //! | the state of the servers | [`Redlock::health`], [`Redlock::ready`], [`Redlock::diagnosis`] |
 //! | tests of one's own | [`testing`] |
 //!
-//! `docs/` in the repository has pages on requests, readers and writers, once, jobs, production, guarantees, security and
+//! `docs/` in the repository has pages on requests, readers and writers, once, jobs, tests, production, guarantees, security and
 //! coming from other locks; `ARCHITECTURE.md` is the map of the code, whose module docs have the rules of the algorithm.
 //!
 //! # Limits
@@ -257,4 +257,8 @@ mod pages {
 
     #[doc = include_str!("../docs/migration.md")]
     struct MigrationPage;
+
+    #[cfg(feature = "testing")]
+    #[doc = include_str!("../docs/testing.md")]
+    struct TestingPage;
 }
