@@ -11,7 +11,7 @@ use std::{
 
 /// Its own tests.
 #[path = "../examples/actix.rs"]
-#[expect(dead_code, reason = "the program is started, and not called")]
+#[allow(dead_code, reason = "the program is started, and not called")]
 mod example;
 
 /// Time after which a request counts as hanging.

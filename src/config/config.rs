@@ -341,8 +341,8 @@ mod tests {
             Ok::<_, serde_json::Error>(nodes.collect::<Vec<_>>())
         };
 
-        let named = names("redis://h1:7000, b = redis://:s3,cret@h2").unwrap();
-        assert_eq!(named, ["h1:7000/0", "b"]);
+        let read = names("redis://h1:7000, b = redis://:s3,cret@h2").unwrap();
+        assert_eq!(read, ["h1:7000/0", "b"]);
         for (text, reason) in [("", "no server"), (",", "no server"), ("redis://h,b", "%2C")] {
             let error = names(text).unwrap_err().to_string();
             assert!(error.contains(reason), "{text}: {error}");
