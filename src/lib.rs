@@ -60,6 +60,7 @@
 //! | task | start with |
 //! |---|---|
 //! | a lock around a future, or held by hand | [`Redlock::lock`] |
+//! | the same for threads without a runtime | [`Redlock::blocking`] |
 //! | a lock around each request | [`RedlockLayer`]; [`key`] has the names of resources |
 //! | at most n requests, or n holders of a name, at a time in the whole fleet | [`RedlockLayer::slots`], [`LockOptions::slots`] |
 //! | requests that read beside each other, and write alone | [`RedlockLayer::shared_for`], [`LockOptions::shared`] |
@@ -70,7 +71,7 @@
 //! | the state of the servers | [`Redlock::health`], [`Redlock::ready`], [`Redlock::diagnosis`] |
 //! | tests of one's own | [`testing`] |
 //!
-//! `docs/` in the repository has pages on requests, readers and writers, once, jobs, production, guarantees, security and
+//! `docs/` in the repository has pages on requests, readers and writers, once, jobs, tests, production, guarantees, security and
 //! coming from other locks; `ARCHITECTURE.md` is the map of the code, whose module docs have the rules of the algorithm.
 //!
 //! # Limits
@@ -139,6 +140,7 @@
     allow(dead_code, unreachable_pub, unused_imports)
 )]
 
+pub mod blocking;
 #[cfg(feature = "http")]
 mod body;
 #[cfg(feature = "config")]
@@ -199,7 +201,7 @@ mod hand_clock;
 use redlock_core::{hash, membership, protocol, quorum, resource, stripe, token};
 
 #[cfg(feature = "config")]
-pub use config::Config;
+pub use config::config::Config;
 pub use error::lock::LockError;
 #[cfg(feature = "fencing")]
 pub use fencing::layer::FencingLayer;
@@ -255,4 +257,8 @@ mod pages {
 
     #[doc = include_str!("../docs/migration.md")]
     struct MigrationPage;
+
+    #[cfg(feature = "testing")]
+    #[doc = include_str!("../docs/testing.md")]
+    struct TestingPage;
 }

@@ -30,7 +30,7 @@ const LAYERS: [&[&str]; 15] = [
     &["node"],
     &["lock"],
     &["body", "config", "diagnosis", "guard"],
-    &["reject"],
+    &["blocking", "reject"],
     &["layer"],
     &["fencing", "key", "leader"],
     &["once", "scheduler"],

@@ -8,6 +8,7 @@ use std::{
 use tower_redlock::{
     FencingLayer, FencingToken, Lock, LockContext, LockError, LockRequest, Redlock, RedlockBuilder,
     RedlockLayer, Resource,
+    blocking::{Blocking, BlockingLock, BlockingRequest},
     diagnosis::{Advice, Diagnosis, DiagnosisFuture, DiagnosisRequest, Severity, Verdict},
     error::{
         AdoptError, BuildError, LossCause, Reason, ReleaseError, ResourceError, Vote, VoteOutcome,
@@ -46,6 +47,11 @@ fn handles_are_shared() {
     sendable::<RedlockBuilder>();
     shared::<LockRequest>();
     cloned::<LockRequest>();
+    shared::<Blocking>();
+    cloned::<Blocking>();
+    shared::<BlockingRequest>();
+    cloned::<BlockingRequest>();
+    shared::<BlockingLock>();
     shared::<DiagnosisRequest>();
     cloned::<DiagnosisRequest>();
     sendable::<DiagnosisFuture>();

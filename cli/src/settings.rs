@@ -56,19 +56,13 @@ impl Settings {
 
     /// Replaces the nodes by the entries of the list `url,name=url,…`, which `option` was set to.
     pub(crate) fn set_nodes(&mut self, option: &str, urls: &str) -> Result<(), Failure> {
-        let entries = entries(urls);
-        if entries.is_empty() {
-            return Err(Failure::config(format!("{option} names no server")));
+        self.set("nodes", urls);
+        let only = Table::from_iter([("nodes".to_owned(), urls.into())]);
+        match only.try_into::<Config>() {
+            Ok(_) => Ok(()),
+            // Its message repeats no value.
+            Err(error) => Err(Failure::config(format!("{option}: {}", error.message()))),
         }
-        if entries.iter().any(|entry| !entry.contains("://")) {
-            // Not shown: it may be a part of a password.
-            return Err(Failure::config(format!(
-                "{option}: an entry between two commas is not a URL such as redis://host:port; write a comma \
-                 in a password as %2C"
-            )));
-        }
-        self.set("nodes", entries.iter().map(|entry| node(entry)).collect::<Vec<_>>());
-        Ok(())
     }
 
     pub(crate) fn set(&mut self, name: &str, value: impl Into<Value>) {
@@ -156,85 +150,4 @@ fn without_values(error: &toml::de::Error) -> String {
     };
     let expected = message.rfind(", expected ").filter(|expected| *expected > start);
     format!("{}…{}", &message[..start], expected.map_or("", |expected| &message[expected..]))
-}
-
-/// Parses `url` or `name=url`.
-fn node(entry: &str) -> Value {
-    match entry.split_once('=') {
-        // A URL may have a `=` as well, in a password or a query.
-        Some((name, url)) if !name.contains("://") => {
-            let fields = [("name", name), ("url", url)];
-            Value::Table(
-                fields.map(|(key, text)| (key.into(), text.trim().into())).into_iter().collect(),
-            )
-        }
-        _ => entry.into(),
-    }
-}
-
-/// Splits a list at its commas, except at commas between the hosts of one URL and inside a password.
-fn entries(list: &str) -> Vec<String> {
-    let parts: Vec<_> = list.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
-    let mut entries: Vec<String> = Vec::new();
-    for (at, part) in parts.iter().enumerate() {
-        let is_url = part.contains("://");
-        // The password ends at the `@`, which is in a later part.
-        let ends_later = || {
-            parts[at..]
-                .iter()
-                .take_while(|part| !part.contains("://"))
-                .any(|part| part.contains('@'))
-        };
-        let goes_on = |entry: &&mut String| {
-            let has_hosts = entry.contains("+sentinel://") || entry.contains("+cluster://");
-            let credentials = entry
-                .split_once("://")
-                .is_some_and(|(_, rest)| rest.contains(':') && !rest.contains(['@', '/']));
-            has_hosts || (credentials && ends_later())
-        };
-        match entries.last_mut().filter(goes_on) {
-            Some(entry) if !is_url => {
-                entry.push(',');
-                entry.push_str(part);
-            }
-            _ => entries.push((*part).to_owned()),
-        }
-    }
-    entries
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hosts_of_one_url_stay_together() {
-        for (list, expected) in [
-            ("redis://a, b=redis://b:1,", &["redis://a", "b=redis://b:1"][..]),
-            ("redis+sentinel://s1,s2:2, s3/locks", &["redis+sentinel://s1,s2:2,s3/locks"]),
-            (
-                "a=rediss+sentinel://u:p@s1,s2/locks/2?sentinel_pass=x,redis+cluster://c,d,e=redis://e",
-                &[
-                    "a=rediss+sentinel://u:p@s1,s2/locks/2?sentinel_pass=x",
-                    "redis+cluster://c,d",
-                    "e=redis://e",
-                ],
-            ),
-            (
-                "redis+sentinel://s1,s2/locks?sentinel_tls=yes,b=redis://b",
-                &["redis+sentinel://s1,s2/locks?sentinel_tls=yes", "b=redis://b"],
-            ),
-            ("redis://a,b", &["redis://a", "b"]),
-            (
-                "redis://:pa,ss@h1,redis://u:p,a,ss@h2",
-                &["redis://:pa,ss@h1", "redis://u:p,a,ss@h2"],
-            ),
-            ("n=redis://:p,@h1,redis://h2", &["n=redis://:p,@h1", "redis://h2"]),
-            ("redis://h1:1,b@c", &["redis://h1:1,b@c"]),
-            ("redis://h1:1/2,b@c", &["redis://h1:1/2", "b@c"]),
-            ("", &[]),
-        ] {
-            assert_eq!(entries(list), expected, "{list}");
-        }
-    }
 }

@@ -53,9 +53,19 @@ impl LockContext {
         self.lease.token()
     }
 
-    /// Returns the time until the lock expires unless it is renewed; zero if it is lost.
+    /// Returns the time until the lock expires unless it is renewed. Zero if it is lost, and in a
+    /// fork of the process.
     pub fn remaining(&self) -> Duration {
+        if self.lease.is_forked() {
+            return Duration::ZERO;
+        }
         self.lease.remaining()
+    }
+
+    /// Returns whether the lock is held at this moment, by the local clock. False in a fork of the
+    /// process.
+    pub fn is_valid(&self) -> bool {
+        !self.lease.is_forked() && self.lease.is_valid()
     }
 
     /// Checks that the lock is held now. Call it before effects, and periodically in long loops without an
@@ -63,9 +73,22 @@ impl LockContext {
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] with the cause.
+    /// [`LockError::Lost`] with the cause, and [`LockError::Forked`] in a fork of the process.
     pub fn ensure_valid(&self) -> Result<(), LockError> {
+        if self.lease.is_forked() {
+            return Err(LockError::Forked { built_in: self.lease.client().process });
+        }
         if self.lease.is_valid() { Ok(()) } else { Err(LockError::lost(self.lease.loss())) }
+    }
+
+    /// Returns whether this work should end by itself, for loops without an await:
+    /// [`stopping`](Self::stopping) has completed, or would complete at once.
+    pub fn is_stopping(&self) -> bool {
+        if self.lease.is_forked() || self.lease.is_asked_to_stop() {
+            return true;
+        }
+        let now = self.lease.timers().clock().now();
+        self.lease.soft_deadline().is_none_or(|at| at <= now)
     }
 
     /// Completes when this work should end by itself: at the soft deadline, which is `stop_margin` before
@@ -106,12 +129,6 @@ impl LockContext {
         self.lease.heartbeat();
     }
 
-    /// Returns whether the lock is held now, by the local clock.
-    #[cfg(feature = "scheduler")]
-    pub(crate) fn is_valid(&self) -> bool {
-        self.lease.is_valid()
-    }
-
     /// Lets [`stopping`](Self::stopping) complete now. The lock stays valid, and is renewed.
     #[cfg(feature = "scheduler")]
     pub(crate) fn ask_to_stop(&self) {
@@ -140,13 +157,6 @@ impl LockContext {
     #[cfg(feature = "scheduler")]
     pub(crate) fn note_poll(&self) {
         drop(self.lease.enter_poll());
-    }
-
-    /// Returns whether [`stopping`](Self::stopping) has completed, or would complete at once.
-    #[cfg(feature = "scheduler")]
-    pub(crate) fn is_stopping(&self) -> bool {
-        let now = self.lease.timers().clock().now();
-        self.is_asked_to_stop() || self.lease.soft_deadline().is_none_or(|at| at <= now)
     }
 
     /// Returns whether the lock ends, or has ended, because of `max_hold`.

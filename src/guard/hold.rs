@@ -130,7 +130,6 @@ impl Hold {
     }
 
     /// Releases the lock, and returns the outcome of the release.
-    #[cfg(feature = "scheduler")]
     pub(crate) fn give_back(self) -> crate::lock::Release {
         self.lock.give_back()
     }

@@ -47,7 +47,5 @@ pub(crate) use context::LockContext;
 pub(crate) use contexts::LockContexts;
 pub(crate) use error::GuardError;
 pub(crate) use guarded::Guarded;
-pub(crate) use hold::Hold;
-#[cfg(feature = "http")]
-pub(crate) use hold::Polled;
+pub(crate) use hold::{Hold, Polled};
 pub use run::{Run, TryRun};

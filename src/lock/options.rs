@@ -361,8 +361,11 @@ mod tests {
     type Place = fn(&Redlock, LockOptions) -> LockRequest;
 
     /// Where options are taken.
-    const PLACES: [(&str, Place); 6] = [
+    const PLACES: [(&str, Place); 7] = [
         ("LockRequest", |redlock, options| redlock.lock("x").options(options)),
+        ("BlockingRequest", |redlock, options| {
+            redlock.blocking().lock("x").options(options).lock_request()
+        }),
         ("RedlockLayer", |redlock, options| {
             RedlockLayer::new(redlock.clone(), |(): &()| "x").options(options).lock_request()
         }),
@@ -376,6 +379,11 @@ mod tests {
         }),
         ("Leader", |redlock, options| redlock.leader("x").options(options).lock_request()),
     ];
+
+    /// Returns whether requests of this place take `linger`, `slots` and `shared`.
+    fn takes_any(place: &str) -> bool {
+        matches!(place, "LockRequest" | "BlockingRequest" | "RedlockLayer")
+    }
 
     const TIME: Duration = Duration::from_millis(4_321);
     const NEW: LockOptions = LockOptions::new();
@@ -415,7 +423,7 @@ mod tests {
                     assert!(options.refuse_waiting().unwrap_err().contains(option));
                     continue;
                 }
-                if option == "linger" && !matches!(place, "LockRequest" | "RedlockLayer") {
+                if option == "linger" && !takes_any(place) {
                     let refused = invalid(request(&redlock, options).plan().unwrap_err());
                     assert!(refused.contains("linger does not apply"), "{place}: {refused}");
                     continue;
@@ -434,7 +442,7 @@ mod tests {
             for (place, request) in PLACES {
                 let request = request(&redlock, options);
 
-                if matches!(place, "LockRequest" | "RedlockLayer") {
+                if takes_any(place) {
                     request.plan().unwrap();
                     assert_eq!(request.options, options, "{place}");
                 } else {

@@ -47,6 +47,11 @@ impl LockRequest {
         Self { internal, ..Self::new(core, resource) }
     }
 
+    #[cfg(test)]
+    pub(crate) const fn set_options(&self) -> LockOptions {
+        self.options
+    }
+
     /// Sets each option that is set in `options`. The others keep their values.
     pub fn options(mut self, options: LockOptions) -> Self {
         self.options = options.or(self.options);

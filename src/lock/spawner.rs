@@ -1,18 +1,10 @@
 //! What runs the crate's own tasks.
 
-use std::{
-    fmt,
-    future::Future,
-    io,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Wake, Waker},
-    time::Duration,
-};
+use std::{fmt, future::Future, io, pin::Pin, time::Duration};
 
 use tokio::{runtime::Handle, sync::mpsc, task::JoinSet};
 
-use crate::sync::thread;
+use crate::sync::{block_on, thread};
 
 /// Runs the crate's own tasks: connections, timers, renewals.
 ///
@@ -50,23 +42,8 @@ pub trait Spawner: fmt::Debug + Send + Sync + 'static {
     }
 }
 
-fn run_on_thread(name: &str, mut task: Pin<Box<dyn Future<Output = ()> + Send>>) -> io::Result<()> {
-    let poll_to_end = move || {
-        let waker = Waker::from(Arc::new(ThreadWaker(thread::current())));
-        let mut cx = Context::from_waker(&waker);
-        while task.as_mut().poll(&mut cx).is_pending() {
-            thread::park();
-        }
-    };
-    thread::Builder::new().name(name.into()).spawn(poll_to_end).map(drop)
-}
-
-struct ThreadWaker(thread::Thread);
-
-impl Wake for ThreadWaker {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
+fn run_on_thread(name: &str, task: Pin<Box<dyn Future<Output = ()> + Send>>) -> io::Result<()> {
+    thread::Builder::new().name(name.into()).spawn(move || block_on(task)).map(drop)
 }
 
 /// One thread with its own runtime. It ends after the last handle and the last lock are dropped.

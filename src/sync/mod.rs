@@ -1,4 +1,4 @@
-//! Mutexes, atomics, threads and wakers. No other module names the types of the standard library.
+//! Mutexes, atomics, threads, wakers, and waits on a thread. No other module names the types of the standard library.
 //!
 //! Subscribers, metrics recorders and wakers may call this crate again: under a mutex they could
 //! deadlock. Builds with debug assertions count the mutexes that a thread holds, and panic if an
@@ -10,12 +10,14 @@
 //! `verify/schedules` can explore the schedules of threads (`verify/schedules/README.md`). Other
 //! builds have plain re-exports.
 
+mod block_on;
 mod mutex;
 #[cfg(redlock_shuttle)]
 mod scheduled;
 mod types;
 mod wakers;
 
+pub(crate) use block_on::block_on;
 pub(crate) use mutex::{Guard, assert_unlocked, lock};
 pub(crate) use types::*;
 pub(crate) use wakers::{clone_waker, wake, wake_all, wake_by_ref};

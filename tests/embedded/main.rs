@@ -4,6 +4,7 @@
 mod support;
 
 mod counts;
+mod blocking;
 mod events;
 mod gate;
 mod handoff;

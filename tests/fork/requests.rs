@@ -69,6 +69,8 @@ fn requests_fail_in_a_child() {
     let parent = process::id();
     in_child(|| {
         assert_all_fail(&redlock, parent);
+        let blocking = redlock.blocking().lock("a").run(|_| ());
+        assert!(is_forked(&blocking.unwrap_err(), parent));
         drop(redlock);
     });
 }
@@ -86,6 +88,9 @@ async fn the_parent_keeps_its_lock() {
         in_child(|| {
             let lock = lock.take().unwrap();
             assert!(!lock.is_valid() && lock.remaining().is_zero());
+            let context = lock.context();
+            assert!(!context.is_valid() && context.is_stopping() && context.remaining().is_zero());
+            assert!(is_forked(&context.ensure_valid().unwrap_err(), parent));
             let extended = lock.extend().now_or_never().expect("ready at once");
             assert!(is_forked(&extended.unwrap_err(), parent));
             let released = lock.release().now_or_never().expect("ready at once");

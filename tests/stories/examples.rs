@@ -349,3 +349,11 @@ async fn by_hand() {
         assert!(output.contains(text), "{text:?} is missing: {output}");
     }
 }
+
+#[tokio::test]
+async fn blocking() {
+    let output = Example::start("blocking").output().await;
+    for text in ["blue: page 3", "green: page 3", "held; try again in", "reported", "Released"] {
+        assert!(output.contains(text), "{text:?} is missing: {output}");
+    }
+}

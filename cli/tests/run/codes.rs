@@ -73,7 +73,7 @@ fn wrong_usage_is_64() {
 fn wrong_settings_are_78() {
     let site = Site::new();
     site.start(&["a", "--ttl", "500ms", "--", "true"]).ends(78, "run needs 1s at least");
-    site.start(&["a", "--nodes", ",", "--", "true"]).ends(78, "--nodes names no server");
+    site.start(&["a", "--nodes", ",", "--", "true"]).ends(78, "--nodes: it names no server");
     site.start(&["a", "--config", "missing.toml", "--", "true"]).ends(78, "missing.toml");
     let mut command = site.command(&["a", "--", "true"]);
     command.env_remove("REDLOCK_NODES");

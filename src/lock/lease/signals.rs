@@ -145,7 +145,6 @@ impl ActiveLease {
         crate::sync::wake_all(wakers);
     }
 
-    #[cfg(feature = "scheduler")]
     pub(crate) fn is_asked_to_stop(&self) -> bool {
         self.asked_to_stop.load(Ordering::Relaxed)
     }

@@ -20,6 +20,10 @@ use {::redis::StreamingCredentialsProvider, futures_util::StreamExt as _};
 use super::login::{Login, LoginTerm};
 
 /// How to log in to a server. The password is never shown.
+///
+/// A `SecretString` of the crate `secrecy`: `Credentials::password(secret.expose_secret())`. That copies
+/// the password; `Credentials::callback(move || Credentials::password(secret.expose_secret()))` copies
+/// it at each connect only.
 #[derive(Clone)]
 pub struct Credentials(CredentialSource);
 

@@ -4,6 +4,7 @@ pub(crate) mod child;
 mod nodes;
 pub(crate) mod scene;
 
+mod blocking;
 mod cancel;
 mod congestion;
 mod fencing;

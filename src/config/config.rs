@@ -2,11 +2,9 @@
 
 use std::{fmt, path::PathBuf, time::Duration};
 
-use serde::{
-    Deserialize, Deserializer,
-    de::{Error, SeqAccess, Visitor, value::SeqAccessDeserializer},
-};
+use serde::Deserialize;
 
+use super::{NamedUrl, NodeUrl, node_list};
 use crate::{
     error::BuildError,
     lock::{LockOptions, Overrun, Redlock, RedlockBuilder},
@@ -21,7 +19,7 @@ use crate::{
 ///
 /// | key | form | default |
 /// |---|---|---|
-/// | `nodes` | list of URLs, or of `{ name = text, url = URL }` | |
+/// | `nodes` | list of URLs, or of `{ name = text, url = URL }`; or a text `URL,name=URL,…`, as in a variable of the environment | |
 /// | `ttl` | duration | `"10s"` |
 /// | `max_ttl` | duration | the TTL |
 /// | `wait` | duration | `"0s"`: one attempt |
@@ -66,12 +64,16 @@ use crate::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
+/// `figment`, `config` and other crates that merge files with variables of the environment read it as
+/// a part of a service's settings. `figment` takes a variable of digits for a number: put a password of
+/// digits in quotes (`APP_REDLOCK__PASSWORD='"007"'`).
+///
 /// Errors about a `Config` repeat no value. The crate of a format may add the line with the error,
 /// which may contain a password. Of `toml`'s error, show only `message()`.
 #[derive(Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    #[serde(deserialize_with = "nodes")]
+    #[serde(deserialize_with = "node_list::read")]
     nodes: Vec<NodeUrl>,
     #[serde(with = "humantime_serde")]
     ttl: Option<Duration>,
@@ -113,48 +115,11 @@ pub struct Config {
     tls: Option<TlsFiles>,
 }
 
-/// A list of nodes. The error for a string in its place does not repeat the string, as a URL may
-/// contain a password.
-fn nodes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<NodeUrl>, D::Error> {
-    struct NodeList;
-    impl<'de> Visitor<'de> for NodeList {
-        type Value = Vec<NodeUrl>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a list of URLs")
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
-            Vec::deserialize(SeqAccessDeserializer::new(list))
-        }
-
-        fn visit_str<E: Error>(self, _: &str) -> Result<Self::Value, E> {
-            Err(E::custom("nodes: a text, expected a list of URLs"))
-        }
-    }
-    deserializer.deserialize_any(NodeList)
-}
-
 /// A string. Its error does not repeat another value.
 #[derive(Clone, Deserialize)]
 #[serde(untagged, expecting = "password: expected a text, in quotes")]
 enum Password {
     Text(String),
-}
-
-/// `"redis://…"`, or `{ name = "a", url = "redis://…" }`.
-#[derive(Clone, Deserialize)]
-#[serde(untagged, expecting = "a URL, or a table of `name` and `url`")]
-enum NodeUrl {
-    Plain(String),
-    Named(NamedUrl),
-}
-
-#[derive(Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NamedUrl {
-    name: String,
-    url: String,
 }
 
 /// `{ min = "5ms", max = "40ms" }`.
@@ -331,7 +296,7 @@ mod tests {
         for document in [
             serde_json::json!({ "password": 471_142 }),
             serde_json::json!({ "password": ["471142"] }),
-            serde_json::json!({ "nodes": "redis://:471142@h" }),
+            serde_json::json!({ "nodes": "redis://h,:471142@h" }),
             serde_json::json!({ "nodes": ["redis://:471142@h", 5] }),
             serde_json::json!({ "nodes": [{ "url": "redis://:471142@h" }] }),
         ] {
@@ -339,7 +304,7 @@ mod tests {
             assert!(error.contains("expected") || error.contains("URL"), "{error}");
             assert!(!error.contains("471142"), "{error}");
         }
-        for text in ["password = 471142", "nodes = 'redis://:471142@h'", "password = '471142"] {
+        for text in ["password = 471142", "nodes = 'redis://h,:471142@h'", "password = '471142"] {
             let error = toml::from_str::<Config>(text).err().unwrap();
             assert!(!error.message().contains("471142"), "{error}");
             assert!(error.to_string().contains("471142"), "the line is shown: {error}");
@@ -368,8 +333,25 @@ mod tests {
     }
 
     #[test]
+    fn one_text_names_several_nodes() {
+        let names = |text: &str| {
+            let config: Config = serde_json::from_value(serde_json::json!({ "nodes": text }))?;
+            let redlock = Redlock::from_config(config).expect("valid settings");
+            let nodes = redlock.nodes().iter().map(|node| node.name().to_string());
+            Ok::<_, serde_json::Error>(nodes.collect::<Vec<_>>())
+        };
+
+        let read = names("redis://h1:7000, b = redis://:s3,cret@h2").unwrap();
+        assert_eq!(read, ["h1:7000/0", "b"]);
+        for (text, reason) in [("", "no server"), (",", "no server"), ("redis://h,b", "%2C")] {
+            let error = names(text).unwrap_err().to_string();
+            assert!(error.contains(reason), "{text}: {error}");
+        }
+    }
+
+    #[test]
     fn documented_settings_are_accepted() {
-        let page = include_str!("../docs/production.md");
+        let page = include_str!("../../docs/production.md");
         let block = page
             .split("```toml")
             .map(|part| part.split("```").next().unwrap_or_default())

@@ -1,0 +1,1 @@
+//! Tests and examples with crates that services have: `tests/` and `examples/`.

@@ -1,0 +1,8 @@
+//! Settings of a manager from a file, or from variables of the environment.
+
+#[expect(clippy::module_inception, reason = "it has the type `Config`")]
+pub(crate) mod config;
+mod node_list;
+mod node_url;
+
+use node_url::{NamedUrl, NodeUrl};
