@@ -3,8 +3,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod counts;
 mod blocking;
+mod counts;
 mod events;
 mod gate;
 mod handoff;
