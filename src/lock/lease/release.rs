@@ -108,17 +108,18 @@ impl SharedLease {
         let ticket = state.ticket.as_ref().filter(|_| is_allowed)?;
         let lease = &mut state.lease;
         let in_turn = |nth, in_line| self.client.wakeups.is_in_turn(self.resource(), nth, in_line);
-        let make = |plan: &Plan| {
+        let mut make = |plan: &Plan| {
             let next = NextHolder { max_hold: plan.max_hold, auto_extend: plan.auto_extend };
             let hand_off = lease.hand_on(next, now)?;
             self.token.store(hand_off.token, Ordering::Release);
             Some(ActiveLease::new(self, nth, *plan, now, Some(hand_off)))
         };
-        match self.resource().slot() {
-            // All slots of the process serve its line, so for other processes the time counts, as in a
-            // second pass of the line.
-            Some(slot) => ticket.hand_on_slot(slot, self.ttl, || in_turn(1, 1), make),
-            None => ticket.hand_on(self.ttl, |at_grant| in_turn(nth, at_grant), make),
-        }
+        let handed = ticket.hand_on(self.ttl, |at_grant| in_turn(nth, at_grant), &mut make);
+        // All slots of the process serve its line, so for other processes the time counts, as in a second
+        // pass of the line.
+        let slot = self.resource().slot().filter(|_| handed.is_none());
+        let to_any =
+            slot.and_then(|slot| ticket.hand_on_slot(slot, self.ttl, || in_turn(1, 1), make));
+        handed.or(to_any)
     }
 }

@@ -60,12 +60,14 @@ impl<L: HeldLease> Ticket<L> {
             return None;
         }
         let lease = make(&first.plan)?;
-        let (next, left) = match line.stand_by.take() {
-            Some(head) => (*head, 0),
-            None => (line.pop_first()?, 1),
+        let (next, left) = if let Some(head) = line.stand_by.take() {
+            // It passes its turn on.
+            (*head, 0)
+        } else {
+            line.next_turn();
+            (line.pop_first()?, 1)
         };
         next.give(WaiterSlot::Granted(Arc::clone(&lease)));
-        line.next_turn();
         Some((lease, next.waker, lines.wait_no_more(left)))
     }
 }

@@ -45,12 +45,20 @@ impl KnownSlots {
 
     /// Returns the slots that may be free, from `home` on, and from the first one after the last.
     pub(super) fn candidates(&self, home: u32) -> impl Iterator<Item = u32> {
-        let count = u32::try_from(self.0.len()).unwrap_or(u32::MAX);
+        let count = self.count();
         let may_be_free = |slot: &u32| {
             let state = usize::try_from(*slot).ok().and_then(|slot| self.0.get(slot));
             matches!(state, Some(SlotState::Unknown | SlotState::Free))
         };
         (home..count).chain(0..home.min(count)).filter(may_be_free)
+    }
+
+    pub(super) fn count(&self) -> u32 {
+        u32::try_from(self.0.len()).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn is_free(&self, slot: usize) -> bool {
+        matches!(self.0.get(slot), Some(SlotState::Free))
     }
 
     /// Returns the slots that were found free.

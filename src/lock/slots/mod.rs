@@ -25,6 +25,12 @@
 //! a slot is published in any case: whoever waits for any of them has marked none. The first request
 //! of each process is woken, and they try all slots that were released, in turns, as for a lock (R5).
 //!
+//! A released slot may also go to the first request in line without a message, under the limits of any
+//! hand-off (R5). What the first one knows of releases then stays for the one that is first after it,
+//! which would otherwise read all slots.
+//!
+//! The order among processes is that of R5, not exact.
+//!
 //! # Different numbers of slots
 //!
 //! The number is not stored. Clients with n and m slots share the first min(n, m), so there are never
@@ -35,12 +41,6 @@
 //!
 //! The mutex of a set of slots is locked before the mutex of turns (R5), and never with the lines of
 //! the queue.
-//!
-//! A released slot may also go to the first request in line without a message, under the limits of any
-//! hand-off (R5). What the first one knows of releases then stays for the one that is first after it,
-//! which would otherwise read all slots.
-//!
-//! The order among processes is that of R5, not exact.
 
 mod known_slots;
 mod slot_request;

@@ -381,11 +381,12 @@ impl SlotRequest {
             }
             self.has_waited = true;
             let mut stand_by = ticket.stand_by(&self.plan, self.started);
-            let Self { core, set, plan, next_turn, .. } = self;
+            // Once: a round whose read fails sets no other time, and must not be repeated at once.
+            let next_turn = self.next_turn.take();
+            let Self { core, set, plan, .. } = self;
             let (client, heads) = (&core.client, core.queue.heads());
             let mut pause = retries.pause(client, heads, &set.all, (plan, deadline));
-            // Once: a round whose read fails sets no other time, and must not be repeated at once.
-            let mut turn = next_turn.take().map(|at| client.timers.sleep_until(at));
+            let mut turn = next_turn.map(|at| client.timers.sleep_until(at));
             let handed = poll_fn(|cx| {
                 if let Poll::Ready(lease) = stand_by.poll(cx) {
                     return Poll::Ready(Some(lease));
@@ -398,9 +399,11 @@ impl SlotRequest {
             })
             .await;
             if let Some(lease) = handed.or_else(|| stand_by.leave()) {
-                retries.counted = None;
-                let known = self.known.clone();
-                self.set.replace_watch(Some(Watch { retries, known, error }));
+                if matches!(error, LockError::Held { .. }) {
+                    retries.counted = None;
+                    let watch = Watch { retries, known: self.known.clone(), next_turn, error };
+                    self.core.slots.keep_watch(&self.set.name, watch);
+                }
                 return self.handed(lease);
             }
             let numbers = retries.released(client).into_iter().map(u32::try_from);
@@ -414,10 +417,15 @@ impl SlotRequest {
         &mut self,
         failed: Option<(LockError, Timestamp)>,
     ) -> (RetryHistory, Option<LockError>) {
-        let former = self.set.replace_watch(None);
+        let former = self.core.slots.take_watch(&self.set.name);
         let Some((error, tried)) = failed else {
-            let Some(Watch { retries, known, error }) = former else { return Default::default() };
-            self.known = known;
+            // A last attempt has to ask the nodes.
+            let may_wait = !self.plan.wait.is_zero() && self.plan.max_attempts != Some(1);
+            let fits = |watch: &Watch| may_wait && watch.known.count() == self.set.count();
+            let Some(Watch { retries, known, next_turn, error }) = former.filter(fits) else {
+                return Default::default();
+            };
+            (self.known, self.next_turn) = (known, next_turn);
             return (retries, Some(error));
         };
         let mut retries = RetryHistory::default();
@@ -473,7 +481,7 @@ impl Drop for SlotRequest {
         // Passes the place on, and keeps nothing for a line that is empty.
         self.ticket = None;
         if self.core.queue.have_lines(&self.set.line) == [false] {
-            drop(self.set.replace_watch(None));
+            drop(self.core.slots.take_watch(&self.set.name));
         }
     }
 }

@@ -5,7 +5,11 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use super::known_slots::KnownSlots;
 use crate::{
     error::LockError,
-    lock::{lease::SharedLease, queue::Queue, wakeups::RetryHistory},
+    lock::{
+        lease::SharedLease,
+        queue::Queue,
+        wakeups::{RetryHistory, SHORTEST_PAUSE},
+    },
     resource::{Resource, ResourceError},
     sync::{Guard, Mutex},
     time::Timestamp,
@@ -24,6 +28,9 @@ pub(crate) struct SlotSets(Mutex<RememberedSets>);
 #[derive(Debug, Default)]
 struct RememberedSets {
     sets: HashMap<NameAndCount, Arc<SlotSet>>,
+    /// For each name, what the first request in line knew when it was handed a slot. Only while the next
+    /// one has not begun.
+    watches: HashMap<Arc<str>, Watch>,
     /// Number of slots of all sets.
     slots: usize,
     /// Number of slots that were in use when idle sets were last removed.
@@ -59,8 +66,6 @@ struct SlotSetState {
     reported: Option<Timestamp>,
     /// What the first request in line read last, and until when others use it.
     read: Option<(KnownSlots, Timestamp)>,
-    /// What the first request in line knew when it was handed a slot.
-    watch: Option<Watch>,
 }
 
 /// What the first request in line knows of releases, for the one that is first after it.
@@ -68,6 +73,8 @@ struct SlotSetState {
 pub(super) struct Watch {
     pub(super) retries: RetryHistory,
     pub(super) known: KnownSlots,
+    /// When a slot that is left to other processes may be tried.
+    pub(super) next_turn: Option<Timestamp>,
     /// Result of the last round.
     pub(super) error: LockError,
 }
@@ -91,6 +98,17 @@ impl SlotSets {
         drop(remembered);
         drop(idle);
         Ok(set)
+    }
+
+    /// Keeps what the first request in line knows, for the next one.
+    pub(super) fn keep_watch(&self, name: &Arc<str>, watch: Watch) {
+        let former = crate::sync::lock(&self.0).watches.insert(Arc::clone(name), watch);
+        drop(former);
+    }
+
+    /// Returns what the first request in line knew before, and keeps it no longer.
+    pub(super) fn take_watch(&self, name: &Arc<str>) -> Option<Watch> {
+        crate::sync::lock(&self.0).watches.remove(name)
     }
 }
 
@@ -131,7 +149,6 @@ impl SlotSet {
             turns: vec![Timestamp::ZERO; slots.len()],
             reported: None,
             read: None,
-            watch: None,
         };
         Ok(Self {
             name: Arc::clone(name),
@@ -166,7 +183,14 @@ impl SlotSet {
         let mut next = None;
         for number in known.candidates(state.home) {
             let Ok(slot) = usize::try_from(number) else { break };
-            if used_here[slot] || state.trying[slot] {
+            if state.trying[slot] {
+                continue;
+            }
+            if used_here[slot] {
+                // The request that released it may not have left its line yet.
+                if turn.is_some() && known.is_free(slot) {
+                    next = Some(next.unwrap_or(Timestamp::MAX).min(now + SHORTEST_PAUSE));
+                }
                 continue;
             }
             if let (Some(turn), Timestamp::ZERO) = (turn, state.turns[slot]) {
@@ -205,11 +229,6 @@ impl SlotSet {
     pub(super) fn forget(&self) {
         let former = self.state().read.take();
         drop(former);
-    }
-
-    /// Replaces what the first request in line knows, for the next one. Returns it.
-    pub(super) fn replace_watch(&self, watch: Option<Watch>) -> Option<Watch> {
-        std::mem::replace(&mut self.state().watch, watch)
     }
 
     /// Returns whether another number of slots is reported now.

@@ -67,4 +67,4 @@ pub(crate) use registry::Wakeups;
 pub(super) use retry_task::{RetryState, RetryTask, RetryWait, StartedAttempt};
 #[cfg(feature = "scheduler")]
 pub(crate) use single::SingleAttempts;
-pub(super) use turns::LONGEST_YIELD;
+pub(super) use turns::{LONGEST_YIELD, SHORTEST_PAUSE};

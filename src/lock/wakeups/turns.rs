@@ -339,7 +339,7 @@ const FEW: u32 = 2;
 pub(crate) const LONGEST_YIELD: Duration = Duration::from_millis(10);
 
 /// Minimum pause. Without a pause, no other process would ever acquire the name first.
-pub(super) const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+pub(crate) const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 
 /// Returns the pause in which other processes have their turn, after `before` such pauses in which
 /// none acquired the name.
