@@ -107,6 +107,15 @@ impl Servers {
         self.running.iter().map(calls).sum()
     }
 
+    /// Returns the number of commands that the servers, together, have run.
+    pub(crate) fn commands(&self) -> f64 {
+        let run = |server: &RedisServer| {
+            let count = server.info("stats", "total_commands_processed").expect("it is reported");
+            count.parse::<f64>().expect("a number")
+        };
+        self.running.iter().map(run).sum()
+    }
+
     /// Returns the memory in use by all running servers, in bytes.
     pub(crate) fn memory(&self) -> f64 {
         let used = |server: &RedisServer| {

@@ -13,7 +13,8 @@ pub(crate) struct SharedArgs {
     /// TOML file with settings as `tower_redlock::Config` reads them
     #[arg(long, global = true, value_name = "FILE", help_heading = "Settings")]
     pub(crate) config: Option<PathBuf>,
-    /// Independent servers, separated by commas: [NAME=]redis://host:port
+    /// Independent servers, separated by commas: [NAME=]redis://host:port; several sets, separated by
+    /// semicolons
     #[arg(long, global = true, value_name = "URLS", help_heading = "Settings")]
     pub(crate) nodes: Option<String>,
     /// Prefix of the keys on the servers [default: redlock]

@@ -54,10 +54,19 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Replaces the nodes by the entries of the list `url,name=url,…`, which `option` was set to.
+    /// Replaces the nodes by the entries of the list `url,name=url,…`, which `option` was set to. Several
+    /// sets have a semicolon between them.
     pub(crate) fn set_nodes(&mut self, option: &str, urls: &str) -> Result<(), Failure> {
-        self.set("nodes", urls);
-        let only = Table::from_iter([("nodes".to_owned(), urls.into())]);
+        let sets: Vec<_> = urls.split(';').filter(|set| !set.trim().is_empty()).collect();
+        let (name, value): (_, Value) = match sets[..] {
+            [] | [_] => ("nodes", urls.trim_matches([';', ' ']).into()),
+            _ => ("sets", sets.into()),
+        };
+        for name in ["nodes", "sets"] {
+            self.table.remove(name);
+        }
+        self.set(name, value.clone());
+        let only = Table::from_iter([(name.to_owned(), value)]);
         match only.try_into::<Config>() {
             Ok(_) => Ok(()),
             // Its message repeats no value.
@@ -70,8 +79,8 @@ impl Settings {
     }
 
     pub(crate) fn has_nodes(&self) -> bool {
-        let nodes = self.table.get("nodes");
-        nodes.is_some_and(|nodes| nodes.as_array().is_none_or(|list| !list.is_empty()))
+        let mut nodes = ["nodes", "sets"].into_iter().filter_map(|name| self.table.get(name));
+        nodes.any(|nodes| nodes.as_array().is_none_or(|list| !list.is_empty()))
     }
 
     pub(crate) fn prefix(&self) -> &str {
@@ -95,31 +104,38 @@ impl Settings {
         self.table.get(name).and_then(Value::as_str).and_then(|text| parse_duration(text).ok())
     }
 
-    /// Returns the builder of a manager over the servers.
-    pub(crate) fn builder(&self) -> Result<RedlockBuilder, Failure> {
+    /// Builds a manager over the servers, which connects in the background. `set` adds settings.
+    pub(crate) fn build_with(
+        &self,
+        set: impl Fn(RedlockBuilder) -> RedlockBuilder,
+    ) -> Result<Redlock, Failure> {
         if !self.has_nodes() {
             return Err(Failure::config(
                 "no servers: give --nodes redis://host:port,…, REDLOCK_NODES, or nodes in --config",
             ));
         }
-        self.config()
+        let mut builders = self.config()?.into_builders()?;
+        if builders.len() == 1
+            && let Some(builder) = builders.pop()
+        {
+            return Ok(set(builder).build()?);
+        }
+        Ok(Redlock::sharded(builders.into_iter().map(set))?)
     }
 
-    /// Builds a manager over the servers, which connects in the background.
     pub(crate) fn build(&self) -> Result<Redlock, Failure> {
-        Ok(self.builder()?.build()?)
+        self.build_with(|builder| builder)
     }
 
     /// Builds a manager with these settings over nodes inside this process.
     pub(crate) fn build_embedded(&self, nodes: &EmbeddedNodes) -> Result<Redlock, Failure> {
-        Ok(self.config()?.nodes_from(nodes).build()?)
+        Ok(self.config()?.into_builder()?.nodes_from(nodes).build()?)
     }
 
-    fn config(&self) -> Result<RedlockBuilder, Failure> {
-        let config: Config = self.table.clone().try_into().map_err(|error: toml::de::Error| {
+    fn config(&self) -> Result<Config, Failure> {
+        self.table.clone().try_into().map_err(|error: toml::de::Error| {
             Failure::config(format!("settings: {}", without_values(&error)))
-        })?;
-        Ok(config.into_builder()?)
+        })
     }
 }
 

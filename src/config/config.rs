@@ -4,7 +4,7 @@ use std::{fmt, path::PathBuf, time::Duration};
 
 use serde::Deserialize;
 
-use super::{NamedUrl, NodeUrl, node_list};
+use super::{NamedUrl, NodeUrl, SetNodes, node_list};
 use crate::{
     error::BuildError,
     lock::{LockOptions, Overrun, Redlock, RedlockBuilder},
@@ -20,6 +20,7 @@ use crate::{
 /// | key | form | default |
 /// |---|---|---|
 /// | `nodes` | list of URLs, or of `{ name = text, url = URL }`; or a text `URL,name=URL,…`, as in a variable of the environment | |
+/// | `sets` | in place of `nodes`, a list of such lists or texts: the nodes of each set of [`Redlock::sharded`] | none |
 /// | `ttl` | duration | `"10s"` |
 /// | `max_ttl` | duration | the TTL |
 /// | `wait` | duration | `"0s"`: one attempt |
@@ -75,6 +76,7 @@ use crate::{
 pub struct Config {
     #[serde(deserialize_with = "node_list::read")]
     nodes: Vec<NodeUrl>,
+    sets: Vec<SetNodes>,
     #[serde(with = "humantime_serde")]
     ttl: Option<Duration>,
     #[serde(with = "humantime_serde")]
@@ -149,7 +151,10 @@ impl Redlock {
     ///
     /// [`BuildError`] for anything that [`RedlockBuilder::build`] refuses.
     pub fn from_config(config: Config) -> Result<Self, BuildError> {
-        config.into_builder()?.build()
+        if config.sets.is_empty() {
+            return config.into_builder()?.build();
+        }
+        Self::sharded(config.into_builders()?)
     }
 }
 
@@ -159,12 +164,14 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// [`BuildError::InvalidSetting`] for a user name without a password, and for a password that
-    /// is given twice. Files are read by [`build`](RedlockBuilder::build).
+    /// [`BuildError::InvalidSetting`] for `sets`, which have a builder each
+    /// ([`into_builders`](Self::into_builders)), for a user name without a password, and for a password
+    /// that is given twice. Files are read by [`build`](RedlockBuilder::build).
     pub fn into_builder(self) -> Result<RedlockBuilder, BuildError> {
         // Without `..`: a setting that is left out below does not compile.
         let Self {
             nodes,
+            sets,
             ttl,
             max_ttl,
             wait,
@@ -196,6 +203,9 @@ impl Config {
             password_file,
             tls,
         } = self;
+        if !sets.is_empty() {
+            return Err(BuildError::setting("sets", "one manager over one set cannot have them"));
+        }
         let mut builder = Redlock::builder();
         for node in nodes {
             builder = match node {
@@ -249,11 +259,36 @@ impl Config {
     }
 }
 
+impl Config {
+    /// Returns a builder for each of the `sets`, for [`Redlock::sharded`]; without `sets`, the one of
+    /// [`into_builder`](Self::into_builder).
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError::InvalidSetting`] for `sets` beside `nodes`, and the errors of
+    /// [`into_builder`](Self::into_builder).
+    pub fn into_builders(mut self) -> Result<Vec<RedlockBuilder>, BuildError> {
+        let sets = std::mem::take(&mut self.sets);
+        if sets.is_empty() {
+            return Ok(vec![self.into_builder()?]);
+        }
+        if !self.nodes.is_empty() {
+            return Err(BuildError::setting(
+                "sets",
+                "it conflicts with nodes: set only one of them",
+            ));
+        }
+        let of_set = |SetNodes(nodes)| Self { nodes, ..self.clone() }.into_builder();
+        sets.into_iter().map(of_set).collect()
+    }
+}
+
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // URLs may contain passwords, so only their number is shown.
         f.debug_struct("Config")
             .field("nodes", &self.nodes.len())
+            .field("sets", &self.sets.len())
             .field("ttl", &self.ttl)
             .field("wait", &self.wait)
             .field("owner", &self.owner)
@@ -330,6 +365,22 @@ mod tests {
             let ca = error("nodes = ['rediss://h']\ntls = { ca = '/nonexistent' }");
             assert!(ca.contains("/nonexistent"), "{ca}");
         }
+    }
+
+    #[test]
+    fn sets_are_lists_or_texts_of_nodes() {
+        let config = parse("sets = [['redis://a', 'redis://b'], 'redis://c,n=redis://d']").unwrap();
+        let redlock = Redlock::from_config(config.clone()).unwrap();
+        let names: Vec<_> = redlock.nodes().iter().map(|node| node.name().to_string()).collect();
+        assert_eq!(names, ["a:6379/0", "b:6379/0", "c:6379/0", "n"]);
+        assert_eq!(config.clone().into_builders().unwrap().len(), 2);
+        assert!(config.into_builder().is_err());
+
+        let both = parse("nodes = ['redis://a']\nsets = [['redis://b']]").unwrap();
+        let error = Redlock::from_config(both).unwrap_err().to_string();
+        assert!(error.contains("conflicts with nodes"), "{error}");
+        let error = parse("sets = [['redis://a'], 'redis://h,:471142@h']").unwrap_err();
+        assert!(!error.message().contains("471142"), "{error}");
     }
 
     #[test]

@@ -5,4 +5,4 @@ pub(crate) mod config;
 mod node_list;
 mod node_url;
 
-use node_url::{NamedUrl, NodeUrl};
+use node_url::{NamedUrl, NodeUrl, SetNodes};

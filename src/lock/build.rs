@@ -41,11 +41,16 @@ impl RedlockBuilder {
     ///
     /// [`BuildError`]: the setting that is wrong, and why.
     pub fn build(self) -> Result<Redlock, BuildError> {
-        self.build_with(Arc::default())
+        self.build_with("", Arc::default())
     }
 
-    /// Builds a manager that sends these events.
-    pub(super) fn build_with(self, events: Arc<Events>) -> Result<Redlock, BuildError> {
+    /// Builds a manager that sends these events. `place` says which of several sets it has; the servers
+    /// store it.
+    pub(super) fn build_with(
+        self,
+        place: &str,
+        events: Arc<Events>,
+    ) -> Result<Redlock, BuildError> {
         let settings = self.settings()?;
         let endpoints = endpoints(&self.servers)?;
         if endpoints.is_empty() && self.nodes.iter().all(NodeSource::is_empty) {
@@ -87,7 +92,7 @@ impl RedlockBuilder {
         named_nodes::warn_of_failovers(&endpoints, self.guards.restart);
         if !endpoints.is_empty() {
             let names: Vec<_> = endpoints.iter().map(|at| Arc::clone(&at.name)).collect();
-            let layout = Layout::new(&names, &redis.prefix, self.guards.restart);
+            let layout = Layout::new(&names, &[&redis.prefix, place].concat(), self.guards.restart);
             let shared = NodeSet::new(layout, redis, clock, Arc::clone(&clock_jumps), count);
             // One task runs all connections, so that an attempt wakes one task, not one for each
             // node.

@@ -1,13 +1,12 @@
-//! Several sets of nodes, each for a part of the names.
+//! Several sets of nodes, each for a part of the names (R17).
 //!
 //! One set of servers decides about every lock on it, so beyond its rate more servers do not help.
 //! Several sets do: each name belongs to one of them, and each set keeps every promise for its names. A
 //! lock on names of two sets would need both, without a common end, so it is refused.
 //!
 //! All clients have to agree on the set of a name. It follows from the name, the number of the sets and
-//! their order; so the key prefix of a set contains its number and their number. Servers vote for one
-//! set only, and a prefix is part of what a set is: a client with another list of sets gets an error
-//! that names both, and no lock.
+//! their order; so these are part of a set's identity, which its servers store (R7). Servers vote for one
+//! set only: a client with another list of sets gets an error that names both, and no lock.
 
 use std::sync::Arc;
 
@@ -53,12 +52,11 @@ impl Redlock {
     ///   of its name.
     /// * **A lock on several names** has to be within one set. Otherwise it is refused with
     ///   [`LockError::InvalidRequest`], which names the sets.
-    /// * **All clients need the same list in the same order.** The key prefix of each set ends with
-    ///   `-1of2` and so on, so a client with another list is refused by the servers, as a client of
-    ///   another set is.
+    /// * **All clients need the same list in the same order.** The servers store which of how many
+    ///   sets they belong to, and refuse a client with another list, as one of another set.
     /// * **Another number of sets** moves names between sets. Stop all clients, and start them with the new
     ///   list: its servers vote once 1.25 times the `max_ttl` and 12 s have passed. Records of work
-    ///   done once and the histories of jobs do not move.
+    ///   done once and the histories of jobs stay on their servers, where they are not found.
     /// * **All sets together** are shown by [`health`](Self::health), [`nodes`](Self::nodes),
     ///   [`snapshot`](Self::snapshot), [`events`](Self::events) and the listings;
     ///   [`ready`](Self::ready) waits for every set, and [`readiness`](Self::readiness) is an error while
@@ -69,20 +67,22 @@ impl Redlock {
     /// [`BuildError::InvalidSetting`] without a builder, or if settings differ; and the errors of
     /// [`build`](RedlockBuilder::build).
     pub fn sharded(sets: impl IntoIterator<Item = RedlockBuilder>) -> Result<Self, BuildError> {
-        let mut builders: Vec<_> = sets.into_iter().collect();
+        let builders: Vec<_> = sets.into_iter().collect();
         let count = builders.len();
         let events = Arc::<Events>::default();
         let mut first = None;
-        for (i, builder) in builders.iter_mut().enumerate() {
+        for (i, builder) in builders.iter().enumerate() {
             let settings = builder.settings()?;
             if first.get_or_insert_with(|| settings.clone()) != &settings {
                 let reason = format!("the settings of set {} differ from those of set 1", i + 1);
                 return Err(BuildError::setting("sets", reason));
             }
-            builder.key_prefix = format!("{}-{}of{count}", builder.key_prefix, i + 1);
         }
-        let build = |builder: RedlockBuilder| builder.build_with(Arc::clone(&events));
-        let managers: Box<[_]> = builders.into_iter().map(build).collect::<Result<_, _>>()?;
+        let build = |(i, builder): (usize, RedlockBuilder)| {
+            builder.build_with(&format!(", set {} of {count}", i + 1), Arc::clone(&events))
+        };
+        let built = builders.into_iter().enumerate().map(build);
+        let managers: Box<[_]> = built.collect::<Result<_, _>>()?;
         let Some(manager) = managers.first() else {
             return Err(BuildError::setting("sets", "there is none"));
         };

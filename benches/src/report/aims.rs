@@ -289,7 +289,7 @@ fn of_many(samples: &Samples, add: &mut impl FnMut(String, Limit, Option<Spread>
             remaining,
         );
     }
-    for case in [20, 200].map(|managers| Crowd::Managers(managers).case()) {
+    for case in [20, 200, 800].map(|managers| Crowd::Managers(managers).case()) {
         add(
             format!("{case}: {}, in µs a second", many::IDLE_SERVERS),
             Limit::AtMost(200.0),

@@ -90,6 +90,7 @@ pub(crate) fn managers(samples: &Samples) -> Table {
         "until all may acquire",
         "idle: client's processor time a second",
         "idle: servers', together",
+        "idle: commands a second, memory on each server",
     ]);
     for case in Crowd::ALL.map(Crowd::case) {
         let of = |what| samples.spread(&key(&case, Kind::Ours.name(), what));
@@ -100,6 +101,11 @@ pub(crate) fn managers(samples: &Samples) -> Table {
             with_spread(of(many::CONNECTED), time),
             with_spread(of(many::IDLE_CLIENT), time),
             with_spread(of(many::IDLE_SERVERS), time),
+            format!(
+                "{}, {}",
+                median(of(many::IDLE_COMMANDS), significant),
+                median(of(many::IDLE_MEMORY), bytes)
+            ),
         ]);
     }
     table

@@ -34,13 +34,17 @@ impl Crowd {
     pub(crate) const FULL: [Self; 3] =
         [Self::Locks(1_000), Self::Locks(10_000), Self::Locks(100_000)];
     const QUICK: [Self; 3] = [Self::Locks(100), Self::Locks(1_000), Self::Managers(20)];
-    pub(crate) const ALL: [Self; 6] = [
+    /// The numbers of managers that show how the servers' load grows with the processes.
+    const GROWING: [Self; 3] = [Self::Managers(50), Self::Managers(200), Self::Managers(800)];
+    pub(crate) const ALL: [Self; 8] = [
         Self::Locks(100),
         Self::Locks(1_000),
         Self::Locks(10_000),
         Self::Locks(100_000),
         Self::Managers(20),
+        Self::Managers(50),
         Self::Managers(200),
+        Self::Managers(800),
     ];
 
     pub(crate) fn case(self) -> String {
@@ -81,6 +85,10 @@ pub(crate) const LOST: &str = "locks lost";
 pub(crate) const IDLE_CLIENT: &str = "client's processor time for an idle manager";
 /// Like [`IDLE_CLIENT`], of all servers together.
 pub(crate) const IDLE_SERVERS: &str = "servers' processor time for an idle manager";
+/// Commands that a server runs in a second for a manager without locks, those of its scripts included.
+pub(crate) const IDLE_COMMANDS: &str = "commands of a server for an idle manager";
+/// Memory of a server for a manager without locks: its connection, above all.
+pub(crate) const IDLE_MEMORY: &str = "bytes of an idle manager on each server";
 /// Least remaining validity as a fraction of the TTL.
 pub(crate) const LEAST_REMAINING: &str = "least remaining validity";
 pub(crate) const RELEASED: &str = "time until all are released";
@@ -115,7 +123,7 @@ pub(crate) fn measure(servers: &Servers, options: &Options) {
     let crowds = if is_quick {
         Crowd::QUICK.to_vec()
     } else {
-        Crowd::FULL.into_iter().chain([Crowd::Managers(200)]).collect()
+        Crowd::FULL.into_iter().chain(Crowd::GROWING).collect()
     };
     // Measured once if all scenarios are run.
     let rounds = if options.is_named("many") { options.rounds } else { 1 };
@@ -143,6 +151,7 @@ fn measure_crowd(servers: &Servers, crowd: Crowd, ttl: Duration) {
         time: window,
         idle: if crowd.managers() > 1 { IDLE } else { Duration::ZERO },
     };
+    let (before, mut commands) = (servers.memory(), 0.0);
     let mut keeper = Keeper::start(orders, &servers.urls());
     let (mut begun, mut memory) = (None, 0.0);
     while let Some((fact, value)) = keeper.next() {
@@ -151,15 +160,25 @@ fn measure_crowd(servers: &Servers, crowd: Crowd, ttl: Duration) {
             Fact::ConnectedMemory => {
                 memory = servers.memory();
                 tell(MEMORY_OF_MANAGER, value / managers);
+                tell(IDLE_MEMORY, (memory - before) / servers.count() / managers);
             }
-            Fact::IdleBegins => begun = Some((Stopwatch::start(servers), Instant::now())),
+            Fact::IdleBegins => {
+                commands = servers.commands();
+                begun = Some((Stopwatch::start(servers), Instant::now()));
+            }
             Fact::IdleEnds => {
                 let (stopwatch, begun) = begun.take().expect("it began");
                 let manager_seconds = begun.elapsed().as_secs_f64() * managers;
                 tell(IDLE_CLIENT, value / manager_seconds);
                 let all = stopwatch.stop(servers).servers.unwrap_or(f64::NAN) / manager_seconds;
                 tell(IDLE_SERVERS, all);
-                eprintln!("  {case}, idle: servers {} a manager", time(all));
+                let commands = (servers.commands() - commands) / servers.count() / manager_seconds;
+                tell(IDLE_COMMANDS, commands);
+                eprintln!(
+                    "  {case}, idle: servers {} a manager, {} commands",
+                    time(all),
+                    significant(commands)
+                );
             }
             Fact::Acquired => tell(ACQUIRED, value),
             Fact::Memory => tell(MEMORY, value / locks),

@@ -142,14 +142,15 @@ fn build(settings: &Settings, args: &RunArgs) -> Result<Redlock, Failure> {
             "the TTL is {ttl:?}, and run needs {MIN_TTL:?} at least, to stop the command in time"
         )));
     }
-    let mut builder = settings.builder()?;
-    if !settings.sets("stop_margin") {
-        builder = builder.stop_margin(ttl / 5);
-    }
-    if let Some(owner) = &args.owner {
-        builder = builder.owner(owner);
-    }
-    let redlock = builder.build()?;
+    let redlock = settings.build_with(|mut builder| {
+        if !settings.sets("stop_margin") {
+            builder = builder.stop_margin(ttl / 5);
+        }
+        if let Some(owner) = &args.owner {
+            builder = builder.owner(owner);
+        }
+        builder
+    })?;
     if args.max_hold.is_some_and(|max_hold| max_hold <= KILL_MARGIN) {
         let message = "--max-hold: the command is killed 100 ms before the lock ends";
         return Err(Failure::usage(message));

@@ -26,6 +26,7 @@ mod queue;
 mod release;
 mod renewal;
 mod runtime;
+mod sets;
 mod split;
 mod stall;
 mod waiting;
