@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tower_redlock::{LockError, Redlock, node::NodeHealth};
 
 use crate::{
-    client::{Client, quorum, voting},
+    client::{Client, has_votes, quorum, sets, voting},
     doctor::{Until, default_timeout, wait},
     exit::{Failure, UNAVAILABLE},
     options::{SharedArgs, time},
@@ -44,9 +44,10 @@ pub(crate) struct BenchArgs {
 
 pub(crate) async fn bench(shared: &SharedArgs, args: &BenchArgs) -> Result<ExitCode, Failure> {
     let Client { settings, redlock, output } = Client::settled(shared).await?;
-    let needed = quorum(redlock.nodes().len());
     let limit = args.wait.unwrap_or_else(|| default_timeout(settings.max_ttl()));
-    if voting(&redlock.health()) < needed && !wait(&redlock, Until::Quorum, limit).await {
+    if !has_votes(&redlock.health(), &sets(&redlock), quorum)
+        && !wait(&redlock, Until::Quorum, limit).await
+    {
         let message = "no quorum of the servers votes: `redlock doctor` says why";
         return Err(Failure::new(UNAVAILABLE, message));
     }

@@ -43,6 +43,36 @@ pub(crate) fn quorum(nodes: usize) -> usize {
     nodes / 2 + 1
 }
 
+/// Returns whether each set of nodes has this number of votes, of the number of its nodes.
+pub(crate) fn has_votes(
+    mut health: &[NodeHealth],
+    sets: &[usize],
+    needed: impl Fn(usize) -> usize,
+) -> bool {
+    sets.iter().all(|nodes| {
+        let (set, others) = health.split_at(*nodes);
+        health = others;
+        voting(set) >= needed(*nodes)
+    })
+}
+
+/// Returns the number of nodes of each set.
+pub(crate) fn sets(redlock: &Redlock) -> Vec<usize> {
+    redlock.sets().iter().map(|set| set.nodes().len()).collect()
+}
+
+/// Returns the health of the set of a node, and the position of the node there.
+pub(crate) fn health_beside(redlock: &Redlock, mut node: usize) -> (Vec<NodeHealth>, usize) {
+    for set in redlock.sets() {
+        let nodes = set.nodes().len();
+        if node < nodes {
+            return (set.health(), node);
+        }
+        node -= nodes;
+    }
+    (redlock.health(), node)
+}
+
 pub(crate) fn voting(health: &[NodeHealth]) -> usize {
     health.iter().filter(|node| node.is_voting()).count()
 }

@@ -21,6 +21,20 @@ pub struct Diagnosis {
     pub nodes: Vec<NodeDiagnosis>,
     /// The advice: problems first, then hints, each in the order of their codes and nodes.
     pub advice: Vec<Advice>,
+    /// Number of nodes of each set.
+    sets: Vec<usize>,
+}
+
+/// Returns the nodes of each set.
+fn by_set<'a>(
+    mut nodes: &'a [NodeDiagnosis],
+    sets: &'a [usize],
+) -> impl Iterator<Item = &'a [NodeDiagnosis]> {
+    sets.iter().filter_map(move |count| {
+        let (set, others) = nodes.split_at_checked(*count)?;
+        nodes = others;
+        Some(set)
+    })
 }
 
 /// Returns the advice on a set: problems first.
@@ -31,7 +45,9 @@ fn advise(nodes: &[NodeDiagnosis], terms: &DiagnosisTerms) -> Vec<Advice> {
         let name = &node.health.name;
         advice.extend(of_node.map(|one| Advice { node: Some(Arc::clone(name)), ..one }));
     }
-    advice.extend(set_advice::advise(nodes, terms));
+    for set in by_set(nodes, &terms.sets) {
+        advice.extend(set_advice::advise(set, terms));
+    }
     advice.sort_by_key(|advice| (advice.severity != Severity::Problem, advice.code));
     advice
 }
@@ -39,7 +55,15 @@ fn advise(nodes: &[NodeDiagnosis], terms: &DiagnosisTerms) -> Vec<Advice> {
 impl Diagnosis {
     pub(super) fn new(nodes: Vec<NodeDiagnosis>, terms: &DiagnosisTerms) -> Self {
         let advice = advise(&nodes, terms);
-        Self { nodes, advice }
+        Self { nodes, advice, sets: terms.sets.clone() }
+    }
+
+    /// Returns for each set its nodes that vote, its nodes, and the votes that a lock needs.
+    fn votes(&self) -> impl Iterator<Item = (usize, &[NodeDiagnosis], usize)> {
+        by_set(&self.nodes, &self.sets).map(|nodes| {
+            let voting = nodes.iter().filter(|node| node.votes).count();
+            (voting, nodes, formulas::quorum(nodes.len()))
+        })
     }
 
     /// Returns the number of nodes that [vote](NodeDiagnosis::votes).
@@ -47,14 +71,15 @@ impl Diagnosis {
         self.nodes.iter().filter(|node| node.votes).count()
     }
 
-    /// Returns the number of votes that a lock needs.
+    /// Returns the number of votes that a lock needs; of several [sets](crate::Redlock::sharded), the number
+    /// that a lock in each of them needs together.
     pub fn quorum(&self) -> usize {
-        formulas::quorum(self.nodes.len())
+        self.votes().map(|(_, _, quorum)| quorum).sum()
     }
 
-    /// Returns the verdict.
+    /// Returns the verdict; of several sets the worst one.
     pub fn verdict(&self) -> Verdict {
-        if self.voting() < self.quorum() {
+        if self.votes().any(|(voting, _, quorum)| voting < quorum) {
             Verdict::NoQuorum
         } else if self.advice.iter().any(|advice| advice.severity == Severity::Problem) {
             Verdict::Degraded
@@ -65,12 +90,17 @@ impl Diagnosis {
 
     /// Returns the verdict in one sentence, without a full stop.
     pub fn summary(&self) -> String {
-        let (voting, nodes, quorum) = (self.voting(), self.nodes.len(), self.quorum());
-        let vote = format!("{voting} of {nodes} nodes vote, {quorum} are needed");
+        let of_set = |(set, (voting, nodes, quorum)): (usize, (usize, &[NodeDiagnosis], usize))| {
+            let of_set = if self.sets.len() > 1 { format!(" of set {set}") } else { String::new() };
+            format!("{voting} of {} nodes{of_set} vote, {quorum} are needed", nodes.len())
+        };
+        let vote = (1..).zip(self.votes()).map(of_set).collect::<Vec<_>>().join("; ");
         match self.verdict() {
             Verdict::Healthy => format!("locks work; {vote}"),
             Verdict::Degraded => {
-                let has_spare = voting > quorum || voting == nodes;
+                let mut votes = self.votes();
+                let has_spare =
+                    votes.all(|(voting, nodes, quorum)| voting > quorum || voting == nodes.len());
                 let spare = if has_spare { "" } else { ", and no further one may fail" };
                 format!("locks work, but something needs attention; {vote}{spare}")
             }
@@ -78,13 +108,17 @@ impl Diagnosis {
                 let in_probation = |node: &&NodeDiagnosis| {
                     matches!(node.health.state, NodeState::Probation { .. })
                 };
-                let waiting = self.nodes.iter().filter(in_probation).count();
-                let heals = if voting + waiting >= quorum {
-                    "; waiting is enough: the probations end by themselves while a client runs"
-                } else {
-                    ""
-                };
-                format!("no locks at present; {vote}{heals}")
+                let waiting = |nodes: &[NodeDiagnosis]| nodes.iter().filter(in_probation).count();
+                let mut votes = self.votes();
+                let heals =
+                    if votes.all(|(voting, nodes, quorum)| voting + waiting(nodes) >= quorum) {
+                        "; waiting is enough: the probations end by themselves while a client runs"
+                    } else {
+                        ""
+                    };
+                let which =
+                    if self.sets.len() > 1 { "no locks in a set of nodes" } else { "no locks" };
+                format!("{which} at present; {vote}{heals}")
             }
         }
     }

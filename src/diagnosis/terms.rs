@@ -13,6 +13,8 @@ pub(super) struct DiagnosisTerms {
     pub(super) node_timeout: Duration,
     pub(super) restart_guard: bool,
     pub(super) is_embedded: bool,
+    /// Number of nodes of each set.
+    pub(super) sets: Vec<usize>,
 }
 
 impl DiagnosisTerms {
@@ -23,6 +25,7 @@ impl DiagnosisTerms {
             node_timeout: formulas::node_timeout(redlock.node_timeout(), redlock.default_ttl()),
             restart_guard: redlock.has_restart_guard(),
             is_embedded: redlock.is_embedded(),
+            sets: redlock.sets().iter().map(|set| set.nodes().len()).collect(),
         }
     }
 }

@@ -193,7 +193,7 @@ impl Redlock {
     /// Returns the wall clock that a quorum of nodes agrees on, by clocks of their own; `None`
     /// while fewer are connected.
     pub(crate) fn common_wall(&self, now: Timestamp) -> Option<Duration> {
-        self.each_set().iter().find_map(|set| set.client().common_wall(now))
+        self.sets().iter().find_map(|set| set.client().common_wall(now))
     }
 
     pub(crate) fn has_fencing(&self) -> bool {
@@ -214,7 +214,7 @@ impl Redlock {
 
     /// Returns whether this manager made a request.
     pub(crate) fn made(&self, request: &LockRequest) -> bool {
-        self.each_set().iter().any(|set| Arc::ptr_eq(set.core(), &request.core))
+        self.sets().iter().any(|set| Arc::ptr_eq(set.core(), &request.core))
     }
 
     /// Returns the id of the process that built the manager.
@@ -224,6 +224,6 @@ impl Redlock {
 
     /// Waits until all releases are answered.
     pub(crate) async fn drain(&self) {
-        join_all(self.each_set().iter().map(|set| set.client().drain())).await;
+        join_all(self.sets().iter().map(|set| set.client().drain())).await;
     }
 }

@@ -68,7 +68,7 @@ impl Redlock {
         Self { core, sets: Some(sets) }
     }
 
-    pub(super) fn sets(&self) -> Option<&Sets> {
+    pub(super) fn several(&self) -> Option<&Sets> {
         self.sets.as_deref()
     }
 
@@ -112,13 +112,13 @@ impl Redlock {
     ///
     /// Safe: releases continue without the future.
     pub async fn shutdown(&self) {
-        for Self { core, .. } in self.each_set() {
+        for Self { core, .. } in self.sets() {
             core.client.close();
             if !core.client.is_forked() {
                 core.queue.end_lingers();
             }
         }
-        join_all(self.each_set().iter().map(|Self { core, .. }| async {
+        join_all(self.sets().iter().map(|Self { core, .. }| async {
             core.client.detached_work_ended().await;
             core.client.drain().await;
         }))
@@ -164,7 +164,7 @@ impl Redlock {
     }
 
     async fn ready_until(&self, deadline: Timestamp) -> Result<(), NotReady> {
-        try_join_all(self.each_set().iter().map(|set| set.core.client.ready(deadline))).await?;
+        try_join_all(self.sets().iter().map(|set| set.core.client.ready(deadline))).await?;
         Ok(())
     }
 
@@ -187,12 +187,12 @@ impl Redlock {
     ///
     /// [`NotReady`], with the reasons.
     pub fn readiness(&self) -> Result<(), NotReady> {
-        self.each_set().iter().try_for_each(|set| set.core.client.readiness())
+        self.sets().iter().try_for_each(|set| set.core.client.readiness())
     }
 
     /// Returns the health of each node, as last seen. Sends nothing.
     pub fn health(&self) -> Vec<NodeHealth> {
-        self.each_set().iter().flat_map(|set| set.core.client.health()).collect()
+        self.sets().iter().flat_map(|set| set.core.client.health()).collect()
     }
 
     /// Returns the name that others see as the holder of this manager's locks: the
@@ -203,7 +203,7 @@ impl Redlock {
 
     /// Returns the nodes, in the order of their votes.
     pub fn nodes(&self) -> &[Arc<dyn Node>] {
-        self.sets().map_or(&self.core.client.nodes, |sets| &sets.nodes)
+        self.several().map_or(&self.core.client.nodes, |sets| &sets.nodes)
     }
 }
 
@@ -338,7 +338,7 @@ impl Redlock {
         T: Send,
         F: Fn(Arc<Client>) -> S,
     {
-        let sets = self.each_set().iter().map(|set| of_set(Arc::clone(set.client())));
+        let sets = self.sets().iter().map(|set| of_set(Arc::clone(set.client())));
         let listed = stream::iter(sets.collect::<Vec<_>>()).flatten();
         listed.scan(false, |has_failed, found| {
             let is_over = std::mem::replace(has_failed, found.is_err());
@@ -350,7 +350,7 @@ impl Redlock {
     /// not delivered. Asks no node. Empty in a forked child.
     pub fn snapshot(&self) -> Snapshot {
         let of_set = |set: &Self| super::snapshot::snapshot(&set.core);
-        self.each_set().iter().map(of_set).reduce(Snapshot::and).unwrap_or_default()
+        self.sets().iter().map(of_set).reduce(Snapshot::and).unwrap_or_default()
     }
 
     /// Returns the counts of requests and losses since this manager was built, of this process alone. Requests of
@@ -358,7 +358,7 @@ impl Redlock {
     ///
     /// Counting costs a request one relaxed atomic addition; this reads some hundred of them.
     pub fn counts(&self) -> LockCounts {
-        self.each_set().iter().fold(LockCounts::default(), |mut counts, set| {
+        self.sets().iter().fold(LockCounts::default(), |mut counts, set| {
             counts.add(&set.core.client.counts.read());
             counts
         })
@@ -416,7 +416,7 @@ impl Redlock {
             let needed = client.nodes.len();
             return Err(AdoptError::OldSet { needed, votes: client.votes_in_fork() });
         }
-        let (sets, old_sets) = (self.each_set(), old.each_set());
+        let (sets, old_sets) = (self.sets(), old.sets());
         if sets.len() != old_sets.len() {
             return Err(AdoptError::OtherNumber { old: old_sets.len(), new: sets.len() });
         }
@@ -450,7 +450,7 @@ impl Redlock {
         if self.core.client.is_forked() {
             return Err(LowerError::Incomplete { votes: self.core.client.votes_in_fork() });
         }
-        try_join_all(self.each_set().iter().map(|set| async {
+        try_join_all(self.sets().iter().map(|set| async {
             let servers = set.core.client.set.as_ref().ok_or(LowerError::NoServers)?;
             let lowering = Lowering::begin(servers).await;
             while lowering.remaining() > Duration::ZERO {

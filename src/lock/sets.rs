@@ -81,8 +81,8 @@ impl Redlock {
         let build = |(i, builder): (usize, RedlockBuilder)| {
             builder.build_with(&format!(", set {} of {count}", i + 1), Arc::clone(&events))
         };
-        let built = builders.into_iter().enumerate().map(build);
-        let managers: Box<[_]> = built.collect::<Result<_, _>>()?;
+        let each = builders.into_iter().enumerate().map(build);
+        let managers: Box<[_]> = each.collect::<Result<_, _>>()?;
         let Some(manager) = managers.first() else {
             return Err(BuildError::setting("sets", "there is none"));
         };
@@ -91,14 +91,19 @@ impl Redlock {
         Ok(Self::of_sets(core, Arc::new(Sets { managers, nodes })))
     }
 
-    /// Returns the manager of each set; this one if there is one set.
-    pub(crate) fn each_set(&self) -> &[Self] {
-        self.sets().map_or(std::slice::from_ref(self), |sets| &sets.managers)
+    /// Returns the manager of each set, in their order; this one alone if it was not
+    /// [`sharded`](Self::sharded). The nodes of a set follow those of the one before in
+    /// [`nodes`](Self::nodes) and [`health`](Self::health).
+    ///
+    /// For figures of one set, such as whether it has a quorum. A manager of one set does not know which names
+    /// are its own, so lock through the whole.
+    pub fn sets(&self) -> &[Self] {
+        self.several().map_or(std::slice::from_ref(self), |sets| &sets.managers)
     }
 
     /// Returns the manager of the set of a name: of a lock, of a job, or of what the nodes store of one.
     pub(crate) fn set_of(&self, name: &str) -> &Self {
-        let sets = self.each_set();
+        let sets = self.sets();
         &sets[set_of(name, sets.len())]
     }
 
@@ -107,7 +112,7 @@ impl Redlock {
         &'a self,
         names: &'a [Arc<str>],
     ) -> impl Iterator<Item = (&'a Self, Vec<usize>)> {
-        let sets = self.each_set();
+        let sets = self.sets();
         (0..sets.len()).filter_map(move |set| {
             let is_in_set = |i: &usize| set_of(&names[*i], sets.len()) == set;
             let positions: Vec<_> = (0..names.len()).filter(is_in_set).collect();
@@ -120,7 +125,7 @@ impl Redlock {
         &self,
         resource: Result<Resource, LockError>,
     ) -> (Arc<Core>, Result<Resource, LockError>) {
-        if self.sets().is_none() {
+        if self.several().is_none() {
             return (Arc::clone(self.core()), resource);
         }
         match resource.and_then(|resource| Ok((self.set_of_all(&resource)?, resource))) {
@@ -131,7 +136,7 @@ impl Redlock {
 
     /// Returns the manager of the set of a resource.
     pub(super) fn set_of_all(&self, resource: &Resource) -> Result<&Self, LockError> {
-        let sets = self.each_set();
+        let sets = self.sets();
         let set = |name: &str| set_of(name, sets.len());
         let first = resource.names().next().unwrap_or_default();
         let Some(other) = resource.names().find(|name| set(name) != set(first)) else {
@@ -147,7 +152,7 @@ impl Redlock {
     /// Returns the set of a node and its position there.
     pub(crate) fn locate(&self, node: usize) -> Option<(&Self, usize)> {
         let mut node = node;
-        self.each_set().iter().find_map(|set| {
+        self.sets().iter().find_map(|set| {
             let nodes = set.nodes().len();
             let found = (node < nodes).then_some((set, node));
             node = node.wrapping_sub(nodes);

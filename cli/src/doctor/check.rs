@@ -146,7 +146,13 @@ impl Check {
             let has_keys = |count: &&Result<u64, _>| count.as_ref().is_ok_and(|count| *count > 0);
             let keys = counts.iter().filter(has_keys).count();
             self.note(
-                keys >= quorum(counts.len()),
+                keys >= self
+                    .doctor
+                    .sets()
+                    .iter()
+                    .map(|set| quorum(set.nodes().len()))
+                    .min()
+                    .unwrap_or(0),
                 format!("its keys are counted on {keys} nodes"),
             );
         }

@@ -8,7 +8,7 @@ use super::{
     wait::{Until, default_timeout, find, restart_json, restart_text, votes_within, wait},
 };
 use crate::{
-    client::{Client, quorum, voting},
+    client::{Client, health_beside, quorum, voting},
     exit::Failure,
     options::{SharedArgs, time},
     output::say,
@@ -81,13 +81,14 @@ async fn wait_for(
         say(&format!("not within {timeout:?}"));
         let diagnosis = diagnose(redlock, probe).await;
         if output.json {
-            output.show_json(&restart_json(&redlock.health(), node, false))?;
+            let (health, node) = health_beside(redlock, node);
+            output.show_json(&restart_json(&health, node, false))?;
         } else {
             show(&diagnosis, client)?;
         }
         return Ok(ExitCode::from(exit_code(diagnosis.verdict()).max(DEGRADED)));
     }
-    let health = redlock.health();
+    let (health, node) = health_beside(redlock, node);
     output.show(&restart_json(&health, node, true), &restart_text(&health, node))?;
     let (voting, nodes) = (voting(&health), health.len());
     let is_fine = voting > quorum(nodes) || voting == nodes;

@@ -9,7 +9,7 @@ use tower_redlock::{
 };
 
 use crate::{
-    client::{quorum, voting},
+    client::{has_votes, quorum, sets, voting},
     exit::Failure,
     output::{Progress, indented, say, shown},
 };
@@ -33,16 +33,18 @@ pub(crate) fn default_timeout(max_ttl: Duration) -> Duration {
 /// Waits until the nodes vote. Returns whether they do in time.
 pub(crate) async fn wait(redlock: &Redlock, until: Until, timeout: Duration) -> bool {
     let nodes = redlock.nodes().len();
-    let needed = if until == Until::All { nodes } else { quorum(nodes) };
+    let sets = sets(redlock);
+    let needed = |nodes| if until == Until::All { nodes } else { quorum(nodes) };
+    let in_all: usize = sets.iter().map(|nodes| needed(*nodes)).sum();
     let in_time = watch(redlock, |health, elapsed| {
         let voting = voting(health);
-        let head = format!("{voting} of {nodes} nodes vote, waiting for {needed}");
+        let head = format!("{voting} of {nodes} nodes vote, waiting for {in_all}");
         let others = health.iter().filter(|node| !node.is_voting());
         let line = others.fold(head, |line, node| line + "; " + &shown(&node.to_string()));
         let in_probation = |node: &NodeHealth| matches!(node.state, NodeState::Probation { .. });
         let is_moving = until == Until::Moved && health.iter().any(in_probation);
         let summary = health.iter().map(|node| kind(&node.state) + ";").collect();
-        let is_done = voting >= needed && !is_moving;
+        let is_done = has_votes(health, &sets, needed) && !is_moving;
         (summary, line, (is_done || elapsed >= timeout).then_some(is_done))
     })
     .await;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use serde_json::json;
-use tower_redlock::diagnosis::{Diagnosis, NodeDiagnosis};
+use tower_redlock::diagnosis::{Diagnosis, NodeDiagnosis, Verdict};
 
 use super::{
     listing::{Listing, node_table},
@@ -72,7 +72,7 @@ pub(crate) async fn status(shared: &SharedArgs, args: &StatusArgs) -> Result<Exi
         "locks": listing.json(),
     });
     client.output.show(&json, &text(&diagnosis, &listing, prefix, keys))?;
-    let works = diagnosis.voting() >= diagnosis.quorum();
+    let works = diagnosis.verdict() != Verdict::NoQuorum;
     Ok(if works { ExitCode::SUCCESS } else { UNAVAILABLE.into() })
 }
 

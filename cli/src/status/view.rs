@@ -9,7 +9,7 @@ use tower_redlock::node::NodeHealth;
 
 use super::listing::{Listing, node_table};
 use crate::{
-    client::{quorum, voting},
+    client::{has_votes, quorum, voting},
     doctor::kind,
     output::{
         fit, paint,
@@ -26,6 +26,8 @@ pub(super) struct View {
     pub(super) at: SystemTime,
     pub(super) prefix: String,
     pub(super) nodes: Vec<NodeHealth>,
+    /// Number of nodes of each set.
+    pub(super) sets: Vec<usize>,
     /// `None` before the first reading.
     pub(super) listing: Option<Listing>,
 }
@@ -53,7 +55,7 @@ impl View {
             "at_unix_ms": unix_millis(self.at),
             "prefix": self.prefix,
             "voting": voting(&self.nodes),
-            "quorum": quorum(self.nodes.len()),
+            "quorum": self.needed(),
             "nodes": self.nodes.iter().map(node).collect::<Vec<_>>(),
             "locks": self.listing.as_ref().map(Listing::json),
         })
@@ -82,12 +84,16 @@ impl View {
         lines.into_iter().map(|(style, line)| paint(style, &fit(&line, columns))).collect()
     }
 
+    /// Returns the number of votes that a lock in each set needs together.
+    fn needed(&self) -> usize {
+        self.sets.iter().map(|nodes| quorum(*nodes)).sum()
+    }
+
     fn head(&self) -> Vec<(Style, String)> {
         let empty = || (PLAIN, String::new());
-        let (voting, nodes, needed) =
-            (voting(&self.nodes), self.nodes.len(), quorum(self.nodes.len()));
+        let (voting, nodes, needed) = (voting(&self.nodes), self.nodes.len(), self.needed());
         let votes = format!("{voting} of {nodes} nodes vote, {needed} are needed");
-        let verdict = if voting < needed {
+        let verdict = if !has_votes(&self.nodes, &self.sets, quorum) {
             (RED, format!("NO QUORUM: no locks at present; {votes}"))
         } else if voting < nodes {
             (YELLOW, format!("DEGRADED: locks work; {votes}"))
@@ -172,7 +178,8 @@ mod tests {
             listing.locks.push(lock);
         }
         let at = UNIX_EPOCH + Duration::from_secs(5);
-        View { at, prefix: "redlock".into(), nodes, listing: Some(listing) }
+        let sets = vec![nodes.len()];
+        View { at, prefix: "redlock".into(), nodes, sets, listing: Some(listing) }
     }
 
     #[tokio::test]

@@ -16,7 +16,7 @@ use tower_redlock::Redlock;
 
 use super::{listing::Listing, view::View};
 use crate::{
-    client::{Client, settle},
+    client::{Client, sets, settle},
     exit::Failure,
     output::{
         print, print_json_line,
@@ -90,7 +90,8 @@ pub(super) async fn watch(
     loop {
         let prefix = client.settings.prefix().to_owned();
         let (at, nodes) = (SystemTime::now(), client.redlock.health());
-        target.show(&View { at, prefix, nodes, listing: listing.clone() })?;
+        let sets = sets(&client.redlock);
+        target.show(&View { at, prefix, nodes, sets, listing: listing.clone() })?;
         tokio::select! {
             signal = ended.recv() => return Ok(signals::exit_code(signal).into()),
             key = keys.read_u8(), if has_keys => match key {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::{
-    run::{Outcome, fleet},
+    run::{Outcome, PATIENT, fleet, run},
     scene::{redlock, store},
     support::RedisServer,
 };
@@ -254,4 +254,24 @@ fn is_harmless(outcome: &Outcome) {
         let is_harmful = |c: char| c == '\u{202e}' || c.is_control() && c != '\n';
         assert!(!text.contains(is_harmful), "{outcome:#?}");
     }
+}
+
+#[test]
+fn sets_of_servers_are_used_together() {
+    let servers = RedisServer::start_n(2);
+    let redlock = |order: [usize; 2], args: &[&str]| {
+        let nodes = order.map(|server| servers[server].url()).join("; ");
+        run(&nodes, &[&PATIENT[..], args].concat())
+    };
+    for i in 0..8 {
+        redlock([0, 1], &["run", &format!("n{i}"), "--", "true"]).is(0, &[]);
+    }
+    assert!(servers.iter().all(|server| !server.keys("redlock:*").is_empty()), "both are in use");
+    store(&servers[..1], "one", "night-shift", 17);
+    store(&servers[1..], "two", "day-shift", 18);
+
+    redlock([0, 1], &["ls"]).is(0, &["one", "two"]);
+    let json = redlock([0, 1], &["status", "--json"]).is(0, &[]).json();
+    assert_eq!(json["nodes"].as_array().map(Vec::len), Some(2), "{json}");
+    redlock([1, 0], &["status"]).says(&["another set", "0 of 1 nodes of set 2 vote"]);
 }

@@ -35,6 +35,7 @@ impl Findings {
             node_timeout: 50 * MS,
             restart_guard: true,
             is_embedded: false,
+            sets: vec![nodes],
         };
         Self {
             health: names.map(|name| NodeHealth::voting(&name)).collect(),

@@ -83,3 +83,25 @@ fn verdicts_are_shown_in_words() {
     let shown = [Verdict::Healthy, Verdict::Degraded, Verdict::NoQuorum].map(|v| v.to_string());
     assert_eq!(shown, ["healthy", "degraded", "no quorum"]);
 }
+
+#[test]
+fn verdict_of_several_sets_is_the_worst() {
+    let mut findings = Findings::healthy(6);
+    findings.terms.sets = vec![3, 3];
+    assert_eq!(findings.diagnosis().verdict(), Verdict::Healthy);
+    assert_eq!(
+        findings.diagnosis().summary(),
+        "locks work; 3 of 3 nodes of set 1 vote, 2 are needed; 3 of 3 nodes of set 2 vote, 2 are needed"
+    );
+
+    // Four of six votes, but not two of three.
+    findings.down(3, Reason::TimedOut);
+    findings.down(4, Reason::TimedOut);
+
+    let diagnosis = findings.diagnosis();
+    assert_eq!((diagnosis.voting(), diagnosis.quorum()), (4, 4));
+    assert_eq!(diagnosis.verdict(), Verdict::NoQuorum);
+    let summary = diagnosis.summary();
+    assert!(summary.starts_with("no locks in a set of nodes at present; 3 of 3"), "{summary}");
+    assert!(summary.contains("1 of 3 nodes of set 2 vote, 2 are needed"), "{summary}");
+}
