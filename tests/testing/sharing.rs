@@ -62,6 +62,19 @@ impl Fleet {
         self.now(self.request(process).shared())
     }
 
+    /// Reads on in process 0, one reader after the other, each before the last one ends, until one is refused.
+    /// Returns the last one.
+    fn read_on(&self, mut reader: Lock) -> Lock {
+        for _ in 0..50 {
+            self.clock.advance(100 * MS);
+            match self.read(0) {
+                Ok(next) => drop(std::mem::replace(&mut reader, next)),
+                Err(_) => break,
+            }
+        }
+        reader
+    }
+
     fn write(&self, process: usize) -> Result<Lock, LockError> {
         self.now(self.request(process))
     }
@@ -265,21 +278,14 @@ fn writer_whose_request_was_lost_asks_again() {
     let mut fleet = Fleet::new(0);
     let (readers, other) = (fleet.nodes.replica("readers"), fleet.nodes.replica("other"));
     fleet.processes = vec![readers.redlock(), other.redlock()];
-    let mut reader = fleet.read(0).unwrap();
+    let reader = fleet.read(0).unwrap();
     // What the nodes send to the readers' process is lost, also that a writer waits.
     readers.partition([0, 1, 2]);
     let mut writer = fleet.begin(fleet.request(1).wait(60 * SECOND));
     fleet.clock.advance(5 * MS);
     readers.heal([0, 1, 2]);
 
-    // One reader after the other, each before the last one ends.
-    for _ in 0..50 {
-        fleet.clock.advance(100 * MS);
-        match fleet.read(0) {
-            Ok(next) => drop(std::mem::replace(&mut reader, next)),
-            Err(_) => break,
-        }
-    }
+    let reader = fleet.read_on(reader);
 
     assert!(is_held(fleet.read(0)), "the writer waits for a gap");
     drop(reader);
@@ -294,6 +300,8 @@ fn waiting_writer_of_the_process_comes_first() {
     let mut writer = fleet.begin(fleet.request(0).wait(60 * SECOND));
     let mut late = fleet.begin(fleet.request(0).shared().wait(60 * SECOND));
     assert!(!late.is_finished() && is_held(fleet.read(0)));
+    fleet.clock.advance(20 * SECOND);
+    assert!(!late.is_finished(), "a renewal lets no reader past it");
 
     drop(reader);
     fleet.clock.advance(20 * MS);
@@ -491,17 +499,10 @@ fn lease_is_shared_again_once_no_writer_asks() {
 #[test]
 fn readers_with_another_ttl_have_their_turn() {
     let fleet = Fleet::new(1);
-    let mut reader = fleet.read(0).unwrap();
+    let reader = fleet.read(0).unwrap();
     let mut other = fleet.begin(fleet.request(0).shared().ttl(5 * SECOND).wait(60 * SECOND));
 
-    // One reader after the other, each before the last one ends.
-    for _ in 0..50 {
-        fleet.clock.advance(100 * MS);
-        match fleet.read(0) {
-            Ok(next) => drop(std::mem::replace(&mut reader, next)),
-            Err(_) => break,
-        }
-    }
+    let reader = fleet.read_on(reader);
 
     assert!(is_held(fleet.read(0)), "the other reader waits for a gap");
     drop(reader);

@@ -85,7 +85,7 @@ pub(crate) const LOST: &str = "locks lost";
 pub(crate) const IDLE_CLIENT: &str = "client's processor time for an idle manager";
 /// Like [`IDLE_CLIENT`], of all servers together.
 pub(crate) const IDLE_SERVERS: &str = "servers' processor time for an idle manager";
-/// Commands that a server runs in a second for a manager without locks, those of its scripts included.
+/// Commands that a server runs in a second for a manager without locks, with the commands of scripts.
 pub(crate) const IDLE_COMMANDS: &str = "commands of a server for an idle manager";
 /// Memory of a server for a manager without locks: its connection, above all.
 pub(crate) const IDLE_MEMORY: &str = "bytes of an idle manager on each server";
