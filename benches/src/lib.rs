@@ -30,7 +30,7 @@ pub use counter::Counter;
 use options::Options;
 use scenarios::{
     allocations, contended, distance, distinct, faults, handover, layer, linger, listing, many,
-    processes, reader_costs, readers, slots, waiters,
+    processes, reader_costs, readers, reconnect, slots, waiters,
 };
 use servers::Servers;
 
@@ -48,6 +48,7 @@ pub fn locks() {
     match role::of_this_process() {
         Some((role, orders)) if role == keeper::ROLE => return keeper::obey(&orders),
         Some((role, orders)) if role == service::ROLE => return service::obey(&orders),
+        Some((role, orders)) if role == reconnect::ROLE => return reconnect::obey(&orders),
         Some((role, _)) => panic!("no such role: {role}"),
         None => {}
     }
@@ -68,6 +69,7 @@ pub fn locks() {
         ("linger", linger::measure),
         ("service", scenarios::service::measure),
         ("many", many::measure),
+        ("reconnect", reconnect::measure),
     ];
     if !all.iter().any(|(name, _)| options.wants(name)) {
         return;

@@ -1,6 +1,7 @@
 //! The servers of a run.
 
 use std::{
+    net::SocketAddr,
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
@@ -173,6 +174,17 @@ impl Servers {
         let mut server = self.running.pop().expect("there are some");
         server.kill();
         self.killed = Some(server);
+    }
+
+    /// Kills the last server, and starts it again without its data.
+    pub(crate) fn restart_last(&mut self) {
+        self.running.last_mut().expect("there are some").restart();
+    }
+
+    /// Returns the addresses of all servers but the last one.
+    pub(crate) fn addresses_but_last(&self) -> Vec<SocketAddr> {
+        let but_last = &self.running[..self.running.len() - 1];
+        but_last.iter().map(RedisServer::addr).collect()
     }
 
     /// Sets the delay of answers of servers behind a proxy.

@@ -14,7 +14,7 @@ use crate::{
         many::{self, Crowd, Wanted},
         processes,
         reader_costs::{self, Subject},
-        service, slots,
+        reconnect, service, slots,
         waiters::{self, Course},
     },
     service::Guard,
@@ -54,6 +54,7 @@ fn aims(samples: &Samples) -> Vec<Aim> {
     let mut aims = Vec::new();
     let mut add = |of: String, limit, measured| aims.push(Aim { of, limit, measured });
     of_distance(samples, &mut add);
+    of_now_and_then(samples, &mut add);
     of_one_name(samples, &mut add);
     of_slots(samples, &mut add);
     of_waiters(samples, &mut add);
@@ -79,14 +80,15 @@ fn of_distance(samples: &Samples, add: &mut impl FnMut(String, Limit, Option<Spr
         for far in Far::ALL.into_iter().filter(|far| far.is_away()) {
             let case = far.case(load);
             let to_third = |what| to_third(samples, &case, Who::Lock(Kind::Ours), what);
+            let [p50, p99] = if load == Load::One { [1.05, 1.1] } else { [1.1, 1.15] };
             add(
                 format!("{case}: p50 of an acquire to the third answer's"),
-                Limit::AtMost(1.05),
+                Limit::AtMost(p50),
                 to_third(distance::P50),
             );
             add(
                 format!("{case}: p99 of an acquire to the third answer's"),
-                Limit::AtMost(1.0),
+                Limit::AtMost(p99),
                 to_third(distance::P99),
             );
         }
@@ -99,6 +101,12 @@ fn of_distance(samples: &Samples, add: &mut impl FnMut(String, Limit, Option<Spr
             );
         }
     }
+}
+
+fn of_now_and_then(samples: &Samples, add: &mut impl FnMut(String, Limit, Option<Spread>)) {
+    let case = Far::HERE.case(Load::NowAndThen);
+    let to_rslock = to_rslock(samples, &case, distance::P50);
+    add(format!("{case}: p50 of an acquire to rslock's"), Limit::AtMost(1.0), to_rslock);
 }
 
 fn of_one_name(samples: &Samples, add: &mut impl FnMut(String, Limit, Option<Spread>)) {
@@ -157,7 +165,7 @@ fn of_one_name(samples: &Samples, add: &mut impl FnMut(String, Limit, Option<Spr
     for case in handover::Place::ALL.map(handover::Place::case) {
         add(
             format!("{case}: median to a round trip"),
-            Limit::Below(3.0),
+            Limit::AtMost(2.5),
             samples.spread(&ours(&case, handover::TO_TRIP)),
         );
     }
@@ -192,11 +200,11 @@ fn of_waiters(samples: &Samples, add: &mut impl FnMut(String, Limit, Option<Spre
 }
 
 fn of_layer(samples: &Samples, add: &mut impl FnMut(String, Limit, Option<Spread>)) {
-    for nodes in [3, 5] {
+    for (nodes, most) in [(3, 2.5), (5, 3.0)] {
         let name = format!("the layer over {nodes} embedded nodes");
         let added = |what| added(samples, layer::Subject::Layer(nodes), what);
         let micros = added(layer::TIME).map(|spread| spread.map(|seconds| seconds * 1e6));
-        add(format!("{name}: µs added to a request"), Limit::Below(3.0), micros);
+        add(format!("{name}: µs added to a request"), Limit::AtMost(most), micros);
         let allocations = added(layer::ALLOCATIONS);
         add(format!("{name}: allocations added to a request"), Limit::AtMost(10.0), allocations);
     }
@@ -227,6 +235,12 @@ fn of_cycles(samples: &Samples, add: &mut impl FnMut(String, Limit, Option<Sprea
         format!("{case}: time of a cycle with its release awaited to rslock's"),
         Limit::AtMost(1.0),
         samples.ratio(&rate(Kind::Rslock), &rate(Kind::Awaited)),
+    );
+    let case = distinct::case(1, 1);
+    add(
+        format!("{case}: {} for a cycle, in µs", cycles::CLIENT),
+        Limit::AtMost(18.0),
+        samples.spread(&ours(&case, cycles::CLIENT)).map(|one| one.map(|time| time * 1e6)),
     );
     let case = distinct::case(64, 5);
     add(
@@ -279,6 +293,11 @@ fn of_many(samples: &Samples, add: &mut impl FnMut(String, Limit, Option<Spread>
             samples.ratio(&ours(&most, what), &ours(&few, what)),
         );
     }
+    add(
+        format!("{most}: {}", many::MEMORY),
+        Limit::AtMost(2_000.0),
+        samples.spread(&ours(&most, many::MEMORY)),
+    );
     for case in Crowd::ALL.map(Crowd::case) {
         let of = |what| samples.spread(&ours(&case, what));
         add(format!("{case}: {}", many::LOST), Limit::AtMost(0.0), of(many::LOST));
@@ -289,12 +308,18 @@ fn of_many(samples: &Samples, add: &mut impl FnMut(String, Limit, Option<Spread>
             remaining,
         );
     }
-    for case in [20, 200, 800].map(|managers| Crowd::Managers(managers).case()) {
+    for case in [20, 200, 1_000].map(|managers| Crowd::Managers(managers).case()) {
         add(
             format!("{case}: {}, in µs a second", many::IDLE_SERVERS),
             Limit::AtMost(200.0),
             samples.spread(&ours(&case, many::IDLE_SERVERS)).map(|one| one.map(|time| time * 1e6)),
         );
+    }
+    for case in reconnect::MANAGERS.map(reconnect::case) {
+        for (what, limit) in [(reconnect::WORST, 0.05), (reconnect::ALL_VOTE, 2.0)] {
+            let measured = samples.spread(&ours(&case, what));
+            add(format!("{case}: {what}, in s"), Limit::AtMost(limit), measured);
+        }
     }
     for case in Wanted::ALL.map(Wanted::case) {
         let of = |what| samples.spread(&ours(&case, what));

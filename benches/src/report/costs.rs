@@ -11,7 +11,7 @@ use crate::{
     scenarios::{
         distinct::KINDS,
         many::{self, Crowd, Wanted},
-        service,
+        reconnect, service,
     },
     service::Guard,
     waits,
@@ -106,6 +106,29 @@ pub(crate) fn managers(samples: &Samples) -> Table {
                 median(of(many::IDLE_COMMANDS), significant),
                 median(of(many::IDLE_MEMORY), bytes)
             ),
+        ]);
+    }
+    table
+}
+
+pub(crate) fn reconnects(samples: &Samples) -> Table {
+    let mut table = Table::new([
+        "",
+        "longest PING of a healthy server before",
+        "from the restart to the last vote",
+        "its p99",
+        "from the restart to the first vote",
+        "from the first to the last manager",
+    ]);
+    for case in reconnect::MANAGERS.map(reconnect::case) {
+        let of = |what| with_spread(samples.spread(&key(&case, Kind::Ours.name(), what)), time);
+        table.add([
+            case.clone(),
+            of(reconnect::WORST_BEFORE),
+            of(reconnect::WORST),
+            of(reconnect::P99),
+            of(reconnect::PROBATION),
+            of(reconnect::ALL_VOTE),
         ]);
     }
     table

@@ -32,6 +32,7 @@ pub(crate) const CONTENDED: &str = "contended.svg";
 pub(crate) const DISTINCT: &str = "distinct.svg";
 pub(crate) const FAULTS: &str = "faults.svg";
 pub(crate) const MANY: &str = "many.svg";
+pub(crate) const MANAGERS: &str = "managers.svg";
 
 /// Returns names and contents of files, without plots that have no values.
 pub(crate) fn all(samples: &Samples) -> Vec<(&'static str, String)> {
@@ -43,6 +44,7 @@ pub(crate) fn all(samples: &Samples) -> Vec<(&'static str, String)> {
         (DISTINCT, kinds(&distinct::KINDS), distinct(samples)),
         (FAULTS, kinds(&distinct::KINDS), faults(samples)),
         (MANY, vec![("client", CLIENT), ("all five servers", SERVERS)], many(samples)),
+        (MANAGERS, vec![("client", CLIENT), ("all five servers", SERVERS)], managers(samples)),
     ];
     let full = |panels: &[Panel]| panels.iter().all(|panel| !panel.is_empty());
     figures
@@ -169,6 +171,29 @@ fn many(samples: &Samples) -> Vec<Panel> {
     vec![
         panel("Processor time a second, for each lock", "processor time", seconds, times),
         panel("Memory of a lock (of one server)", "memory", memory_size, memory),
+    ]
+}
+
+fn managers(samples: &Samples) -> Vec<Panel> {
+    let of = |crowd: Crowd, what| samples.spread(&key(crowd.case(), Kind::Ours.name(), what));
+    let row =
+        |color, what| Row { color, values: Crowd::GROWING.map(|crowd| of(crowd, what)).into() };
+    let panel = |title: &str, y, tick, rows| Panel {
+        title: title.into(),
+        x: "idle managers",
+        y,
+        categories: Crowd::GROWING.map(|crowd| crowd.locks().to_string()).into(),
+        rows,
+        shape: Shape::Lines,
+        tick,
+    };
+    let times = vec![row(CLIENT, many::IDLE_CLIENT), row(SERVERS, many::IDLE_SERVERS)];
+    let memory = vec![row(CLIENT, many::MEMORY_OF_MANAGER), row(SERVERS, many::IDLE_MEMORY)];
+    let commands = vec![row(SERVERS, many::IDLE_COMMANDS)];
+    vec![
+        panel("Processor time a second, for each", "processor time", seconds, times),
+        panel("Memory of each (on one server)", "memory", memory_size, memory),
+        panel("Commands a second of one server, for each", "commands", number, commands),
     ]
 }
 

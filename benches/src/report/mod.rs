@@ -130,7 +130,12 @@ fn sections(samples: &Samples) -> Vec<(&'static str, String, Table)> {
             plot(figures::MANY, "memory and processor time of a lock over the number of locks"),
             costs::held(samples),
         ),
-        ("Managers of one process", none(), costs::managers(samples)),
+        (
+            "Managers of one process",
+            plot(figures::MANAGERS, "costs of an idle manager over the number of managers"),
+            costs::managers(samples),
+        ),
+        ("A server of many managers restarts", none(), costs::reconnects(samples)),
         ("Many names, several processes", none(), costs::wanted(samples)),
         ("Requests to a service over HTTP, three servers", none(), costs::service(samples)),
         ("Accuracy of the forwarder", none(), distance::lateness(samples)),

@@ -24,6 +24,9 @@ use crate::{
 pub(crate) enum Load {
     /// One task that repeats cycles.
     One,
+    /// One task that begins a cycle at an interval, after the servers have done all work: as a handler
+    /// that is called now and then.
+    NowAndThen,
     /// Tasks that begin a cycle at an interval, so the processor is not always busy.
     Paced,
     /// The same tasks without pauses.
@@ -31,13 +34,11 @@ pub(crate) enum Load {
 }
 
 impl Load {
-    pub(crate) const ALL: [Self; 3] = [Self::One, Self::Paced, Self::Full];
-    /// Interval of each task; all tasks together have 2,000 cycles a second.
-    const INTERVAL: Duration = Duration::from_millis(32);
+    pub(crate) const ALL: [Self; 4] = [Self::One, Self::NowAndThen, Self::Paced, Self::Full];
 
     const fn tasks(self) -> u32 {
         match self {
-            Self::One => 1,
+            Self::One | Self::NowAndThen => 1,
             Self::Paced | Self::Full => 64,
         }
     }
@@ -46,14 +47,30 @@ impl Load {
         let tasks = super::tasks(self.tasks() as usize);
         match self {
             Self::One | Self::Full => tasks,
-            Self::Paced => format!("{tasks}, a cycle every {} ms each", Self::INTERVAL.as_millis()),
+            Self::NowAndThen | Self::Paced => {
+                format!("{tasks}, a cycle every {} ms each", self.interval().as_millis())
+            }
         }
     }
 
-    /// Returns whether the case is measured; at shorter distances the rate depends on the processor
-    /// only.
+    /// Returns the interval of each task; zero if it does not pause.
+    const fn interval(self) -> Duration {
+        match self {
+            Self::One | Self::Full => Duration::ZERO,
+            Self::NowAndThen => Duration::from_millis(5),
+            // All tasks together have 2,000 cycles a second.
+            Self::Paced => Duration::from_millis(32),
+        }
+    }
+
+    /// Returns whether the case is measured: without pauses, the rate depends at shorter distances on the
+    /// processor only; a distance is no other to a task that pauses.
     fn is_measured(self, far: Far) -> bool {
-        self != Self::Full || far == Far::ALL_ALIKE || far == Far::FARTHEST
+        match self {
+            Self::One | Self::Paced => true,
+            Self::NowAndThen => far == Far::HERE,
+            Self::Full => far == Far::ALL_ALIKE || far == Far::FARTHEST,
+        }
     }
 }
 
@@ -86,7 +103,8 @@ pub(crate) struct Far {
 
 impl Far {
     pub(crate) const ALL: [Self; 5] =
-        [Self::of(0), Self::of(500), Self::ALL_ALIKE, Self::ONE_SLOW, Self::FARTHEST];
+        [Self::HERE, Self::of(500), Self::ALL_ALIKE, Self::ONE_SLOW, Self::FARTHEST];
+    pub(crate) const HERE: Self = Self::of(0);
     /// All servers at the same distance, which are compared with each other.
     pub(crate) const ALL_ALIKE: Self = Self::of(2_000);
     pub(crate) const ONE_SLOW: Self = Self { micros: 2_000, is_one_slow: true };
@@ -238,11 +256,12 @@ async fn run(subject: &Arc<Subject>, load: Load, time: Duration) -> Outcome {
             let name = format!("distance:{task}");
             let mut outcome = Outcome::default();
             // The starts of the tasks are distributed over the interval.
-            let mut due = started + Load::INTERVAL * task / load.tasks();
+            let interval = load.interval();
+            let mut due = started + interval * task / load.tasks();
             while started.elapsed() < time {
-                if load == Load::Paced {
+                if !interval.is_zero() {
                     tokio::time::sleep_until(due.into()).await;
-                    due = Instant::now().max(due + Load::INTERVAL);
+                    due = Instant::now().max(due + interval);
                 }
                 let begun = Instant::now();
                 match cycle(&subject, &name).await {

@@ -35,7 +35,8 @@ impl Crowd {
         [Self::Locks(1_000), Self::Locks(10_000), Self::Locks(100_000)];
     const QUICK: [Self; 3] = [Self::Locks(100), Self::Locks(1_000), Self::Managers(20)];
     /// The numbers of managers that show how the servers' load grows with the processes.
-    const GROWING: [Self; 3] = [Self::Managers(50), Self::Managers(200), Self::Managers(800)];
+    pub(crate) const GROWING: [Self; 3] =
+        [Self::Managers(50), Self::Managers(200), Self::Managers(1_000)];
     pub(crate) const ALL: [Self; 8] = [
         Self::Locks(100),
         Self::Locks(1_000),
@@ -44,7 +45,7 @@ impl Crowd {
         Self::Managers(20),
         Self::Managers(50),
         Self::Managers(200),
-        Self::Managers(800),
+        Self::Managers(1_000),
     ];
 
     pub(crate) fn case(self) -> String {

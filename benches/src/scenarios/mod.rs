@@ -13,6 +13,7 @@ pub(crate) mod many;
 pub(crate) mod processes;
 pub(crate) mod reader_costs;
 pub(crate) mod readers;
+pub(crate) mod reconnect;
 pub(crate) mod service;
 pub(crate) mod slots;
 pub(crate) mod waiters;
@@ -23,7 +24,7 @@ pub(crate) fn tasks(count: usize) -> String {
 }
 
 /// The names of the scenarios on the command line.
-pub(crate) const NAMES: [&str; 15] = [
+pub(crate) const NAMES: [&str; 16] = [
     "layer",
     "allocations",
     "distance",
@@ -39,4 +40,5 @@ pub(crate) const NAMES: [&str; 15] = [
     "linger",
     "service",
     "many",
+    "reconnect",
 ];
