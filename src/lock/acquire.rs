@@ -110,7 +110,7 @@ impl Acquire {
         (options, internal): (&LockOptions, &InternalOptions),
         of: Option<(Span, u32)>,
     ) -> Self {
-        let plan = core.client.settings.plan(options, internal);
+        let plan = core.client.settings.plan(options, internal).map(Arc::new);
         let started = core.client.clock().now();
         let open = core.client.is_open_at(started);
         let (resource, plan) = match open.and(resource).and_then(|r| plan.map(|p| (r, p))) {
@@ -252,9 +252,11 @@ impl Acquisition {
 
     fn granted(&mut self, lease: Arc<ActiveLease>) -> Poll<Result<Lock, LockError>> {
         let lock = Lock::new(lease);
+        let now = self.retry.core.client.clock().now();
         // Its validity may have ended before the task polled.
-        let result = if lock.lease().is_valid() { Ok(lock) } else { Err(lock.lease().too_slow()) };
-        self.end(result)
+        let is_valid = now < lock.lease().valid_until();
+        let result = if is_valid { Ok(lock) } else { Err(lock.lease().too_slow()) };
+        self.end_at(result, now)
     }
 
     /// Begins the first attempt, or waits for a permit for it.
@@ -360,7 +362,16 @@ impl Acquisition {
         });
     }
 
-    fn end(&mut self, mut result: Result<Lock, LockError>) -> Poll<Result<Lock, LockError>> {
+    fn end(&mut self, result: Result<Lock, LockError>) -> Poll<Result<Lock, LockError>> {
+        let now = self.retry.core.client.clock().now();
+        self.end_at(result, now)
+    }
+
+    fn end_at(
+        &mut self,
+        mut result: Result<Lock, LockError>,
+        now: Timestamp,
+    ) -> Poll<Result<Lock, LockError>> {
         self.retry.retries.counted = None;
         if !self.is_reported {
             return Poll::Ready(result);
@@ -372,7 +383,8 @@ impl Acquisition {
                 core.client.hold_times.retry_after(resource, ahead, expires_in, plan.retry_after)
             });
         }
-        let (is_shared, waited) = (self.retry.plan.is_shared(), self.elapsed());
+        let waited = now.saturating_duration_since(self.started);
+        let is_shared = self.retry.plan.is_shared();
         let outcome = result.as_ref().map(|_| ());
         self.retry.core.client.counts.ended(outcome, waited);
         metrics::acquire(is_shared, outcome, waited);

@@ -23,7 +23,8 @@ use crate::{
     error::{LockError, Reason, Vote, VoteOutcome, Votes},
     events::{Events, LockEventKind},
     node::{ClockJumps, Node, NodeHealth, NodeState, redis::NodeSet},
-    protocol::formulas,
+    protocol::{Nonce, formulas},
+    random,
     sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     time::{Clock, Sleep, Timers, Timestamp},
 };
@@ -60,6 +61,8 @@ pub(crate) struct Client {
     /// Number of releases that were sent and are not answered.
     pub(crate) releasing: AtomicUsize,
     closed: AtomicBool,
+    /// Where all nodes are inside this process: a random number, and the number of nonces so far.
+    own_nonces: (u64, AtomicU64),
     /// Id of the process that built it. A fork has no background thread, and its mutexes may be
     /// locked for ever.
     pub(crate) process: u32,
@@ -116,6 +119,7 @@ impl Client {
             detached: Detached::default(),
             releasing: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
+            own_nonces: (random::number(), AtomicU64::new(0)),
             process: std::process::id(),
             fork_checked: AtomicU64::new(0),
             spawner,
@@ -125,6 +129,17 @@ impl Client {
             client.remote_requests.subscribe(&client.nodes, &client.settings.owner);
         }
         client
+    }
+
+    /// Returns a nonce for a lease. Nodes inside this process meet leases of its managers only, so a
+    /// number of the manager and a counter are enough for them: random numbers of the system take 0.3 µs.
+    pub(crate) fn nonce(&self) -> Result<Nonce, getrandom::Error> {
+        if !self.settings.is_embedded {
+            return random::nonce();
+        }
+        let (manager, count) = &self.own_nonces;
+        let number = u128::from(*manager) << 64 | u128::from(count.fetch_add(1, Ordering::Relaxed));
+        Ok(Nonce::from_bytes(number.to_be_bytes()))
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -121,7 +121,7 @@ impl Fences {
     /// it comes from a wrong clock.
     pub(crate) fn see(&self, resource: &Resource, fence: u64, wall: impl FnOnce() -> Duration) {
         let known = |stripe: usize| self.known[stripe].load(Ordering::Relaxed);
-        if stripes(resource).all(|stripe| fence <= known(stripe)) {
+        if fence == 0 || stripes(resource).all(|stripe| fence <= known(stripe)) {
             return;
         }
         if fence <= micros(wall()).saturating_add(TOKEN_LEAD) {

@@ -151,10 +151,6 @@ pub struct ReadFirstFuture<S: Service<Request<RestoredBody<B>>>, B: Body, R, A> 
 }
 
 #[pin_project(project = ReadFirstStateProj)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "the task's own memory holds the state: boxing costs an allocation"
-)]
 enum ReadFirstState<S: Service<Request<RestoredBody<B>>>, B: Body, R, A> {
     Reading {
         read: ReadBody<B>,

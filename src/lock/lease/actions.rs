@@ -8,6 +8,7 @@ use std::{
 
 use super::{
     active::ActiveLease,
+    scratch,
     shared::{Grant, LeaseReport, LeaseState, SharedLease},
 };
 use crate::{
@@ -97,7 +98,7 @@ impl SharedLease {
             }
         }
         state.each_grant().for_each(|grant| self.end_checks(grant, &mut wakers));
-        state.spare = actions;
+        scratch::keep_actions(actions);
         if !report.is_empty() {
             // Reports come before the outbox, because a node may answer within the call.
             state = self.send_report(state, report, &mut wakers);
@@ -125,7 +126,7 @@ impl SharedLease {
         }
         drop(ticket);
         for (lease, poll, ended) in overran {
-            let Plan { on_overrun, slack, .. } = lease.plan;
+            let Plan { on_overrun, slack, .. } = *lease.plan;
             OverrunWatch::start(&lease, poll, on_overrun, ended, slack);
         }
         if let Some(decision) = decision {
@@ -139,6 +140,9 @@ impl SharedLease {
 
     /// Adds a command to the outbox. Returns whether it is the release, which ends the grant.
     fn enqueue(&self, state: &mut LeaseState, node: usize, command: LeaseCommand) -> bool {
+        if state.outbox.capacity() == 0 {
+            state.outbox = scratch::commands();
+        }
         state.outbox.push((node, command));
         let is_release = command == LeaseCommand::Release;
         if is_release {
@@ -195,7 +199,7 @@ impl SharedLease {
                 grant.loss = Some(cause.clone());
             }
             if let Some(votes) = &not_extended {
-                grant.extension = Some(Err(LockError::NoQuorum { votes: votes.clone() }));
+                grant.extension = Some(Err(Box::new(LockError::NoQuorum { votes: votes.clone() })));
             }
             if let Some(votes) = &not_released {
                 grant.released = Some(Err(ReleaseError::NoQuorum { votes: votes.clone() }));
@@ -228,11 +232,8 @@ impl SharedLease {
                     crate::log::error!(%node, "node panicked in send");
                 }
             }
+            scratch::keep_commands(outbox);
             state = self.state();
-            if state.outbox.is_empty() {
-                // Keeps the allocation for reuse.
-                state.outbox = outbox;
-            }
         }
         state.sending = false;
         state
@@ -290,7 +291,7 @@ impl SharedLease {
         report: &mut LeaseReport,
     ) -> Vec<(Arc<ActiveLease>, u64, Timestamp)> {
         let mut overran = Vec::new();
-        let plan = state.grant.plan;
+        let plan = Arc::clone(&state.grant.plan);
         // The maximum hold time of a shared grant may have been reached before.
         let is_lost = |grant: &&mut Grant| grant.loss.is_none();
         let invalidate = |grant: &mut Grant| {
@@ -306,6 +307,7 @@ impl SharedLease {
         let cause = self.lost(loss, &plan);
         let planned = matches!(cause, LossCause::MaxHold { .. }) || !plan.auto_extend;
         report.lost = Some((cause, planned));
+        report.late = self.client.now().saturating_duration_since(state.lease.end());
         overran
     }
 
@@ -348,7 +350,7 @@ impl SharedLease {
         }
         let mut state = self.state();
         if state.turn_to(0) {
-            state.grant.decision = Some(decision);
+            state.grant.decision = Some(decision.map_err(Box::new));
         }
         state.announced = true;
         // A thread that is sending ends the turn after it sent the release. A shared grant may have

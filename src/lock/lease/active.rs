@@ -27,7 +27,7 @@ pub(crate) struct ActiveLease {
     pub(super) shared: Arc<SharedLease>,
     /// Number of grants before this one under the lease.
     pub(super) nth: u32,
-    pub(super) plan: Plan,
+    pub(super) plan: Arc<Plan>,
     started: Timestamp,
     pub(super) token: AtomicU64,
     /// End of the validity in ns while it is held, else 0. Every poll of guarded work reads it.
@@ -55,11 +55,11 @@ impl ActiveLease {
     pub(crate) fn start(
         client: Arc<Client>,
         resource: Resource,
-        plan: Plan,
+        plan: Arc<Plan>,
         turn: (Ticket<SharedLease>, Permit),
     ) -> Result<Arc<Self>, LockError> {
-        let nonce = crate::random::nonce()
-            .map_err(|error| LockError::NoRandomness(error.to_string().into()))?;
+        let nonce =
+            client.nonce().map_err(|error| LockError::NoRandomness(error.to_string().into()))?;
         Ok(Self::start_as(client, resource, plan, turn, nonce))
     }
 
@@ -67,11 +67,11 @@ impl ActiveLease {
     pub(super) fn start_as(
         client: Arc<Client>,
         resource: Resource,
-        plan: Plan,
+        plan: Arc<Plan>,
         turn: (Ticket<SharedLease>, Permit),
         nonce: Nonce,
     ) -> Arc<Self> {
-        let (shared, actions) = SharedLease::new(client, resource, plan, turn, nonce);
+        let (shared, actions) = SharedLease::new(client, resource, Arc::clone(&plan), turn, nonce);
         let this = Self::new(&shared, 0, plan, shared.started, None);
         let mut state = shared.state();
         state.grant.lease = Arc::downgrade(&this);
@@ -82,7 +82,7 @@ impl ActiveLease {
     pub(super) fn new(
         shared: &Arc<SharedLease>,
         nth: u32,
-        plan: Plan,
+        plan: Arc<Plan>,
         started: Timestamp,
         hand_off: Option<HandOff>,
     ) -> Arc<Self> {
@@ -133,7 +133,7 @@ impl ActiveLease {
     }
 
     /// Returns the `wait` of its request.
-    pub(crate) const fn wait(&self) -> Duration {
+    pub(crate) fn wait(&self) -> Duration {
         self.plan.wait
     }
 

@@ -71,7 +71,7 @@ impl SharedLease {
         mut state: Guard<'a, LeaseState>,
         now: Timestamp,
     ) -> Result<(), Guard<'a, LeaseState>> {
-        let Plan { linger, .. } = state.grant.plan;
+        let Plan { linger, .. } = *state.grant.plan;
         // Runs under the mutex of the lines: a shutdown closes the manager, then locks that mutex.
         let begin = || {
             let may_begin = !self.client.is_closed() && self.client.remote_requests.enter();
@@ -116,7 +116,7 @@ impl SharedLease {
     /// process wait for its turn as for an attempt.
     pub(super) fn mark_ended(&self, state: &LeaseState) {
         if self.is_lingering() {
-            self.client.wakeups.returning(self.resource(), self.started);
+            self.client.wakeups.returning(self.resource(), self.started, self.client.now());
             // Set at once, for requests that join the lines.
             if let Some(ticket) = &state.ticket {
                 ticket.report_linger_end(|| self.stop_lingering());
@@ -163,7 +163,11 @@ impl HeldLease for SharedLease {
         self.id.is_shared()
     }
 
-    fn take_over(self: &Arc<Self>, resource: &Resource, plan: &Plan) -> Option<Arc<ActiveLease>> {
+    fn take_over(
+        self: &Arc<Self>,
+        resource: &Resource,
+        plan: &Arc<Plan>,
+    ) -> Option<Arc<ActiveLease>> {
         let mut state = self.state();
         if !state.lease.is_lingering() {
             return None;
@@ -181,7 +185,8 @@ impl HeldLease for SharedLease {
         };
         self.stop_lingering();
         self.token.store(hand_off.token, Ordering::Release);
-        let lease = ActiveLease::new(self, state.grant.nth + 1, *plan, now, Some(hand_off));
+        let lease =
+            ActiveLease::new(self, state.grant.nth + 1, Arc::clone(plan), now, Some(hand_off));
         let former = std::mem::replace(&mut state.grant, Grant::of(&lease, now));
         let nudge = self.arm_later(&mut state, now);
         drop(state);
@@ -201,7 +206,7 @@ impl HeldLease for SharedLease {
         plan.is_shared() && plan.ttl == self.ttl && resource == self.resource()
     }
 
-    fn join(self: &Arc<Self>, resource: &Resource, plan: &Plan) -> Option<Arc<ActiveLease>> {
+    fn join(self: &Arc<Self>, resource: &Resource, plan: &Arc<Plan>) -> Option<Arc<ActiveLease>> {
         self.join_grant(resource, plan)
     }
 

@@ -27,6 +27,7 @@ mod actions;
 mod active;
 mod linger;
 mod release;
+mod scratch;
 mod shared;
 mod sharing;
 mod signals;

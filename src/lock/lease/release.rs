@@ -4,6 +4,7 @@ use std::{sync::Arc, task::Waker, time::Duration};
 
 use super::{
     active::ActiveLease,
+    scratch,
     shared::{Grant, LeaseState, SharedLease},
 };
 use crate::{
@@ -22,11 +23,11 @@ impl ActiveLease {
     /// Releases the grant: to the next waiter of this process if possible, else to the nodes, after
     /// all that was sent before. Then the turn in the local line passes on.
     pub(crate) fn release(self: &Arc<Self>, awaited: bool) {
-        if self.is_forked() {
+        let now = self.now();
+        if self.client().is_forked_at(now) {
             return;
         }
         let Some(mut state) = self.state().filter(|state| !state.grant.holder_gone) else { return };
-        let now = self.now();
         let held = self.end_hold(&mut state, now);
         let report = || held.into_iter().for_each(|time| metrics::held(self.is_shared(), time));
         if self.is_shared() {
@@ -80,9 +81,9 @@ impl SharedLease {
         now: Timestamp,
     ) {
         if state.granted.is_some() {
-            self.client.wakeups.returning(self.resource(), self.started);
+            self.client.wakeups.returning(self.resource(), self.started, now);
         }
-        let mut actions = std::mem::take(&mut state.spare);
+        let mut actions = scratch::actions();
         state.lease.handle(Event::Release { awaited }, now, &mut actions);
         self.carry_out(state, actions, now);
     }
@@ -108,11 +109,11 @@ impl SharedLease {
         let ticket = state.ticket.as_ref().filter(|_| is_allowed)?;
         let lease = &mut state.lease;
         let in_turn = |nth, in_line| self.client.wakeups.is_in_turn(self.resource(), nth, in_line);
-        let mut make = |plan: &Plan| {
+        let mut make = |plan: &Arc<Plan>| {
             let next = NextHolder { max_hold: plan.max_hold, auto_extend: plan.auto_extend };
             let hand_off = lease.hand_on(next, now)?;
             self.token.store(hand_off.token, Ordering::Release);
-            Some(ActiveLease::new(self, nth, *plan, now, Some(hand_off)))
+            Some(ActiveLease::new(self, nth, Arc::clone(plan), now, Some(hand_off)))
         };
         let handed = ticket.hand_on(self.ttl, |at_grant| in_turn(nth, at_grant), &mut make);
         // All slots of the process serve its line, so for other processes the time counts, as in a second

@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use super::active::ActiveLease;
+use super::{
+    active::ActiveLease,
+    scratch::{self, Commands},
+};
 use crate::{
     FencingToken,
     error::{LockError, LossCause, Reason, ReleaseError, VoteOutcome, Votes},
@@ -20,7 +23,7 @@ use crate::{
     protocol::{
         Answer, GrantedAnswer, LeaseId, Nonce, OpId, RaisedAnswer, ReleasedAnswer, views::View,
     },
-    quorum::{Action, Event, Halt, Lease, LeaseCommand, Loss, Refusal},
+    quorum::{Action, Event, Halt, Lease, Loss, Refusal},
     resource::Resource,
     sync::{
         Guard, Mutex,
@@ -61,7 +64,7 @@ pub(crate) struct SharedLease {
 pub(super) struct LeaseState {
     pub(super) lease: Lease,
     /// Commands that are not sent yet.
-    pub(super) outbox: Vec<(usize, LeaseCommand)>,
+    pub(super) outbox: Commands,
     /// Whether a thread is sending the outbox: only one does, so that commands to a node stay in
     /// order.
     pub(super) sending: bool,
@@ -82,21 +85,19 @@ pub(super) struct LeaseState {
     pub(super) others: Vec<Grant>,
     /// Number of grants so far.
     pub(super) grants: u32,
-    /// An empty list, for reuse.
-    pub(super) spare: Vec<Action>,
 }
 
 /// The current grant under a lease, or the attempt at one.
 pub(super) struct Grant {
     /// Number of grants before it. All of them are over.
     pub(super) nth: u32,
-    pub(super) plan: Plan,
+    pub(super) plan: Arc<Plan>,
     /// The holder's handle.
     pub(super) lease: Weak<ActiveLease>,
-    pub(super) decision: Option<Result<(), LockError>>,
+    pub(super) decision: Option<Result<(), Box<LockError>>>,
     pub(super) loss: Option<LossCause>,
     /// Result of the last extension that was requested.
-    pub(super) extension: Option<Result<(), LockError>>,
+    pub(super) extension: Option<Result<(), Box<LockError>>>,
     pub(super) released: Option<Result<Released, ReleaseError>>,
     pub(super) watchers: WakerSet,
     /// Number of renewals. They wake their own watchers only, not the guarded work.
@@ -152,11 +153,11 @@ impl Grant {
         Self {
             lease: Arc::downgrade(lease),
             held_since: Some(now),
-            ..Self::new(lease.nth, lease.plan)
+            ..Self::new(lease.nth, Arc::clone(&lease.plan))
         }
     }
 
-    pub(super) fn new(nth: u32, plan: Plan) -> Self {
+    pub(super) fn new(nth: u32, plan: Arc<Plan>) -> Self {
         Self {
             nth,
             plan,
@@ -185,6 +186,9 @@ impl Grant {
     }
 }
 
+/// Time after the end of a validity from which on it is said that the loss was noticed late.
+const LATE: Duration = Duration::from_millis(200);
+
 /// Changes of a lease that are logged and counted once its state is unlocked.
 #[derive(Default)]
 pub(super) struct LeaseReport {
@@ -194,6 +198,8 @@ pub(super) struct LeaseReport {
     pub(super) raised: Option<u64>,
     /// The cause, and whether this end was planned.
     pub(super) lost: Option<(LossCause, bool)>,
+    /// Time from the end of the validity to the event that showed it.
+    pub(super) late: Duration,
     /// Votes of a failed extension and of a failed release. Explaining them asks the nodes.
     pub(super) not_extended: Option<Vec<VoteOutcome>>,
     pub(super) not_released: Option<Vec<VoteOutcome>>,
@@ -240,7 +246,15 @@ impl LeaseReport {
                 crate::log::debug!(%resource, %cause, "lock ended");
             } else {
                 client.counts.lost();
-                crate::log::warn!(%resource, %cause, "lock lost");
+                if self.late > LATE {
+                    let late = self.late;
+                    crate::log::warn!(
+                        %resource, %cause, ?late,
+                        "lock lost, and noticed late: this process, or the thread of the manager, did not run"
+                    );
+                } else {
+                    crate::log::warn!(%resource, %cause, "lock lost");
+                }
             }
         }
     }
@@ -251,7 +265,7 @@ impl SharedLease {
     pub(super) fn new(
         client: Arc<Client>,
         resource: Resource,
-        plan: Plan,
+        plan: Arc<Plan>,
         (ticket, permit): (Ticket<Self>, Permit),
         nonce: Nonce,
     ) -> (Arc<Self>, Vec<Action>) {
@@ -277,7 +291,7 @@ impl SharedLease {
         let id =
             LeaseId::new(resource, nonce, owner, wall).lingering(lingers).shared(plan.is_shared());
         let nodes = client.nodes.len();
-        let mut actions = Vec::with_capacity(nodes);
+        let mut actions = scratch::actions();
         let lease = Lease::start(plan.terms(nodes, proposal, nodes_wall), now, &mut actions);
         let this = Arc::new(Self {
             client,
@@ -295,7 +309,7 @@ impl SharedLease {
             is_lingering: AtomicBool::new(false),
             state: Mutex::new(LeaseState {
                 lease,
-                outbox: Vec::with_capacity(nodes),
+                outbox: Commands::new(),
                 sending: false,
                 timer: None,
                 announced: false,
@@ -306,7 +320,6 @@ impl SharedLease {
                 grant: Grant::new(0, plan),
                 others: Vec::new(),
                 grants: 1,
-                spare: Vec::new(),
             }),
         });
         (this, actions)
@@ -368,7 +381,7 @@ impl SharedLease {
     }
 
     pub(super) fn handle<'a>(self: &'a Arc<Self>, mut state: Guard<'a, LeaseState>, event: Event) {
-        let mut actions = std::mem::take(&mut state.spare);
+        let mut actions = scratch::actions();
         let now = if let Event::Answer { op: OpId::Release, .. } = event {
             // The result of this event does not depend on the time.
             self.started

@@ -47,7 +47,7 @@ impl ActiveLease {
     ///
     /// The grant ends before the first message: from then on others may share the key.
     pub(crate) fn downgrade(self: &Arc<Self>) -> Result<Arc<Self>, LockError> {
-        let plan = self.plan.to_shared(self.resource())?;
+        let plan = Arc::new(self.plan.to_shared(self.resource())?);
         let lost = || LockError::lost(self.loss());
         let mut state = self.state().filter(|_| self.is_valid()).ok_or_else(lost)?;
         let Some(ticket) = state.ticket.take() else {
@@ -74,7 +74,7 @@ impl SharedLease {
     pub(super) fn join_grant(
         self: &Arc<Self>,
         resource: &Resource,
-        plan: &Plan,
+        plan: &Arc<Plan>,
     ) -> Option<Arc<ActiveLease>> {
         if !self.is_open() || !self.fits(resource, plan) {
             return None;
@@ -91,7 +91,7 @@ impl SharedLease {
         hand_off.until = hand_off.until.min(now + plan.max_hold);
         let nth = state.grants;
         state.grants = nth.checked_add(1)?;
-        let lease = ActiveLease::new(self, nth, *plan, now, Some(hand_off));
+        let lease = ActiveLease::new(self, nth, Arc::clone(plan), now, Some(hand_off));
         state.others.push(Grant::of(&lease, now));
         let nudge = self.arm_later(&mut state, now);
         drop(state);

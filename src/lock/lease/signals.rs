@@ -56,7 +56,8 @@ impl ActiveLease {
         key: &mut WakerKey,
         cx: &Context<'_>,
     ) -> Option<Result<(), LockError>> {
-        self.poll_grant(key, cx, |grant| grant.decision.take(), Err(released()))
+        let decision = |grant: &mut Grant| Some(grant.decision.take()?.map_err(|error| *error));
+        self.poll_grant(key, cx, decision, Err(released()))
     }
 
     /// Registers a task to be woken by the decision. Returns whether there is one already.
@@ -71,7 +72,7 @@ impl ActiveLease {
     ) -> Option<Result<(), LockError>> {
         let extension = |grant: &mut Grant| match &grant.loss {
             Some(cause) => Some(Err(LockError::lost(cause.clone()))),
-            None => grant.extension.clone(),
+            None => Some(grant.extension.clone()?.map_err(|error| *error)),
         };
         self.poll_grant(key, cx, extension, Err(released()))
     }

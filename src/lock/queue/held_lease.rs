@@ -18,7 +18,11 @@ pub(crate) trait HeldLease: fmt::Debug + Send + Sync + Sized + 'static {
 
     /// Takes over a lease that lingers. If that is not possible, releases a lingering lease and
     /// returns `None`. Must not be called with a mutex locked.
-    fn take_over(self: &Arc<Self>, resource: &Resource, plan: &Plan) -> Option<Arc<Self::Grant>>;
+    fn take_over(
+        self: &Arc<Self>,
+        resource: &Resource,
+        plan: &Arc<Plan>,
+    ) -> Option<Arc<Self::Grant>>;
 
     /// Returns whether it is shared, so that other processes may hold the resource as well.
     fn is_shared(&self) -> bool;
@@ -31,7 +35,7 @@ pub(crate) trait HeldLease: fmt::Debug + Send + Sync + Sized + 'static {
 
     /// Grants a shared lease that is open to a further request. Must not be called with a mutex
     /// locked.
-    fn join(self: &Arc<Self>, resource: &Resource, plan: &Plan) -> Option<Arc<Self::Grant>>;
+    fn join(self: &Arc<Self>, resource: &Resource, plan: &Arc<Plan>) -> Option<Arc<Self::Grant>>;
 
     /// Releases the lease if it lingers. Must not be called with a mutex locked.
     fn end_linger(self: &Arc<Self>);

@@ -81,7 +81,7 @@ pub(super) enum HeadState<L: HeldLease> {
     /// Its first attempt is in flight.
     Trying,
     /// Its last attempt failed, and another one follows.
-    Refused(LockError),
+    Refused(Box<LockError>),
     /// It holds the lease, or the lease lingers.
     Holding(Weak<L>),
 }
@@ -91,7 +91,7 @@ pub(super) struct Waiter<L: HeldLease> {
     pub(super) waker: Waker,
     /// The requested resource, with all names of a set.
     pub(super) resource: Resource,
-    pub(super) plan: Plan,
+    pub(super) plan: Arc<Plan>,
     /// The time of the request.
     pub(super) since: Timestamp,
     slot: Arc<Mutex<WaiterSlot<L>>>,
@@ -185,7 +185,7 @@ impl<L: HeldLease> Line<L> {
     pub(super) fn join(
         &mut self,
         resource: &Resource,
-        plan: &Plan,
+        plan: &Arc<Plan>,
         since: Timestamp,
     ) -> LinePlace<L> {
         let id = self.next_id;
@@ -238,14 +238,14 @@ impl<L: HeldLease> Waiter<L> {
     /// Creates a waiter, whose waker is set by its first poll, and its state.
     pub(super) fn new(
         resource: &Resource,
-        plan: &Plan,
+        plan: &Arc<Plan>,
         since: Timestamp,
     ) -> (Self, Arc<Mutex<WaiterSlot<L>>>) {
         let slot = Arc::new(Mutex::new(WaiterSlot::Waiting));
         let waiter = Self {
             waker: Waker::noop().clone(),
             resource: resource.clone(),
-            plan: *plan,
+            plan: Arc::clone(plan),
             since,
             slot: Arc::clone(&slot),
         };

@@ -48,7 +48,7 @@ impl<L: HeldLease> Queue<L> {
     fn explain(&self, head: &HeadState<L>) -> Option<LockError> {
         match head {
             HeadState::Trying => None,
-            HeadState::Refused(error) => Some(error.clone()),
+            HeadState::Refused(error) => Some(LockError::clone(error)),
             HeadState::Holding(lease) => {
                 let lease = lease.upgrade();
                 let mut error = self.held_here(lease.as_ref().and_then(|lease| lease.remaining()));
@@ -132,7 +132,7 @@ impl<L: HeldLease> Queue<L> {
         &self,
         name: &Arc<str>,
         resource: &Resource,
-        plan: &Plan,
+        plan: &Arc<Plan>,
         (since, may_share): (Timestamp, bool),
     ) -> Result<LineEntry<L>, LockError> {
         let mut guard = self.lines();
@@ -211,7 +211,7 @@ impl<L: HeldLease> Queue<L> {
                 let line = lines.names.get(name);
                 let line = line.filter(|line| at_grant || line.open_head().is_some());
                 let next = line.and_then(|line| line.next_shared(after));
-                next.map(|(id, waiter)| (id, waiter.resource.clone(), waiter.plan))
+                next.map(|(id, waiter)| (id, waiter.resource.clone(), Arc::clone(&waiter.plan)))
             };
             let Some((id, resource, plan)) = next else { break };
             after = Some(id);
@@ -312,7 +312,7 @@ impl<L: HeldLease> QueueWait<L> {
     /// Polls for an admission, or for the verdict of another request's attempt.
     pub(crate) fn poll(
         &mut self,
-        plan: &Plan,
+        plan: &Arc<Plan>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Admission<L>, LockError>> {
         let mut declined = None;

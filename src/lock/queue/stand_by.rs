@@ -27,7 +27,7 @@ pub(crate) struct StandBy<L: HeldLease> {
 
 impl<L: HeldLease> Ticket<L> {
     /// Makes the head of this line ready to get a slot.
-    pub(crate) fn stand_by(&self, plan: &Plan, since: Timestamp) -> StandBy<L> {
+    pub(crate) fn stand_by(&self, plan: &Arc<Plan>, since: Timestamp) -> StandBy<L> {
         let (waiter, slot) = Waiter::new(&self.resource, plan, since);
         let name = Arc::clone(&self.resource.shared_names()[0]);
         let former = {
@@ -48,7 +48,7 @@ impl<L: HeldLease> Ticket<L> {
         (number, name): (u32, &str),
         ttl: Duration,
         may: impl FnOnce() -> bool,
-        make: impl FnOnce(&Plan) -> Option<Arc<L::Grant>>,
+        make: impl FnOnce(&Arc<Plan>) -> Option<Arc<L::Grant>>,
     ) -> Option<(Arc<L::Grant>, Waker, LeftWaiters)> {
         let line = Resource::of_any_slot(name);
         let mut guard = self.queue.lines();

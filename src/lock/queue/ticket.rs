@@ -26,7 +26,7 @@ impl<L: HeldLease> Ticket<L> {
             [_] => error.clone(),
             _ => self.queue.held_here(None),
         };
-        let head = HeadState::Refused(known);
+        let head = HeadState::Refused(Box::new(known));
         for name in self.names() {
             if self.queue.set_head(name, &head) {
                 self.queue.give_verdict(name, &head);
@@ -68,7 +68,7 @@ impl<L: HeldLease> Ticket<L> {
         &self,
         ttl: Duration,
         may: impl FnOnce(usize) -> bool,
-        make: impl FnOnce(&Plan) -> Option<Arc<L::Grant>>,
+        make: impl FnOnce(&Arc<Plan>) -> Option<Arc<L::Grant>>,
     ) -> Option<(Arc<L::Grant>, Waker, LeftWaiters)> {
         let (first, others) = self.names().split_first()?;
         let mut guard = self.queue.lines();

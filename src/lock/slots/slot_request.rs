@@ -46,7 +46,7 @@ pub(in crate::lock) async fn acquire(
     (options, internal): (LockOptions, InternalOptions),
     count: u32,
 ) -> Result<Lock, LockError> {
-    let plan = core.client.settings.plan(&options, &internal)?;
+    let plan = core.client.settings.plan(&options, &internal).map(Arc::new)?;
     let [name] = resource.shared_names() else {
         return Err(not_of_a_set());
     };
@@ -93,7 +93,7 @@ struct SlotRequest {
     set: Arc<SlotSet>,
     options: LockOptions,
     internal: InternalOptions,
-    plan: Plan,
+    plan: Arc<Plan>,
     started: Timestamp,
     has_waited: bool,
     known: KnownSlots,
@@ -351,7 +351,7 @@ impl SlotRequest {
                 error
             } else {
                 let now = self.core.client.clock().now();
-                let lead_node = retries.begin_at(self.plan, now).lead_node;
+                let lead_node = retries.begin_at(now).or(self.plan.lead_node);
                 rounds += 1;
                 match self.round(&released, lead_node).await {
                     Err(error) if self.may_wait(&error) => error,
@@ -429,7 +429,7 @@ impl SlotRequest {
             return (retries, Some(error));
         };
         let mut retries = RetryHistory::default();
-        retries.begin_at(self.plan, tried);
+        retries.begin_at(tried);
         (retries, Some(error))
     }
 

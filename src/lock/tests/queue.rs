@@ -27,9 +27,9 @@ fn names<const N: usize>(names: [&str; N]) -> Resource {
 }
 
 /// Makes a single attempt, or waits.
-fn plan(is_one_shot: bool) -> Plan {
+fn plan(is_one_shot: bool) -> Arc<Plan> {
     let second = Duration::from_secs(1);
-    Plan {
+    Arc::new(Plan {
         ttl: second * 10,
         wait: if is_one_shot { Duration::ZERO } else { second },
         max_hold: second * 60,
@@ -49,10 +49,10 @@ fn plan(is_one_shot: bool) -> Plan {
         lead_node: None,
         retry_after: Duration::ZERO,
         slack: second,
-    }
+    })
 }
 
-type Request = (QueueWait<SharedLease>, Plan);
+type Request = (QueueWait<SharedLease>, Arc<Plan>);
 
 fn enter(queue: &Arc<Queue<SharedLease>>, resource: &Resource, is_one_shot: bool) -> Request {
     (queue.enter(resource, Timestamp::ZERO), plan(is_one_shot))

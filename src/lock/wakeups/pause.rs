@@ -57,18 +57,18 @@ pub(crate) struct RetryHistory {
 }
 
 impl RetryHistory {
-    /// Returns the plan for the next try.
-    pub(crate) fn begin(&mut self, plan: Plan) -> Plan {
+    /// Begins the next try. Returns the node that it asks first, if it asks one.
+    pub(crate) fn begin(&mut self) -> Option<LeadNode> {
         for name_wait in self.waiting.iter_mut().flat_map(|waiting| &mut waiting.name_waits) {
             name_wait.seen = name_wait.releases.reports();
         }
-        Plan { lead_node: self.lead_node.or(plan.lead_node), ..plan }
+        self.lead_node
     }
 
-    /// Returns the plan for the next try, which begins at `now`.
-    pub(crate) fn begin_at(&mut self, plan: Plan, now: Timestamp) -> Plan {
+    /// Begins the next try at `now`. Returns the node that it asks first, if it asks one.
+    pub(crate) fn begin_at(&mut self, now: Timestamp) -> Option<LeadNode> {
         self.tried = Some(now);
-        self.begin(plan)
+        self.begin()
     }
 
     /// Returns the names that were released since the last try, by their positions.

@@ -85,8 +85,7 @@ impl Wakeups {
     }
 
     /// Records that the names, held since `since`, are about to be released.
-    pub(crate) fn returning(&self, resource: &Resource, since: Timestamp) {
-        let now = self.timers.clock().now();
+    pub(crate) fn returning(&self, resource: &Resource, since: Timestamp, now: Timestamp) {
         self.each_watched(resource, |releases| releases.returning(now));
         if now.saturating_duration_since(since) >= LONGEST_STREAK {
             self.streaks.change(|streaks| streaks.returning(resource, since, now));

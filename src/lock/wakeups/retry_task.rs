@@ -28,7 +28,7 @@ use crate::{
 pub(crate) struct RetryState {
     pub(crate) core: Arc<Core>,
     pub(crate) resource: Resource,
-    pub(crate) plan: Plan,
+    pub(crate) plan: Arc<Plan>,
     /// Number of attempts that have begun.
     pub(crate) begun: u32,
     pub(crate) retries: RetryHistory,
@@ -98,7 +98,7 @@ impl RetryState {
         Self {
             core: Arc::clone(&self.core),
             resource: self.resource.clone(),
-            plan: self.plan,
+            plan: Arc::clone(&self.plan),
             begun: self.begun,
             retries: std::mem::take(&mut self.retries),
             span: self.span.clone(),
@@ -115,7 +115,10 @@ impl RetryState {
         }
         self.begun += 1;
         self.span.record("attempt", self.begun);
-        let plan = self.retries.begin(self.plan);
+        let plan = match self.retries.begin() {
+            None => Arc::clone(&self.plan),
+            lead_node => Arc::new(Plan { lead_node, ..*self.plan }),
+        };
         let lease = ActiveLease::start(
             Arc::clone(&self.core.client),
             self.resource.clone(),

@@ -33,7 +33,7 @@ impl SingleAttempts {
     /// Makes one attempt. A refusal marks the holder's key, so that nodes report its release.
     pub(crate) async fn attempt(&mut self) -> Result<Lock, LockError> {
         let mut request = self.request.clone();
-        request.internal.lead_node = self.retries.begin(self.plan).lead_node;
+        request.internal.lead_node = self.retries.begin().or(self.plan.lead_node);
         self.asked_lead = request.internal.lead_node.is_some();
         // Read before the attempt, so that reports in between count.
         self.retries.tried = Some(request.core.client.clock().now());

@@ -29,7 +29,7 @@ pub(super) struct Ballot {
     /// The node's fence is too far ahead of the proposal for a sound node.
     pub(super) far: bool,
     /// Why the node did not answer a raise.
-    raise_error: Option<Reason>,
+    raise_error: Option<Box<Reason>>,
     /// Whether the holder that the node reported may keep its lease after a release.
     pub(super) lingers: bool,
     /// Number of shared leases that the node reported.
@@ -50,7 +50,7 @@ pub(super) enum ReleaseState {
     Acknowledged {
         existed: bool,
     },
-    Failed(Reason),
+    Failed(Box<Reason>),
 }
 
 impl Ballot {
@@ -139,7 +139,7 @@ impl Ballot {
                 self.far = rounds.see(fence);
             }
             Err(Reason::KeyGone) => self.take_back(Reason::KeyGone),
-            Err(reason) => self.raise_error = Some(reason),
+            Err(reason) => self.raise_error = Some(Box::new(reason)),
             Ok(_) => {}
         }
     }
@@ -183,8 +183,10 @@ impl Ballot {
                 self.may_hold = false;
                 ReleaseState::Acknowledged { existed }
             }
-            Ok(_) => ReleaseState::Failed(Reason::Protocol("not an answer to a release".into())),
-            Err(reason) => ReleaseState::Failed(reason),
+            Ok(_) => ReleaseState::Failed(Box::new(Reason::Protocol(
+                "not an answer to a release".into(),
+            ))),
+            Err(reason) => ReleaseState::Failed(Box::new(reason)),
         };
         true
     }
@@ -226,7 +228,7 @@ impl Ballot {
 
     /// Discounts the node's grant, because no quorum accepted any number.
     pub(super) fn fail_raise(&mut self) {
-        let reason = self.raise_error.take().unwrap_or(Reason::FenceAhead);
+        let reason = self.raise_error.take().map_or(Reason::FenceAhead, |reason| *reason);
         self.discount(reason);
     }
 
@@ -253,7 +255,7 @@ impl Ballot {
         let reason = match &self.release {
             ReleaseState::Acknowledged { existed: true } => return VoteOutcome::Granted,
             ReleaseState::Acknowledged { existed: false } => Reason::KeyGone,
-            ReleaseState::Failed(reason) => reason.clone(),
+            ReleaseState::Failed(reason) => Reason::clone(reason),
             ReleaseState::NotSent | ReleaseState::Sent => Reason::TimedOut,
         };
         VoteOutcome::NotCounted(reason)
