@@ -178,6 +178,10 @@ pub enum MissReason {
         /// The owner that ran it, if known.
         by: Option<Arc<str>>,
     },
+    /// A majority of the servers lost what it knew of the job, or is new to it, as after a move to other
+    /// servers: ticks up to then count as run, and this replica does not know of their runs. Each replica
+    /// that was running reports them.
+    Forgotten,
     /// No replica was running, or this one got no processor.
     Late,
 }
@@ -199,6 +203,9 @@ impl fmt::Display for MissReason {
                 write!(f, "its run by {} did not end", ServerText(by))
             }
             Self::Interrupted { by: None } => f.write_str("its run did not end"),
+            Self::Forgotten => f.write_str(
+                "the servers are new or lost their data, so the ticks up to then count as run; they may have been",
+            ),
             Self::Late => f.write_str("no replica was running, or this one got no processor"),
         }
     }

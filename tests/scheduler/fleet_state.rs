@@ -8,7 +8,7 @@ use tower_redlock::{
     Schedule,
     node::{ClaimOp, Op, PrepareOp},
     schedule::WallTime,
-    scheduler::{Claim, JobState, Missed, Overlap},
+    scheduler::{Claim, JobEventKind, JobState, MissReason, Missed, Overlap},
     testing::ManualClock,
     time::Clock,
 };
@@ -48,9 +48,15 @@ fn ticks_before_forgetting_count_as_started() {
     // A node's floor is 60 s after the time at which it forgot.
     let floor = u64::try_from((forgot_at + 60 * SECOND).as_micros()).unwrap();
     site.wire.judge(move |node, _| if node > 1 { Fate::Floor(floor) } else { Fate::Passes });
-    let _jobs = site.start([site.job("j", Schedule::every(10 * SECOND), Duration::ZERO)]);
+    let mut jobs = site.start([site.job("j", Schedule::every(10 * SECOND), Duration::ZERO)]);
     scene.advance(41 * SECOND);
     assert_eq!(scene.log.ticks(), [30_000, 40_000]);
+    let missed = jobs.new_events().into_iter().find_map(|event| match event.kind {
+        JobEventKind::Missed { count, first, why } => Some((count, after_start(first.into()), why)),
+        _ => None,
+    });
+    assert_eq!(missed, Some((2, 10_000, MissReason::Forgotten)), "nothing that is lost is silent");
+    assert_eq!(jobs.status("j").counts.missed, 2, "once");
 }
 
 #[test]

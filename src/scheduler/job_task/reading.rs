@@ -94,9 +94,11 @@ impl JobTask {
             limit: env.wall_timer.limit(),
             register_at: env.redlock.now() + random::within(&REGISTER_DELAY),
         };
+        let known = self.fleet.record.tick;
         if let Some(conflict) = self.fleet.apply(kept, &clock) {
             env.events.report_conflict(&env.redlock, &env.job, conflict);
         }
+        self.reports.forgotten(&self.env, &self.fleet.record, known);
         env.job.seen(self.fleet.latest.as_ref());
     }
 

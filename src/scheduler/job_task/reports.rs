@@ -127,7 +127,28 @@ impl Reports {
     }
 
     pub(super) fn missed(&mut self, env: &JobEnv, missed: Option<MissedTicks>) {
-        let Some(MissedTicks { mut count, mut first, last, .. }) = missed else { return };
+        let Some(missed) = missed else { return };
+        let why = self.obstacle.clone().unwrap_or(MissReason::Late);
+        self.report_missed(env, missed, why);
+    }
+
+    /// Reports ticks that count as run because the nodes forgot which were. `known`: the latest tick that this
+    /// replica knew of.
+    pub(super) fn forgotten(&mut self, env: &JobEnv, record: &JobRecord, known: Option<WallTime>) {
+        let Some(until) = record.assumed_run_until else { return };
+        let from = record.base.max(known.max(record.tick).unwrap_or(WallTime::ZERO));
+        if from >= until || env.schedule.is_after_end() {
+            return;
+        }
+        let mut ticks = env.schedule.ticks(from, until).take(MAX_COUNTED);
+        let Some(first) = ticks.next() else { return };
+        let (count, last) = ticks.fold((1, first), |(count, _), tick| (count + 1, tick));
+        let forgotten = MissedTicks { count, at_least: false, first, last };
+        self.report_missed(env, forgotten, MissReason::Forgotten);
+    }
+
+    fn report_missed(&mut self, env: &JobEnv, missed: MissedTicks, why: MissReason) {
+        let MissedTicks { mut count, mut first, last, .. } = missed;
         if let Some(reported) = self.missed.filter(|reported| *reported >= first) {
             let mut new = env.schedule.ticks(reported, last).take(MAX_COUNTED);
             let Some(next) = new.next() else { return };
@@ -137,7 +158,6 @@ impl Reports {
         self.missed = Some(last);
         env.job.count(|counts| counts.missed += count);
         metrics::job_missed(&env.job.name, count);
-        let why = self.obstacle.clone().unwrap_or(MissReason::Late);
         let job = &env.job.name;
         if matches!(why, MissReason::Paused { .. }) {
             crate::log::info!(%job, count, %first, %last, %why, "missed ticks of the job");
