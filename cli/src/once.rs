@@ -156,7 +156,10 @@ fn object(key: &str, status: Option<&OnceStatus>) -> Value {
 
 fn text(key: &str, status: Option<&OnceStatus>) -> String {
     let Some(status) = status else {
-        return format!("{key:?} is free: its work was never begun, or nothing is kept of it\n");
+        return format!(
+            "{key:?} is free: no run of it was recorded as done. It was never begun, has failed, or has crashed; its \
+             layer may also name it otherwise: see `redlock once ls '*{key}*'`\n"
+        );
     };
     let (state, by, end) = match status.state {
         OnceState::InProgress => {

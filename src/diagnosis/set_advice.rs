@@ -96,7 +96,8 @@ fn persistence(nodes: &[NodeDiagnosis], terms: &DiagnosisTerms) -> Option<Advice
     };
     let names: Vec<&str> = nodes.iter().filter(forgets).map(|node| &*node.health.name).collect();
     let todo = if terms.restart_guard {
-        "nothing: this is safe with the restart guard, as a server that restarts waits one max_ttl before it votes again (a probation)"
+        "nothing for locks: a server that restarts waits one max_ttl before it votes again (a probation). But records of work done once, \
+         and claims of jobs, are gone once a majority has lost its data: with OnceLayer, turn appendonly on"
     } else {
         "turn the restart guard on: without it, a restarted server can grant a lock that is still held"
     };

@@ -53,6 +53,15 @@
 //! -- no row was updated: the token is stale
 //! ```
 //!
+//! That protects a write. Work that reads, then waits for something, then writes what follows from it, has to leave its
+//! token at the *read*: else a stale write may come after the next holder has read, and before it writes.
+//!
+//! ```sql
+//! UPDATE stock SET token = $1 WHERE sku = $2 AND token < $1 RETURNING items
+//! -- the payment; then
+//! UPDATE stock SET items = $3 WHERE sku = $2 AND token = $1
+//! ```
+//!
 //! Source of the technique: M. Kleppmann, *How to do distributed locking* (2016).
 
 mod error;

@@ -237,7 +237,7 @@ fn warn_of_few_servers(servers: usize, guard: RestartGuard) {
     }
     match servers {
         1 => crate::log::warn!(
-            "a single server: while it is down or in probation nobody gets a lock, and a name that leads to two servers can't be noticed; three survive the loss of one"
+            "a single server: while it is down or in probation nobody gets a lock, what is recorded as done once is lost with its data, and a name that leads to two servers can't be noticed; three survive the loss of one"
         ),
         2 => crate::log::warn!(
             "two servers: both have to vote, so a failure or restart of either stops all locks; three survive the loss of one"

@@ -192,13 +192,21 @@ fn holder(
         Some(readers) => readers.leases.first().cloned(),
         None => main.lease.clone(),
     };
+    // A node that granted after the token was raised keeps the smaller one that was proposed.
+    let kept_by = |nonce| {
+        stored.iter().filter_map(|key| key.lease.as_ref()).filter(move |kept| kept.nonce == nonce)
+    };
+    let token = lease
+        .as_ref()
+        .and_then(|lease| kept_by(lease.nonce).map(|kept| kept.token).max())
+        .unwrap_or(0);
     let shared_by = readers.as_ref().map_or(&[][..], |readers| &readers.leases);
     Some(Holder {
         name: Arc::clone(name),
         owner: lease.as_ref().map(|lease| Arc::clone(&lease.owner)),
         since: lease.as_ref().and_then(|lease| UNIX_EPOCH.checked_add(lease.since)),
         remaining,
-        token: FencingToken::new(lease.as_ref().map_or(0, |lease| lease.token)),
+        token: FencingToken::new(token),
         is_quorum: readers.as_ref().map_or(kept >= quorum, |readers| readers.is_quorum),
         kept,
         // The key of a slot has the mark of a waiter from the start.
@@ -279,6 +287,22 @@ mod tests {
         let readers = Readers::new(&keys.iter().collect::<Vec<_>>(), quorum);
         let owners = readers.leases.iter().map(|lease| lease.owner.to_string()).collect();
         (readers.count, readers.is_quorum, owners)
+    }
+
+    #[test]
+    fn token_is_the_one_that_was_raised() {
+        let redlock = crate::Redlock::embedded();
+        let key = |number: u8, token| {
+            let nonce = Nonce::from_bytes([number; 16]);
+            let lease = StoredLease::new(nonce, token, Duration::ZERO, "a".into());
+            Stored::new(Some(lease), Some(Duration::from_secs(1)))
+        };
+        let [late, raised, other] = [key(1, 7), key(1, 9), key(2, 11)];
+        let keys = [Ok(Some(&late)), Ok(Some(&other)), Ok(Some(&raised))];
+
+        let found = holder(redlock.client(), &"name".into(), &keys).unwrap();
+
+        assert_eq!(found.token.get(), 9);
     }
 
     #[test]

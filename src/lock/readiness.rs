@@ -19,8 +19,8 @@ use crate::{
 const STALLED_COPY: Duration = Duration::from_secs(3);
 
 /// Too few nodes vote, or have all records of work that is done. [`Display`](fmt::Display) has the
-/// nodes, the reasons, and what to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// nodes, the reasons, and what to do; so has `Debug`, which a `main` that returns an error prints.
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NotReady {
     /// The health of each node, in the order of [`Redlock::nodes`](crate::Redlock::nodes).
@@ -74,6 +74,12 @@ impl fmt::Display for NotReady {
             }
         }
         Ok(())
+    }
+}
+
+impl fmt::Debug for NotReady {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NotReady({self})")
     }
 }
 
@@ -229,6 +235,15 @@ mod tests {
                      two: voting, 7 records";
         assert!(text.starts_with(begin), "{text}");
         assert!(!text.contains("one:"), "{text}");
+    }
+
+    #[test]
+    fn main_that_returns_it_prints_what_to_do() {
+        let auth = refusing(Reason::Auth("WRONGPASS".into()), 3);
+        let error = NotReady { nodes: vec![auth], quorum: 1, heals: false, prefix: "p".into() };
+
+        assert_eq!(format!("{error:?}"), format!("NotReady({error})"));
+        assert!(format!("{error:?}").contains("(do: "), "{error:?}");
     }
 
     #[test]

@@ -339,6 +339,11 @@ impl<'a> Rejection<'a> {
             | RejectReason::Overtaken { .. }
             | RejectReason::MissingToken(_)
             | RejectReason::InvalidToken(_) => return,
+            // A client that is wrong, or that guesses keys.
+            reason @ RejectReason::KeyReused => {
+                crate::log::warn!(resource, ?reason, outcome, "request rejected");
+                return;
+            }
             reason => {
                 crate::log::debug!(resource, ?reason, outcome, "request rejected");
                 return;

@@ -1,5 +1,8 @@
 //! Requests that are handled once per key, over real connections, and nodes that fail on demand.
 
+#[allow(dead_code, reason = "the tools of another test, of which only a part is used here")]
+#[path = "../support/log.rs"]
+mod log;
 #[path = "../support/pair.rs"]
 mod pair;
 #[path = "../support/mod.rs"]

@@ -11,11 +11,13 @@ use http::{
     Request, StatusCode,
     header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, IF_RANGE, RANGE},
 };
+use tower::ServiceExt;
 use tower_redlock::{key::RequestHead, once::Fingerprint};
 
 use super::tools::{layer, pay};
 use crate::{
     client::Answer,
+    log::Log,
     site::{Site, serve},
 };
 
@@ -225,4 +227,22 @@ async fn panicking_fingerprint_runs_nothing() {
     assert_eq!(client.send(typed(&[], "3")).await.status, StatusCode::OK);
     assert_replayed(&client.send(typed(&[], "3")).await);
     assert_eq!((site.runs.count(), asked.load(Ordering::SeqCst)), (1, 3));
+}
+
+#[tokio::test]
+async fn reused_key_is_a_warning() {
+    let site = Site::new(3);
+    let app = handler(&site).route_layer(layer(&site.at_blue));
+    let log = Log::new();
+    let send = async |body: &str| {
+        let answer = app.clone().oneshot(pay("k", body.to_owned())).await;
+        answer.unwrap().status().as_u16()
+    };
+
+    let codes = log.during(async { [send("1").await, send("2").await] }).await;
+
+    assert_eq!(codes, [200, 422]);
+    let text = log.text();
+    let line = text.lines().find(|line| line.starts_with("WARN message=request rejected"));
+    assert!(line.is_some_and(|line| line.contains("outcome=key-reused")), "{text}");
 }

@@ -172,6 +172,21 @@ async fn loss_is_a_warning() {
 }
 
 #[tokio::test]
+async fn loss_of_a_stopped_process_says_so() {
+    let log = Log::new();
+    let Scene { clock, redlock, .. } = embedded(&log);
+    let lock = redlock.lock("invoice:42").await.unwrap();
+    clock.advance(3 * TTL);
+
+    in_time(lock.lost()).await;
+
+    let text = log.text();
+    assert!(text.contains("WARN message=lock lost, and noticed late: this process"), "{text}");
+    assert!(text.contains("late=2"), "two TTLs and the allowance for drift: {text}");
+    log.assert_keeps(&[]);
+}
+
+#[tokio::test]
 async fn planned_end_is_not_a_warning() {
     let log = Log::new();
     let Scene { clock, redlock, .. } = embedded(&log);
