@@ -110,7 +110,7 @@ impl Acquire {
         (options, internal): (&LockOptions, &InternalOptions),
         of: Option<(Span, u32)>,
     ) -> Self {
-        let plan = core.client.settings.plan(options, internal).map(Arc::new);
+        let plan = core.client.plan(options, internal);
         let started = core.client.clock().now();
         let open = core.client.is_open_at(started);
         let (resource, plan) = match open.and(resource).and_then(|r| plan.map(|p| (r, p))) {

@@ -12,10 +12,11 @@ use super::{
     fences::Fences,
     hold_times::HoldTimes,
     inside::is_inside,
+    options::LockOptions,
     quota::Quota,
     releaser::Releaser,
     remote_requests::{LingeringLeases, RemoteRequests},
-    settings::Settings,
+    settings::{InternalOptions, Plan, Settings},
     spawner::{Spawner, ThreadSpawner},
     wakeups::Wakeups,
 };
@@ -25,7 +26,10 @@ use crate::{
     node::{ClockJumps, Node, NodeHealth, NodeState, redis::NodeSet},
     protocol::{Nonce, formulas},
     random,
-    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
     time::{Clock, Sleep, Timers, Timestamp},
 };
 
@@ -40,6 +44,8 @@ const FORK_TIME: u64 = 20_000;
 /// It does not depend on requests and leases, which use it.
 pub(crate) struct Client {
     pub(crate) settings: Settings,
+    /// The plan of requests without options of their own.
+    default_plan: OnceLock<Arc<Plan>>,
     pub(crate) nodes: Box<[Arc<dyn Node>]>,
     names: Box<[Arc<str>]>,
     pub(crate) timers: Arc<Timers>,
@@ -106,6 +112,7 @@ impl Client {
             ),
             quota: Quota::new(settings.bounds.records, Arc::clone(&timers)),
             settings,
+            default_plan: OnceLock::new(),
             events,
             counts: LockCounters::new(),
             names: nodes.iter().map(|node| node.name().into()).collect(),
@@ -129,6 +136,23 @@ impl Client {
             client.remote_requests.subscribe(&client.nodes, &client.settings.owner);
         }
         client
+    }
+
+    /// Returns the checked settings of a request. Requests without options of their own share them.
+    pub(crate) fn plan(
+        &self,
+        options: &LockOptions,
+        internal: &InternalOptions,
+    ) -> Result<Arc<Plan>, LockError> {
+        let plan = || self.settings.plan(options, internal).map(Arc::new);
+        if *options != LockOptions::new() || *internal != InternalOptions::default() {
+            return plan();
+        }
+        if let Some(known) = self.default_plan.get() {
+            return Ok(Arc::clone(known));
+        }
+        let plan = plan()?;
+        Ok(Arc::clone(self.default_plan.get_or_init(|| plan)))
     }
 
     /// Returns a nonce for a lease. Nodes inside this process meet leases of its managers only, so a

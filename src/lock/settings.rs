@@ -68,7 +68,7 @@ pub(crate) struct LineBounds {
 }
 
 /// Options that only the crate itself sets.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct InternalOptions {
     /// Maximum wait, including the manager's default.
     pub(crate) wait_at_most: Option<Duration>,

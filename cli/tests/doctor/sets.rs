@@ -49,7 +49,7 @@ fn new_servers_need_a_probation() {
     let outcome = doctor.run(&["--wait", "--timeout", "30s", "--no-probe"]);
     outcome
         .is(0, &["0 of 3 nodes vote", "in probation for another", "3 of 3 nodes vote", "HEALTHY"]);
-    outcome.says(&["no data is kept on disk", "safe with the restart guard"]);
+    outcome.says(&["no data is kept on disk", "nothing for locks", "turn appendonly on"]);
     doctor.run(&["--no-probe"]).is(0, &["HEALTHY"]);
 }
 

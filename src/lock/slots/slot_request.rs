@@ -46,7 +46,7 @@ pub(in crate::lock) async fn acquire(
     (options, internal): (LockOptions, InternalOptions),
     count: u32,
 ) -> Result<Lock, LockError> {
-    let plan = core.client.settings.plan(&options, &internal).map(Arc::new)?;
+    let plan = core.client.plan(&options, &internal)?;
     let [name] = resource.shared_names() else {
         return Err(not_of_a_set());
     };
