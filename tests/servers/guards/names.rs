@@ -82,11 +82,10 @@ async fn two_servers_make_no_two_holders() {
     let votes = refused(&before.redlock, "x").await;
 
     assert!(held.is_valid());
-    assert!(
-        matches!(reason(&votes, 0), Reason::Displaced | Reason::NamesDiffer),
-        "{}",
-        reason(&votes, 0)
-    );
+    // On a busy machine, the old server may have claimed its name back already.
+    let why = reason(&votes, 0);
+    let is_told = matches!(why, Reason::Displaced | Reason::NamesDiffer | Reason::Probation { .. });
+    assert!(is_told, "{why}");
 }
 
 #[tokio::test]
