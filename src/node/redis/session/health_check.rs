@@ -29,8 +29,8 @@ use crate::{
 
 /// Interval of health checks, and of looks at whether one is due.
 pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Share of the time without an operation that an unused server is not checked for.
-const IDLE_SHARE: u32 = 4;
+/// Interval of health checks of a server that is not used.
+const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// Maximum number of reads and changes of a record within one health check.
 const MAX_CHANGES: u8 = 6;
 
@@ -109,13 +109,12 @@ impl CheckProgress {
     /// TTL of a lock.
     ///
     /// After that time without an operation, no lock of this client depends on the server, and the
-    /// next vote is judged by its own TIME, and by its own view. So the interval grows with the silence, up
-    /// to the half of `longest`: two readings of the clock within that time show each jump that may
-    /// have expired keys of others.
+    /// next vote is judged by its own TIME, and by its own view. Two readings of the clock within
+    /// `longest` show each jump that may have expired keys of others.
     fn look(&mut self, now: Timestamp, longest: Duration, all_vote: bool) {
-        let silence = now.saturating_duration_since(self.used);
-        self.interval = if all_vote && silence > longest {
-            (silence / IDLE_SHARE).min(longest / 2).max(CHECK_INTERVAL)
+        let is_idle = all_vote && now.saturating_duration_since(self.used) > longest;
+        self.interval = if is_idle {
+            (longest / 2).clamp(CHECK_INTERVAL, IDLE_CHECK_INTERVAL)
         } else {
             CHECK_INTERVAL
         };
@@ -393,10 +392,10 @@ mod tests {
         };
 
         assert_eq!(begun(0..9, true, 0), [0, 1, 2, 3, 4, 5, 6, 7, 8], "it may have locks");
-        assert_eq!(begun(9..26, true, 0), [11, 15, 19, 23], "up to half of the longest TTL");
-        assert_eq!(begun(26..29, true, 26), [26, 27, 28], "at once when it is used");
-        assert_eq!(begun(29..42, true, 0), [29, 30, 31, 32, 33, 34, 37, 41]);
-        assert_eq!(begun(42..44, false, 0), [42, 43], "a node begins its probation");
+        assert_eq!(begun(9..22, true, 0), [12, 16, 20], "half of the longest TTL");
+        assert_eq!(begun(22..25, true, 22), [22, 23, 24], "at once when it is used");
+        assert_eq!(begun(25..35, true, 0), [25, 26, 27, 28, 29, 30, 34]);
+        assert_eq!(begun(35..37, false, 0), [35, 36], "a node begins its probation");
     }
 
     #[test]
@@ -426,6 +425,6 @@ mod tests {
         };
 
         assert!(is_due(1, 1) && is_due(2, 1));
-        assert!(!is_due(60, 24) && is_due(60, 30));
+        assert!(!is_due(60, 4) && is_due(60, 5));
     }
 }

@@ -46,9 +46,9 @@
 //! jump with each reading would otherwise have each other read without a pause.
 //!
 //! After the longest TTL without an operation, no lock of this client depends on the server. Then,
-//! while all connected nodes vote, the interval is a quarter of the silence, at most half of that TTL:
-//! two readings of a clock within one TTL still show each jump that may have expired the locks of
-//! others. The first operation afterwards is followed by a check at once.
+//! while all connected nodes vote, the interval is half of that TTL, at most 5 s: two readings of a
+//! clock within one TTL still show each jump that may have expired the locks of others. The first
+//! operation afterwards is followed by a check at once.
 
 mod answers;
 mod health_check;
