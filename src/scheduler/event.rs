@@ -178,9 +178,10 @@ pub enum MissReason {
         /// The owner that ran it, if known.
         by: Option<Arc<str>>,
     },
-    /// A majority of the servers lost what it knew of the job, or is new to it, as after a move to other
-    /// servers: ticks up to then count as run, and this replica does not know of their runs. Each replica
-    /// that was running reports them.
+    /// A majority of the servers was in probation, as it had lost what it knew of the job, or was new to it, as
+    /// in a move to other servers. Ticks up to then count as run, whatever [`Missed`](super::Missed) says.
+    /// Each replica that ran before and after reports those of the last TTL of the probation, in which nobody
+    /// could run one.
     Forgotten,
     /// No replica was running, or this one got no processor.
     Late,
@@ -204,7 +205,7 @@ impl fmt::Display for MissReason {
             }
             Self::Interrupted { by: None } => f.write_str("its run did not end"),
             Self::Forgotten => f.write_str(
-                "the servers are new or lost their data, so the ticks up to then count as run; they may have been",
+                "the servers were in probation, as they are new or lost their data; such ticks do not run later",
             ),
             Self::Late => f.write_str("no replica was running, or this one got no processor"),
         }

@@ -14,6 +14,7 @@ mod fleet_history;
 mod fleet_state;
 mod fleet_stop;
 mod fleet_unused;
+mod forgotten;
 mod hangs;
 mod interrupted;
 mod layers;

@@ -95,10 +95,11 @@ impl JobTask {
             register_at: env.redlock.now() + random::within(&REGISTER_DELAY),
         };
         let known = self.fleet.record.tick;
+        let forgot_until = WallTime::since_epoch(kept.assumed_run_until);
         if let Some(conflict) = self.fleet.apply(kept, &clock) {
             env.events.report_conflict(&env.redlock, &env.job, conflict);
         }
-        self.reports.forgotten(&self.env, &self.fleet.record, known);
+        self.reports.forgotten(&self.env, (self.fleet.record.base, known), forgot_until);
         env.job.seen(self.fleet.latest.as_ref());
     }
 

@@ -26,6 +26,8 @@ pub(super) struct Reports {
     missed: Option<WallTime>,
     /// The latest tick reported as given up.
     given_up: Option<WallTime>,
+    /// Until when the nodes had lost their claims, by the latest report.
+    forgot_until: Option<WallTime>,
     /// Why the latest tick did not run.
     pub(super) obstacle: Option<MissReason>,
     /// The outage that was logged at WARN, while it lasts.
@@ -132,19 +134,32 @@ impl Reports {
         self.report_missed(env, missed, why);
     }
 
-    /// Reports ticks that count as run because the nodes forgot which were. `known`: the latest tick that this
-    /// replica knew of.
-    pub(super) fn forgotten(&mut self, env: &JobEnv, record: &JobRecord, known: Option<WallTime>) {
-        let Some(until) = record.assumed_run_until else { return };
-        let from = record.base.max(known.max(record.tick).unwrap_or(WallTime::ZERO));
-        if from >= until || env.schedule.is_after_end() {
+    /// Reports ticks that nobody could claim: a majority of the nodes was in probation, as it had lost its claims or was
+    /// new, until `forgot_until`. `known`: the latest tick that this replica knew of before.
+    pub(super) fn forgotten(
+        &mut self,
+        env: &JobEnv,
+        (base, known): (WallTime, Option<WallTime>),
+        forgot_until: WallTime,
+    ) {
+        if self.forgot_until >= Some(forgot_until) || env.schedule.is_after_end() {
             return;
         }
-        let mut ticks = env.schedule.ticks(from, until).take(MAX_COUNTED);
+        self.forgot_until = Some(forgot_until);
+        // The probation lasts for a TTL at least; ticks before may have run.
+        let until = forgot_until.as_millis();
+        let probation = env.redlock.default_ttl().as_millis();
+        let since = until.saturating_sub(u64::try_from(probation).unwrap_or(u64::MAX));
+        let from = WallTime::from_millis(since).max(base).max(known.unwrap_or(WallTime::ZERO));
+        let mut ticks = env.schedule.ticks(from, forgot_until);
         let Some(first) = ticks.next() else { return };
-        let (count, last) = ticks.fold((1, first), |(count, _), tick| (count + 1, tick));
-        let forgotten = MissedTicks { count, at_least: false, first, last };
-        self.report_missed(env, forgotten, MissReason::Forgotten);
+        let last = ticks.next_back().unwrap_or(first);
+        let count = env.schedule.ticks(from, last).take(MAX_COUNTED).count() as u64;
+        let why = match &self.obstacle {
+            Some(paused @ MissReason::Paused { .. }) => paused.clone(),
+            _ => MissReason::Forgotten,
+        };
+        self.report_missed(env, MissedTicks { count, at_least: false, first, last }, why);
     }
 
     fn report_missed(&mut self, env: &JobEnv, missed: MissedTicks, why: MissReason) {
