@@ -307,7 +307,10 @@ impl SharedLease {
         let cause = self.lost(loss, &plan);
         let planned = matches!(cause, LossCause::MaxHold { .. }) || !plan.auto_extend;
         report.lost = Some((cause, planned));
-        report.late = self.client.now().saturating_duration_since(state.lease.end());
+        // A jump of a server's clock moves the end into the past.
+        if !report.renewed {
+            report.late = self.client.now().saturating_duration_since(state.lease.end());
+        }
         overran
     }
 

@@ -186,7 +186,7 @@ impl Grant {
     }
 }
 
-/// Time after the end of a validity from which on it is said that the loss was noticed late.
+/// Minimum lateness that the log mentions.
 const LATE: Duration = Duration::from_millis(200);
 
 /// Changes of a lease that are logged and counted once its state is unlocked.

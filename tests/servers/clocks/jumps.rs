@@ -216,3 +216,25 @@ async fn small_jump_matters_to_short_lock() {
         lock.remaining()
     );
 }
+
+/// The process runs all the time: the jump moved the end of the lock into the past.
+#[tokio::test]
+async fn jump_is_no_stopped_process() {
+    if !has(&[Feature::Clock]) {
+        return;
+    }
+    let mut scene = Scene::new();
+    let ttl = Duration::from_secs(3);
+    let redlock = scene.manager(Redlock::builder().ttl(ttl).max_ttl(Duration::from_secs(60))).await;
+    let lock = redlock.lock("a").await.unwrap();
+    eventually_async("every server has the key", async || scene.keys() == [true; 3]).await;
+    scene.servers[2].kill();
+    tokio::time::sleep(ttl * 2).await;
+    assert!(lock.is_valid());
+    scene.servers[0].set_clock_offset(MINUTES);
+
+    in_time(lock.lost()).await;
+
+    let text = scene.log.text();
+    assert!(text.contains("lock lost") && !text.contains("did not run"), "{text}");
+}
