@@ -57,10 +57,13 @@
 //! token at the *read*: else a stale write may come after the next holder has read, and before it writes.
 //!
 //! ```sql
-//! UPDATE stock SET token = $1 WHERE sku = $2 AND token < $1 RETURNING items
-//! -- the payment; then
+//! UPDATE stock SET token = $1 WHERE sku = $2 AND token <= $1 RETURNING items
+//! -- work without an effect elsewhere; then
 //! UPDATE stock SET items = $3 WHERE sku = $2 AND token = $1
 //! ```
+//!
+//! An effect elsewhere in between, such as a payment, needs protection of its own: a holder that stalled may still
+//! cause it. Send it with an idempotency key.
 //!
 //! Source of the technique: M. Kleppmann, *How to do distributed locking* (2016).
 

@@ -68,7 +68,7 @@ pub(crate) struct Client {
     pub(crate) releasing: AtomicUsize,
     closed: AtomicBool,
     /// Where all nodes are inside this process: a random number, and the number of nonces so far.
-    own_nonces: (u64, AtomicU64),
+    own_nonces: (OnceLock<u128>, AtomicU64),
     /// Id of the process that built it. A fork has no background thread, and its mutexes may be
     /// locked for ever.
     pub(crate) process: u32,
@@ -126,7 +126,7 @@ impl Client {
             detached: Detached::default(),
             releasing: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
-            own_nonces: (random::number(), AtomicU64::new(0)),
+            own_nonces: (OnceLock::new(), AtomicU64::new(0)),
             process: std::process::id(),
             fork_checked: AtomicU64::new(0),
             spawner,
@@ -155,14 +155,21 @@ impl Client {
         Ok(Arc::clone(self.default_plan.get_or_init(|| plan)))
     }
 
-    /// Returns a nonce for a lease. Nodes inside this process meet leases of its managers only, so a
-    /// number of the manager and a counter are enough for them: random numbers of the system take 0.3 µs.
+    /// Returns a nonce for a lease. Nodes inside this process meet leases of its managers only, so
+    /// numbers that follow a random one are enough for them: random numbers of the system take 0.3 µs.
     pub(crate) fn nonce(&self) -> Result<Nonce, getrandom::Error> {
         if !self.settings.is_embedded {
             return random::nonce();
         }
-        let (manager, count) = &self.own_nonces;
-        let number = u128::from(*manager) << 64 | u128::from(count.fetch_add(1, Ordering::Relaxed));
+        let (first, count) = &self.own_nonces;
+        let first = if let Some(known) = first.get() {
+            known
+        } else {
+            let mut drawn = [0; 16];
+            random::fill(&mut drawn)?;
+            first.get_or_init(|| u128::from_be_bytes(drawn))
+        };
+        let number = first.wrapping_add(count.fetch_add(1, Ordering::Relaxed).into());
         Ok(Nonce::from_bytes(number.to_be_bytes()))
     }
 

@@ -117,7 +117,7 @@ pub(crate) fn reconnects(samples: &Samples) -> Table {
         "longest PING of a healthy server before",
         "from the restart to the last vote",
         "its p99",
-        "from the restart to the first vote",
+        "from the loss to the first vote",
         "from the first to the last manager",
     ]);
     for case in reconnect::MANAGERS.map(reconnect::case) {

@@ -64,7 +64,7 @@ impl Load {
     }
 
     /// Returns whether the case is measured: without pauses, the rate depends at shorter distances on the
-    /// processor only; a distance is no other to a task that pauses.
+    /// processor only; with a distance, one task is the same with pauses and without.
     fn is_measured(self, far: Far) -> bool {
         match self {
             Self::One | Self::Paced => true,

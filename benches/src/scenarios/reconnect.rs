@@ -1,5 +1,5 @@
 //! A server of many managers restarts without its data: how the healthy servers answer meanwhile, and when all
-//! managers count its vote again.
+//! managers count its vote again. The threads that send PINGs run on the cores of the servers and of the managers.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -45,7 +45,7 @@ pub(crate) const P99: &str = "p99 of its PINGs";
 pub(crate) const WORST: &str = "longest PING of a healthy server from the restart to the last vote";
 /// From the first manager that counts the vote again to the last one.
 pub(crate) const ALL_VOTE: &str = "time until all count the vote again, after the first";
-/// From the server's return to the first manager that counts its vote.
+/// From the moment at which no manager counts the vote any more.
 pub(crate) const PROBATION: &str = "time until the first counts it";
 
 pub(crate) fn case(managers: usize) -> String {
