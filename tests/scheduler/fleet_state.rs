@@ -52,7 +52,7 @@ fn ticks_before_forgetting_count_as_started() {
     scene.advance(41 * SECOND);
     assert_eq!(scene.log.ticks(), [30_000, 40_000]);
     let missed = jobs.new_events().into_iter().find_map(|event| match event.kind {
-        JobEventKind::Missed { count, first, why } => Some((count, after_start(first.into()), why)),
+        JobEventKind::Missed { count, first, why } => Some((count, after_start(first), why)),
         _ => None,
     });
     // A TTL before the floor nobody could run one; whether an earlier one ran is unknown.

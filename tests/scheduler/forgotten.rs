@@ -13,7 +13,7 @@ use crate::scene::{RunningScheduler, SECOND, Scene, Site, TTL, after_start};
 fn missed(jobs: &mut RunningScheduler) -> Vec<(u64, u64, MissReason)> {
     let events = jobs.new_events().into_iter();
     let missed = events.filter_map(|event| match event.kind {
-        JobEventKind::Missed { count, first, why } => Some((count, after_start(first.into()), why)),
+        JobEventKind::Missed { count, first, why } => Some((count, after_start(first), why)),
         _ => None,
     });
     missed.collect()
