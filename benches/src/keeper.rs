@@ -143,8 +143,9 @@ async fn keep(orders: Orders, urls: &[String]) {
     let connected = status("VmRSS") * 1024.0;
     Fact::ConnectedMemory.tell(connected - before);
     if !idle.is_zero() {
-        // A manager is idle after one TTL without an operation.
-        sleep(ttl + Duration::from_secs(2)).await;
+        // A manager is idle after the longest TTL of the set without an operation.
+        let longest = managers[0].health().iter().filter_map(|node| node.max_ttl).max();
+        sleep(longest.unwrap_or(ttl) + Duration::from_secs(2)).await;
         let used = processor::own();
         Fact::IdleBegins.tell(0.0);
         sleep(idle).await;
