@@ -450,3 +450,22 @@ impl Drop for DetachedWork {
         self.0.detached.count.fetch_sub(1, Ordering::AcqRel);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use crate::{Redlock, node::EmbeddedNodes};
+
+    #[test]
+    fn nonces_over_the_same_nodes_differ() {
+        let nodes = EmbeddedNodes::new(3);
+        let manager = || Redlock::builder().nodes_from(&nodes).build().unwrap();
+        let managers = [manager(), manager()];
+
+        let drawn = |manager: &Redlock| manager.client().nonce().unwrap();
+        let all: HashSet<_> = (0..200).map(|nth| drawn(&managers[nth % 2])).collect();
+
+        assert_eq!(all.len(), 200);
+    }
+}

@@ -11,7 +11,8 @@ use std::{
 
 use crate::resource::Resource;
 
-/// The secret of one attempt, with which a client can renew and delete the key: 128 random bits.
+/// The secret of one attempt, with which a client can renew and delete the key: 128 random bits, or over nodes
+/// inside the process a number that follows such bits.
 /// Never displayed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Nonce([u8; 16]);
