@@ -16,6 +16,6 @@ pub(crate) use redlock_core::server_text::ServerText;
 pub use redlock_core::{
     resource::{BodyFault, ResourceError},
     unfit::UnfitServer,
-    vote::{Reason, Vote, VoteOutcome, Votes},
+    vote::{Reason, SetNumber, Vote, VoteOutcome, Votes},
 };
 pub(crate) use source::source_of;

@@ -13,7 +13,7 @@ use super::{
     spawner::{Spawner, ThreadSpawner},
 };
 use crate::{
-    error::BuildError,
+    error::{BuildError, SetNumber},
     events::Events,
     node::{
         ClockJumps, Node,
@@ -41,17 +41,17 @@ impl RedlockBuilder {
     ///
     /// [`BuildError`]: the setting that is wrong, and why.
     pub fn build(self) -> Result<Redlock, BuildError> {
-        self.build_with("", Arc::default())
+        self.build_with(None, Arc::default())
     }
 
     /// Builds a manager that sends these events. `place` says which of several sets it has; the servers
     /// store it.
     pub(super) fn build_with(
         self,
-        place: &str,
+        place: Option<SetNumber>,
         events: Arc<Events>,
     ) -> Result<Redlock, BuildError> {
-        let settings = self.settings()?;
+        let settings = Settings { place, ..self.settings()? };
         let endpoints = endpoints(&self.servers)?;
         if endpoints.is_empty() && self.nodes.iter().all(NodeSource::is_empty) {
             return Err(BuildError::NoNodes);
@@ -92,7 +92,9 @@ impl RedlockBuilder {
         named_nodes::warn_of_failovers(&endpoints, self.guards.restart);
         if !endpoints.is_empty() {
             let names: Vec<_> = endpoints.iter().map(|at| Arc::clone(&at.name)).collect();
-            let layout = Layout::new(&names, &[&redis.prefix, place].concat(), self.guards.restart);
+            let place = place.map_or_else(String::new, |place| format!(", {place}"));
+            let layout =
+                Layout::new(&names, &[&redis.prefix, &*place].concat(), self.guards.restart);
             let shared = NodeSet::new(layout, redis, clock, Arc::clone(&clock_jumps), count);
             // One task runs all connections, so that an attempt wakes one task, not one for each
             // node.
@@ -227,6 +229,7 @@ impl RedlockBuilder {
             restart_guard: self.guards.restart,
             is_embedded: self.servers.is_empty() && self.nodes.iter().all(NodeSource::is_embedded),
             fencing: self.fencing,
+            place: None,
         })
     }
 }

@@ -197,6 +197,7 @@ impl Client {
     pub(crate) fn named(&self, outcomes: Vec<VoteOutcome>) -> Votes {
         let named = self.names.iter().zip(outcomes);
         Votes::new(named.map(|(name, outcome)| Vote::new(Arc::clone(name), outcome)))
+            .in_set(self.settings.place)
     }
 
     /// Returns the votes with the state of nodes that were not awaited. Calls the nodes, so it must
@@ -212,7 +213,7 @@ impl Client {
             }
             vote
         };
-        Votes::new(votes.iter().zip(&self.nodes).map(explained))
+        Votes::new(votes.iter().zip(&self.nodes).map(explained)).in_set(self.settings.place)
     }
 
     /// Returns the wall clock for fencing tokens: the clock of a quorum of nodes, or the local

@@ -7,7 +7,7 @@ use super::{
     settings::Settings,
 };
 use crate::{
-    error::{Reason, prospect},
+    error::{Reason, SetNumber, prospect},
     membership::other_sets,
     node::{CopyProgress, NodeHealth, NodeState},
     protocol::formulas,
@@ -23,7 +23,8 @@ const STALLED_COPY: Duration = Duration::from_secs(3);
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NotReady {
-    /// The health of each node, in the order of [`Redlock::nodes`](crate::Redlock::nodes).
+    /// The health of each node, in the order of [`Redlock::nodes`](crate::Redlock::nodes); of several
+    /// [sets](crate::Redlock::sharded), of the nodes of the first set that is not ready.
     pub nodes: Vec<NodeHealth>,
     /// Number of nodes that have to vote.
     pub quorum: usize,
@@ -31,6 +32,8 @@ pub struct NotReady {
     /// themselves are no quorum: the table of [codes](crate::diagnosis#codes) says for which reasons
     /// a node can't.
     pub heals: bool,
+    /// Which set the nodes are; `None` if there is one.
+    pub set: Option<SetNumber>,
     /// The prefix of the keys.
     prefix: Arc<str>,
 }
@@ -45,6 +48,9 @@ impl NotReady {
 impl fmt::Display for NotReady {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (voting, nodes, quorum) = (self.voting(), self.nodes.len(), self.quorum);
+        if let Some(set) = self.set {
+            write!(f, "{set}: ")?;
+        }
         if voting >= quorum {
             let copied = self.nodes.iter().filter(|node| has_records(node)).count();
             write!(
@@ -64,8 +70,18 @@ impl fmt::Display for NotReady {
         let missing: Vec<_> = self.nodes.iter().filter(|node| !node.is_voting()).collect();
         let prospects = missing.iter().map(|node| Some(prospect(reason(node)?, &self.prefix)));
         let prospects: Vec<_> = prospects.collect();
-        for (i, node) in missing.into_iter().enumerate() {
-            write!(f, "{} {node}", if i == 0 { ':' } else { ';' })?;
+        let mut separator = ": ";
+        for (i, node) in missing.iter().enumerate() {
+            f.write_str(separator)?;
+            let (own, next) = (reason(node), missing.get(i + 1).and_then(|next| reason(next)));
+            // The long reason of nodes of another set is written once.
+            if matches!(own, Some(Reason::OtherLayout { .. })) && own == next {
+                f.write_str(&node.name)?;
+                separator = ", ";
+                continue;
+            }
+            write!(f, "{node}")?;
+            separator = "; ";
             // Written once for consecutive nodes with the same prospect.
             if let Some(prospect) = &prospects[i]
                 && prospects.get(i + 1).and_then(Option::as_ref) != Some(prospect)
@@ -124,7 +140,7 @@ impl Client {
         }
         let healing = nodes.iter().filter(|node| heals(node, &self.settings)).count();
         let heals = healing >= quorum && !self.is_forked();
-        Err(NotReady { nodes, quorum, heals, prefix: Arc::clone(&self.settings.key_prefix) })
+        Err(self.not_ready(nodes, heals))
     }
 
     /// Checks [`readiness`](Self::readiness), and that a quorum has all records.
@@ -134,8 +150,12 @@ impl Client {
         if nodes.iter().filter(|node| has_records(node)).count() >= quorum {
             return Ok(());
         }
-        let prefix = Arc::clone(&self.settings.key_prefix);
-        Err(NotReady { nodes, quorum, heals: true, prefix })
+        Err(self.not_ready(nodes, true))
+    }
+
+    fn not_ready(&self, nodes: Vec<NodeHealth>, heals: bool) -> NotReady {
+        let (quorum, set) = (formulas::quorum(nodes.len()), self.settings.place);
+        NotReady { nodes, quorum, heals, set, prefix: Arc::clone(&self.settings.key_prefix) }
     }
 
     /// Waits until a quorum votes and has all records, until waiting does not help, or until
@@ -230,7 +250,8 @@ mod tests {
         let copying = Some(CopyProgress::new(7, 700, Duration::from_secs(1)));
         let copies = |name| NodeHealth { copying, ..NodeHealth::voting(name) };
         let nodes = vec![NodeHealth::voting("one"), copies("two"), copies("three")];
-        let text = NotReady { nodes, quorum: 2, heals: true, prefix: "p".into() }.to_string();
+        let text =
+            NotReady { nodes, quorum: 2, heals: true, set: None, prefix: "p".into() }.to_string();
         let begin = "3 of 3 nodes vote, but only 1 have all records of work that is done, 2 are needed: \
                      two: voting, 7 records";
         assert!(text.starts_with(begin), "{text}");
@@ -240,10 +261,23 @@ mod tests {
     #[test]
     fn main_that_returns_it_prints_what_to_do() {
         let auth = refusing(Reason::Auth("WRONGPASS".into()), 3);
-        let error = NotReady { nodes: vec![auth], quorum: 1, heals: false, prefix: "p".into() };
+        let error =
+            NotReady { nodes: vec![auth], quorum: 1, heals: false, set: None, prefix: "p".into() };
 
         assert_eq!(format!("{error:?}"), format!("NotReady({error})"));
         assert!(format!("{error:?}").contains("(do: "), "{error:?}");
+    }
+
+    #[test]
+    fn text_names_set_and_groups_nodes_of_another() {
+        let other = |name: &str| NodeHealth { name: name.into(), ..refusing(other_layout(), 3) };
+        let (nodes, set) = (vec![other("one"), other("two")], Some(SetNumber::new(2, 3)));
+
+        let text = NotReady { nodes, quorum: 2, heals: false, set, prefix: "p".into() }.to_string();
+
+        assert!(text.starts_with("set 2 of 3: only 0 of 2 nodes vote"), "{text}");
+        assert!(text.contains("does not help: one, two: refusing"), "{text}");
+        assert_eq!(text.matches("enrolled for [2 nodes]").count(), 1, "{text}");
     }
 
     #[test]
@@ -253,7 +287,8 @@ mod tests {
             NodeHealth { name: "two".into(), ..refusing(Reason::Auth("WRONGPASS".into()), 3) },
             NodeHealth { name: "three".into(), ..refusing(other_layout(), 3) },
         ];
-        let text = NotReady { nodes, quorum: 2, heals: false, prefix: "p".into() }.to_string();
+        let text =
+            NotReady { nodes, quorum: 2, heals: false, set: None, prefix: "p".into() }.to_string();
         let begin =
             "only 1 of 3 nodes vote, 2 are needed, and waiting does not help: two: refusing";
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::{Redlock, builder::RedlockBuilder, core::Core};
 use crate::{
-    error::{BuildError, LockError},
+    error::{BuildError, LockError, SetNumber},
     events::Events,
     hash::{fnv, mix},
     node::Node,
@@ -68,7 +68,9 @@ impl Redlock {
     /// [`build`](RedlockBuilder::build).
     pub fn sharded(sets: impl IntoIterator<Item = RedlockBuilder>) -> Result<Self, BuildError> {
         let builders: Vec<_> = sets.into_iter().collect();
-        let count = builders.len();
+        let Ok(count) = u16::try_from(builders.len()) else {
+            return Err(BuildError::setting("sets", format!("more than {}", u16::MAX)));
+        };
         let events = Arc::<Events>::default();
         let mut first = None;
         for (i, builder) in builders.iter().enumerate() {
@@ -78,10 +80,10 @@ impl Redlock {
                 return Err(BuildError::setting("sets", reason));
             }
         }
-        let build = |(i, builder): (usize, RedlockBuilder)| {
-            builder.build_with(&format!(", set {} of {count}", i + 1), Arc::clone(&events))
+        let build = |(number, builder): (u16, RedlockBuilder)| {
+            builder.build_with(Some(SetNumber::new(number, count)), Arc::clone(&events))
         };
-        let each = builders.into_iter().enumerate().map(build);
+        let each = (1..=count).zip(builders).map(build);
         let managers: Box<[_]> = each.collect::<Result<_, _>>()?;
         let Some(manager) = managers.first() else {
             return Err(BuildError::setting("sets", "there is none"));
@@ -101,10 +103,25 @@ impl Redlock {
         self.several().map_or(std::slice::from_ref(self), |sets| &sets.managers)
     }
 
-    /// Returns the manager of the set of a name: of a lock, of a job, or of what the nodes store of one.
-    pub(crate) fn set_of(&self, name: &str) -> &Self {
+    /// Returns the manager of the set of a name: of a lock, a job or a leader; of work done once, the name is
+    /// `once:` and the key. For readiness and health: while another set is down, the name can be locked.
+    ///
+    /// ```
+    /// # use tower_redlock::Redlock;
+    /// # fn can_lock(redlock: &Redlock) -> bool {
+    /// redlock.set_of("account:42").readiness().is_ok()
+    /// # }
+    /// # assert!(can_lock(&Redlock::embedded()));
+    /// ```
+    pub fn set_of(&self, name: &str) -> &Self {
         let sets = self.sets();
         &sets[set_of(name, sets.len())]
+    }
+
+    /// Returns the number of sets, and the index of the set of a name.
+    #[cfg(feature = "scheduler")]
+    pub(crate) fn set_index(&self, name: &str) -> usize {
+        set_of(name, self.sets().len())
     }
 
     /// Returns the names by their sets, each with its position.

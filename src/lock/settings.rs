@@ -8,7 +8,7 @@ use super::{
     quota::RecordBounds,
 };
 use crate::{
-    error::LockError,
+    error::{LockError, SetNumber},
     node::redis::RestartGuard,
     protocol::formulas,
     quorum::{LeadNode, LeaseParams},
@@ -32,6 +32,8 @@ pub(crate) struct Settings {
     /// Whether all nodes are embedded ones.
     pub(crate) is_embedded: bool,
     pub(crate) fencing: bool,
+    /// Which of several sets the nodes are.
+    pub(crate) place: Option<SetNumber>,
 }
 
 /// The settings of a request that sets nothing itself.

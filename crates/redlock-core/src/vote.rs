@@ -324,14 +324,51 @@ impl fmt::Display for Reason {
     }
 }
 
-/// The votes of all nodes, in their configured order.
+/// Which of several sets of nodes. [`Display`](fmt::Display) is `set 2 of 3`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct SetNumber {
+    /// The place of the set in the list of sets, from 1.
+    pub number: u16,
+    /// Number of sets.
+    pub count: u16,
+}
+
+impl SetNumber {
+    /// Creates the number of a set, from 1, of `count` sets.
+    pub const fn new(number: u16, count: u16) -> Self {
+        Self { number, count }
+    }
+}
+
+impl fmt::Display for SetNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "set {} of {}", self.number, self.count)
+    }
+}
+
+/// The votes of all nodes, in their configured order; of the nodes of one set, if there are several.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Votes(Arc<[Vote]>);
+pub struct Votes {
+    votes: Arc<[Vote]>,
+    set: Option<SetNumber>,
+}
 
 impl Votes {
     /// Creates the votes of all nodes, in their order.
     pub fn new(votes: impl IntoIterator<Item = Vote>) -> Self {
-        Self(votes.into_iter().collect())
+        Self { votes: votes.into_iter().collect(), set: None }
+    }
+
+    /// Adds which set the nodes are; `None` if there is one.
+    #[must_use]
+    pub fn in_set(self, set: Option<SetNumber>) -> Self {
+        Self { set, ..self }
+    }
+
+    /// Returns which set the nodes are; `None` if there is one.
+    pub const fn set(&self) -> Option<SetNumber> {
+        self.set
     }
 }
 
@@ -339,7 +376,7 @@ impl std::ops::Deref for Votes {
     type Target = [Vote];
 
     fn deref(&self) -> &[Vote] {
-        &self.0
+        &self.votes
     }
 }
 
@@ -351,11 +388,19 @@ impl fmt::Debug for Votes {
 
 impl fmt::Display for Votes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, vote) in self.iter().enumerate() {
-            if i > 0 {
-                f.write_str("; ")?;
-            }
-            write!(f, "{vote}")?;
+        if let Some(set) = self.set {
+            write!(f, "{set}: ")?;
+        }
+        // The long reason of nodes of another set is written once.
+        let is_same = |a: &Vote, b: &Vote| {
+            matches!(a.outcome, VoteOutcome::NotCounted(Reason::OtherLayout { .. }))
+                && a.outcome == b.outcome
+        };
+        for (i, alike) in self.chunk_by(is_same).enumerate() {
+            f.write_str(if i > 0 { "; " } else { "" })?;
+            let Some((last, others)) = alike.split_last() else { continue };
+            others.iter().try_for_each(|vote| write!(f, "{}, ", vote.node))?;
+            write!(f, "{last}")?;
         }
         Ok(())
     }
@@ -364,6 +409,20 @@ impl fmt::Display for Votes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn text_names_set_and_groups_nodes_of_another() {
+        let other = || Reason::OtherLayout { found: "a".into(), ours: "b".into() };
+        let vote = |(node, reason): (&str, Reason)| {
+            Vote::new(node.into(), VoteOutcome::NotCounted(reason))
+        };
+        let votes = [("x", other()), ("y", other()), ("z", Reason::TimedOut), ("v", other())];
+
+        let text = Votes::new(votes.map(vote)).in_set(Some(SetNumber::new(2, 3))).to_string();
+
+        assert!(text.starts_with("set 2 of 3: x, y: belongs to another set"), "{text}");
+        assert!(text.contains("; z: timed out; v: belongs to another set"), "{text}");
+    }
 
     /// The texts of Redis 6.2 to 8 and Valkey.
     #[test]
