@@ -296,7 +296,7 @@ impl Redlock {
     /// # Errors
     ///
     /// [`LockError::NoQuorum`] if so few nodes could be read that locks may be missing. Nothing
-    /// follows an error.
+    /// follows an error. Of several [sets](Self::sharded), the locks of the others come before it.
     ///
     /// # Cancel safety
     ///
@@ -328,7 +328,8 @@ impl Redlock {
         self.list(super::listing::job_registers)
     }
 
-    /// Lists one set after the other, until an error.
+    /// Lists one set after the other. The error of a set follows what the others have; nothing follows an
+    /// error.
     fn list<S, T, F>(
         &self,
         of_set: F,
@@ -339,11 +340,20 @@ impl Redlock {
         F: Fn(Arc<Client>) -> S,
     {
         let sets = self.sets().iter().map(|set| of_set(Arc::clone(set.client())));
-        let listed = stream::iter(sets.collect::<Vec<_>>()).flatten();
-        listed.scan(false, |has_failed, found| {
-            let is_over = std::mem::replace(has_failed, found.is_err());
-            ready((!is_over).then_some(found))
-        })
+        let listed = stream::iter(sets.collect::<Vec<_>>()).flatten().map(Some);
+        let ended = listed.chain(stream::iter([None]));
+        // `None` is the end of the last set.
+        let in_order = ended.scan(None, |failed, found| {
+            ready(Some(match found {
+                Some(Err(error)) => {
+                    let _ = failed.get_or_insert(error);
+                    None
+                }
+                Some(Ok(found)) => Some(Ok(found)),
+                None => failed.take().map(Err),
+            }))
+        });
+        in_order.filter_map(ready)
     }
 
     /// Returns the locks that this manager holds, the requests that wait, and the releases that are

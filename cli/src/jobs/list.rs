@@ -56,16 +56,25 @@ pub(super) async fn list(client: &Client, glob: &Glob) -> Result<(), Failure> {
     Err(error.into())
 }
 
-/// Reads the first jobs, in the order of their names, and whether there are further ones.
-pub(crate) async fn first_jobs(
-    redlock: &Redlock,
-    limit: usize,
-) -> Result<(Vec<JobRow>, bool), LockError> {
-    let mut names: Vec<Arc<str>> = redlock.claimed_jobs().take(limit + 1).try_collect().await?;
-    let more = names.len() > limit;
+/// The first jobs, in the order of their names.
+#[derive(Debug)]
+pub(crate) struct FirstJobs {
+    pub(crate) jobs: Vec<JobRow>,
+    /// Whether there are further ones.
+    pub(crate) more: bool,
+    /// Why jobs of a set of servers may be missing.
+    pub(crate) error: Option<LockError>,
+}
+
+/// Reads the first jobs, at most `limit`.
+pub(crate) async fn first_jobs(redlock: &Redlock, limit: usize) -> Result<FirstJobs, LockError> {
+    let listed: Vec<_> = redlock.claimed_jobs().take(limit + 1).collect().await;
+    let (names, errors): (Vec<_>, Vec<_>) = listed.into_iter().partition(Result::is_ok);
+    let mut names: Vec<Arc<str>> = names.into_iter().flatten().collect();
+    let (more, error) = (names.len() > limit, errors.into_iter().find_map(Result::err));
     names.truncate(limit);
     names.sort_unstable();
-    Ok((look(redlock, names).await?, more))
+    Ok(FirstJobs { jobs: look(redlock, names).await?, more, error })
 }
 
 async fn look(redlock: &Redlock, names: Vec<Arc<str>>) -> Result<Vec<JobRow>, LockError> {

@@ -14,5 +14,5 @@ mod steer;
 
 pub(crate) use self::{
     command::{JobsArgs, jobs},
-    list::{COLUMNS, JobRow, first_jobs},
+    list::{COLUMNS, FirstJobs, JobRow, first_jobs},
 };

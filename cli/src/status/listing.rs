@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tower_redlock::{Redlock, Resource, lock::Holder};
 
 use crate::{
-    jobs::{self, JobRow, first_jobs},
+    jobs::{self, FirstJobs, JobRow, first_jobs},
     locks::{self, lock_cells, lock_json},
     output::{Table, shown, time},
 };
@@ -51,7 +51,10 @@ impl Listing {
             None => (lock.name.to_string(), None),
         });
         match first_jobs(redlock, JOBS).await {
-            Ok((jobs, more)) => (listing.jobs, listing.more_jobs) = (jobs, more),
+            Ok(FirstJobs { jobs, more, error }) => {
+                (listing.jobs, listing.more_jobs) = (jobs, more);
+                listing.error = listing.error.or(error.map(|error| error.to_string()));
+            }
             Err(error) => listing.error = Some(error.to_string()),
         }
         listing

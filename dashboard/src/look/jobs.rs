@@ -2,7 +2,7 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
-use futures_util::{StreamExt as _, TryStreamExt as _, future::try_join_all};
+use futures_util::{StreamExt as _, future::try_join_all};
 use serde::Serialize;
 use tokio::{
     sync::Mutex,
@@ -136,15 +136,14 @@ pub(crate) struct JobPage {
 }
 
 pub(super) async fn names(redlock: Redlock) -> JobNames {
-    let names: Result<Vec<_>, _> = redlock.claimed_jobs().take(MAX_JOBS + 1).try_collect().await;
-    let mut names = match names {
-        Ok(names) => names,
-        Err(error) => return JobNames { error: Some(error.to_string()), ..JobNames::default() },
-    };
+    let listed: Vec<_> = redlock.claimed_jobs().take(MAX_JOBS + 1).collect().await;
+    // The error of a set that is down is the last item.
+    let error = listed.iter().find_map(|name| name.as_ref().err()).map(ToString::to_string);
+    let mut names: Vec<_> = listed.into_iter().flatten().collect();
     let more = names.len() > MAX_JOBS;
     names.truncate(MAX_JOBS);
     names.sort_unstable();
-    JobNames { names, more, error: None }
+    JobNames { names, more, error }
 }
 
 /// Reads what a page shows of its jobs.

@@ -55,9 +55,16 @@ impl Redlock {
         let batches = self.job_registers().chunks(BATCH).then(move |names| {
             let redlock = redlock.clone();
             async move {
-                let names: Vec<Arc<str>> = names.into_iter().collect::<Result<_, _>>()?;
-                let found = unused(&redlock, &names, unused_for).await?;
-                Ok::<_, LockError>(stream::iter(found).map(Ok))
+                let (mut listed, mut failed) = (Vec::new(), None);
+                for name in names {
+                    match name {
+                        Ok(name) => listed.push(name),
+                        Err(error) => failed = Some(Err(error)),
+                    }
+                }
+                let found = unused(&redlock, &listed, unused_for).await?;
+                // The error of a set that is down is the last item.
+                Ok::<_, LockError>(stream::iter(found.into_iter().map(Ok).chain(failed)))
             }
         });
         batches.try_flatten()
