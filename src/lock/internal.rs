@@ -183,11 +183,12 @@ impl Redlock {
         self.client().clock().wall()
     }
 
-    /// Returns the wall clock that most nodes agree on, or the local one if the nodes have no
-    /// clocks of their own.
+    /// Returns the wall clock that most nodes agree on, of several sets those of the first that is up; or the
+    /// local one if the nodes have no clocks of their own.
     pub(crate) fn nodes_wall(&self) -> Duration {
         let clock = self.client().clock();
-        self.client().nodes_wall(clock.now(), clock.wall())
+        let now = clock.now();
+        self.common_wall(now).unwrap_or_else(|| self.client().nodes_wall(now, clock.wall()))
     }
 
     /// Returns the wall clock that a quorum of nodes agrees on, by clocks of their own; `None`

@@ -1,8 +1,8 @@
 //! The tasks of a scheduler: one for each job, and one for what they share.
 
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{future::pending, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
-use futures_util::FutureExt as _;
+use futures_util::{FutureExt as _, future::join_all};
 
 use super::{
     Job, JobEventKind, JobState, SkipReason,
@@ -20,25 +20,43 @@ use crate::{
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const MAX_DOUBLINGS: u32 = 6;
 
-/// Reads the claims of all jobs at once, then spawns a task for each.
+/// Starts the jobs of each set of nodes, and runs what all of them share.
 pub(super) async fn begin(shared: Arc<SchedulerShared>, jobs: Vec<Job>, guards: Vec<TaskGuard>) {
     debug_assert_eq!(jobs.len(), guards.len());
-    let states: Vec<_> = guards.iter().map(|guard| Arc::clone(&guard.job)).collect();
-    let Some(kept) = read_claims(&shared, &states).await else { return };
     let SchedulerShared { redlock, roster, wall_timer, leader, .. } = &*shared;
-    read_controls(redlock, roster).await;
-    for ((guard, job), kept) in guards.into_iter().zip(jobs).zip(kept) {
-        let task = run_job(Arc::clone(&shared), guard, job, Some(kept));
-        shared.executor.spawner.spawn(Box::pin(task));
+    let mut sets: Vec<Vec<_>> = redlock.sets().iter().map(|_| Vec::new()).collect();
+    for (guard, job) in guards.into_iter().zip(jobs) {
+        sets[redlock.set_index(&guard.job.name)].push((guard, job));
     }
+    // A set that is down keeps only its own jobs from starting.
+    let starts = sets.into_iter().map(|jobs| start_set(&shared, jobs));
+    let started = async {
+        join_all(starts).await;
+        pending::<()>().await;
+    };
     tokio::select! {
         biased;
+        () = started => {}
         () = wall_timer.run() => {}
         () = watch_runs_elsewhere(redlock, roster, wall_timer) => {}
         () = watch_controls(redlock, roster) => {}
         () = watch_leader(redlock, roster, &shared.events, leader.as_ref()) => {}
         () = forget_unused(&shared) => {}
         () = shared.ended() => {}
+    }
+}
+
+/// Reads the claims of the jobs of one set at once, then spawns a task for each.
+async fn start_set(shared: &Arc<SchedulerShared>, jobs: Vec<(TaskGuard, Job)>) {
+    if jobs.is_empty() {
+        return;
+    }
+    let states: Vec<_> = jobs.iter().map(|(guard, _)| Arc::clone(&guard.job)).collect();
+    let Some(kept) = read_claims(shared, &states).await else { return };
+    read_controls(&shared.redlock, &states).await;
+    for ((guard, job), kept) in jobs.into_iter().zip(kept) {
+        let task = run_job(Arc::clone(shared), guard, job, Some(kept));
+        shared.executor.spawner.spawn(Box::pin(task));
     }
 }
 

@@ -2,9 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::future::join_all;
+
 use super::super::{
     fleet::{CONTROL_INTERVAL, controls},
     roster::Roster,
+    shared_job::SharedJob,
     wall_timer::WallTimer,
 };
 use crate::{
@@ -16,14 +19,12 @@ use crate::{
 pub(in super::super) async fn watch_controls(redlock: &Redlock, roster: &Roster) {
     loop {
         redlock.sleep(random::within(&(CONTROL_INTERVAL..=CONTROL_INTERVAL * 5 / 4))).await;
-        read_controls(redlock, roster).await;
+        read_controls(redlock, &roster.jobs()).await;
     }
 }
 
-pub(in super::super) async fn read_controls(redlock: &Redlock, roster: &Roster) {
-    let jobs = roster.jobs();
-    let names: Vec<_> = jobs.iter().map(|job| Arc::clone(&job.name)).collect();
-    match controls(redlock, &names).await {
+pub(in super::super) async fn read_controls(redlock: &Redlock, jobs: &[Arc<SharedJob>]) {
+    let of_set = async |jobs: Vec<Arc<SharedJob>>| match controls(redlock, &names(&jobs)).await {
         Ok(controls) => {
             debug_assert_eq!(controls.len(), jobs.len());
             for (job, control) in jobs.iter().zip(controls) {
@@ -32,7 +33,21 @@ pub(in super::super) async fn read_controls(redlock: &Redlock, roster: &Roster) 
         }
         // Before a tick, it is read under the job's lock.
         Err(error) => crate::log::debug!(%error, "the control of jobs was not read"),
+    };
+    join_all(by_set(redlock, jobs).map(of_set)).await;
+}
+
+/// Returns the jobs of each set of nodes: a set that is down does not keep those of others from being read.
+fn by_set(redlock: &Redlock, jobs: &[Arc<SharedJob>]) -> impl Iterator<Item = Vec<Arc<SharedJob>>> {
+    let mut sets: Vec<Vec<_>> = redlock.sets().iter().map(|_| Vec::new()).collect();
+    for job in jobs {
+        sets[redlock.set_index(&job.name)].push(Arc::clone(job));
     }
+    sets.into_iter().filter(|jobs| !jobs.is_empty())
+}
+
+fn names(jobs: &[Arc<SharedJob>]) -> Vec<Arc<str>> {
+    jobs.iter().map(|job| Arc::clone(&job.name)).collect()
 }
 
 /// Interval between queries about runs last seen on other replicas. Doubles while none of them
@@ -52,16 +67,14 @@ pub(in super::super) async fn watch_runs_elsewhere(
         redlock.sleep(random::within(&(pause..=pause + pause / 4))).await;
         let mut open = roster.jobs();
         open.retain(|job| job.runs_elsewhere());
-        let names: Vec<Arc<str>> = open.iter().map(|job| Arc::clone(&job.name)).collect();
-        let mut has_news = open.is_empty();
-        if !open.is_empty()
-            && let Ok(kept) = claims::read(redlock, &names, &[]).await
-        {
+        let of_set = async |jobs: Vec<Arc<SharedJob>>| {
+            let Ok(kept) = claims::read(redlock, &names(&jobs), &[]).await else { return false };
             let limit = wall_timer.limit();
-            for (job, kept) in open.iter().zip(&kept) {
-                has_news |= job.refresh(kept, limit);
-            }
-        }
+            let news = jobs.iter().zip(&kept).map(|(job, kept)| job.refresh(kept, limit));
+            news.fold(false, |has_news, is_news| has_news | is_news)
+        };
+        let news = join_all(by_set(redlock, &open).map(of_set)).await;
+        let has_news = open.is_empty() || news.contains(&true);
         pause = if has_news { FIRST_PAUSE } else { (2 * pause).min(LONGEST_PAUSE) };
     }
 }
