@@ -3,7 +3,12 @@
 use std::{process::ExitCode, time::Duration};
 
 use serde_json::json;
-use tower_redlock::{Redlock, diagnosis::Verdict, error::AdoptError};
+use tower_redlock::{
+    Redlock,
+    diagnosis::Verdict,
+    error::{AdoptError, Reason},
+    node::{NodeHealth, NodeState},
+};
 
 use crate::{
     client::{Client, settle},
@@ -21,7 +26,8 @@ const PER_NODE: Duration = Duration::from_secs(3);
 
 /// Moves servers to this configuration, after a confirmation
 ///
-/// Use it after a change of nodes, names or prefix; --from and --from-prefix describe the old set. After an
+/// Use it after a change of nodes, names or prefix; --from and --from-prefix describe the old set, or the old
+/// sets, as many as the new ones. After an
 /// upgrade from the former form of keys, --from has the same servers. No client gets a lock for one
 /// `max_ttl`; the command waits until a quorum votes again.
 #[derive(Debug, clap::Args)]
@@ -95,9 +101,10 @@ pub(crate) async fn adopt(shared: &SharedArgs, args: &AdoptArgs) -> Result<ExitC
         Ok(Ok(takes)) => takes,
         Ok(Err(error)) => {
             output.show_json(&json!({ "adopted": false, "error": error.to_string() }))?;
-            let code = match error {
+            let code = match &error {
                 // Some nodes may have moved: the sets may be without a quorum now.
                 AdoptError::OldSet { .. } | AdoptError::NewSet { .. } => UNAVAILABLE,
+                AdoptError::NotMovable { .. } | AdoptError::InSet { .. } => UNAVAILABLE,
                 _ => CONFIG,
             };
             return Err(Failure::new(code, format!("not adopted: {error}")));
@@ -124,6 +131,13 @@ pub(crate) async fn adopt(shared: &SharedArgs, args: &AdoptArgs) -> Result<ExitC
     })
 }
 
+/// Returns a line for each node. What it means that one belongs to another set is said by the steps.
 fn nodes(redlock: &Redlock) -> String {
-    indented(redlock.health().iter().map(|node| shown(&node.to_string())))
+    let line = |node: &NodeHealth| match &node.state {
+        NodeState::Refusing { reason: Reason::OtherLayout { found, .. }, .. } => {
+            format!("{}: enrolled for [{found}]", node.name)
+        }
+        _ => node.to_string(),
+    };
+    indented(redlock.health().iter().map(|node| shown(&line(node))))
 }

@@ -31,6 +31,9 @@ pub(crate) async fn lower(shared: &SharedArgs) -> Result<(), Failure> {
             let nodes = redlock.nodes().len();
             output.show_text(&format!("max_ttl is {to} at most on all {nodes} nodes\n"))
         }
+        Err(error @ LowerError::IncompleteSets { .. }) => {
+            Err(Failure::new(UNAVAILABLE, error.to_string()))
+        }
         Err(error @ LowerError::Incomplete { .. }) => {
             let rest = "the other nodes keep the lower max_ttl: run it again for the rest";
             Err(Failure::new(UNAVAILABLE, format!("{error}; {rest}")))

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Votes;
+use super::{SetNumber, VoteOutcome, Votes};
 
 /// Why a set of nodes was not moved to another layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,8 +20,30 @@ pub enum AdoptError {
         new: usize,
     },
     /// Both managers have the same nodes, prefix and guards, and no server stores them in the
-    /// former form.
+    /// former form. Of several sets, those that are the same in both managers stay as they are, and this is
+    /// the error if all are.
     SameLayout,
+    /// Of several sets, one has too few nodes that can be reached, and belong to no third set. Nothing was
+    /// moved. Retry.
+    NotMovable {
+        /// The set.
+        set: SetNumber,
+        /// Whether it is a set of the new manager.
+        is_new: bool,
+        /// Number of its nodes that are needed.
+        needed: usize,
+        /// The result of each of its nodes.
+        votes: Votes,
+    },
+    /// Of several sets, one was not moved, after others were. Retry.
+    InSet {
+        /// The set that was not moved.
+        set: SetNumber,
+        /// The numbers of the sets that were moved.
+        moved: Box<[u16]>,
+        /// Why it was not.
+        error: Box<AdoptError>,
+    },
     /// Too few nodes of the old set were moved, so it can still grant locks. The moved nodes stay
     /// moved. Retry.
     ///
@@ -49,6 +71,23 @@ impl fmt::Display for AdoptError {
                 f,
                 "{old} sets of nodes cannot become {new}: each name would have another set; stop all clients, and start them with the new list"
             ),
+            Self::NotMovable { set, is_new, needed, votes } => write!(
+                f,
+                "nothing was moved: of the {} {set}, at least {needed} nodes have to be up, and to belong to no set but this one, old or new; then retry ({votes})",
+                if *is_new { "new" } else { "old" },
+            ),
+            Self::InSet { set, moved, error } => {
+                write!(f, "{set}: {error}")?;
+                match &**moved {
+                    [] => f.write_str("; no other set was moved"),
+                    [one] => write!(f, "; set {one} was moved"),
+                    [first, rest @ ..] => {
+                        write!(f, "; sets {first}")?;
+                        rest.iter().try_for_each(|number| write!(f, ", {number}"))?;
+                        f.write_str(" were moved")
+                    }
+                }
+            }
             Self::NotGuarded => {
                 f.write_str("only sets of servers with the restart guard can be moved")
             }
@@ -65,7 +104,14 @@ impl fmt::Display for AdoptError {
     }
 }
 
-impl std::error::Error for AdoptError {}
+impl std::error::Error for AdoptError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::InSet { error, .. } => Some(&**error),
+            _ => None,
+        }
+    }
+}
 
 /// Why `max_ttl` was not lowered on every node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +124,12 @@ pub enum LowerError {
         /// The result of each node.
         votes: Votes,
     },
+    /// Of several [sets](crate::Redlock::sharded), some have nodes that did not accept the lower value. Retry for
+    /// these nodes: the other sets are lowered.
+    IncompleteSets {
+        /// The result of each node of each set.
+        votes: Box<[Votes]>,
+    },
 }
 
 impl fmt::Display for LowerError {
@@ -86,6 +138,19 @@ impl fmt::Display for LowerError {
             Self::NoServers => f.write_str("only servers keep a max_ttl"),
             Self::Incomplete { votes } => {
                 write!(f, "not every node accepted the lower max_ttl ({votes})")
+            }
+            Self::IncompleteSets { votes } => {
+                f.write_str("not every node accepted the lower max_ttl")?;
+                let is_lowered =
+                    |votes: &&Votes| votes.iter().all(|vote| vote.outcome == VoteOutcome::Granted);
+                for votes in votes.iter().filter(|votes| !is_lowered(votes)) {
+                    write!(f, " ({votes})")?;
+                }
+                for votes in votes.iter().filter(is_lowered) {
+                    let Some(set) = votes.set() else { continue };
+                    write!(f, "; {set} is lowered")?;
+                }
+                f.write_str("; run it again for the rest")
             }
         }
     }

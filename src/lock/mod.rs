@@ -24,6 +24,7 @@
 //! | bounds on records, stored answers and waiting bodies | `quota` |
 //! | whether enough nodes vote | [`NotReady`] |
 //! | a test vote of one node | `test_vote` |
+//! | changes on the servers of all sets | `all_sets` |
 //! | calls from inside the work that they would wait for | `inside` |
 //! | work that blocks or hangs | [`Overrun`], `overrun`, `stall` |
 //! | when a refused caller should retry | `hold_times` |
@@ -63,6 +64,7 @@ macro_rules! opaque_debug {
 }
 
 mod acquire;
+mod all_sets;
 mod attempts;
 mod build;
 pub(crate) mod builder;

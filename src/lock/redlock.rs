@@ -16,10 +16,7 @@ use super::{
 use crate::{
     error::{AdoptError, LockError, LowerError, Reason, ReleaseError},
     events::LockEvent,
-    node::{
-        EmbeddedNodes, Node, NodeHealth,
-        redis::{Lowering, adopt},
-    },
+    node::{EmbeddedNodes, Node, NodeHealth},
     protocol::ScanKind,
     resource::{Resource, ResourceError},
     time::Timestamp,
@@ -416,7 +413,8 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// [`AdoptError`]; run it again then.
+    /// [`AdoptError`]; run it again then. Of several [sets](Self::sharded), nothing is moved unless every set
+    /// that changes can be, as far as its servers tell.
     ///
     /// # Cancel safety
     ///
@@ -426,18 +424,7 @@ impl Redlock {
             let needed = client.nodes.len();
             return Err(AdoptError::OldSet { needed, votes: client.votes_in_fork() });
         }
-        let (sets, old_sets) = (self.sets(), old.sets());
-        if sets.len() != old_sets.len() {
-            return Err(AdoptError::OtherNumber { old: old_sets.len(), new: sets.len() });
-        }
-        let mut longest = Duration::ZERO;
-        for (new, old) in sets.iter().zip(old_sets) {
-            let (Some(new), Some(old)) = (&new.core.client.set, &old.core.client.set) else {
-                return Err(AdoptError::NotGuarded);
-            };
-            longest = longest.max(adopt(new, old).await?);
-        }
-        Ok(longest)
+        super::all_sets::adopt(self, old).await
     }
 
     /// Lowers the `max_ttl` on the servers to that of this manager: a restarted server then has a
@@ -450,7 +437,8 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// [`LowerError::Incomplete`] if nodes were not reached, or a client raised the value again.
+    /// [`LowerError::Incomplete`] if nodes were not reached, or a client raised the value again. Of several
+    /// [sets](Self::sharded), the others are lowered then ([`LowerError::IncompleteSets`]).
     ///
     /// # Cancel safety
     ///
@@ -460,16 +448,7 @@ impl Redlock {
         if self.core.client.is_forked() {
             return Err(LowerError::Incomplete { votes: self.core.client.votes_in_fork() });
         }
-        try_join_all(self.sets().iter().map(|set| async {
-            let servers = set.core.client.set.as_ref().ok_or(LowerError::NoServers)?;
-            let lowering = Lowering::begin(servers).await;
-            while lowering.remaining() > Duration::ZERO {
-                set.core.client.sleep(lowering.remaining()).await;
-            }
-            lowering.end().await.map_err(|votes| LowerError::Incomplete { votes })
-        }))
-        .await?;
-        Ok(())
+        super::all_sets::lower_max_ttl(self).await
     }
 }
 

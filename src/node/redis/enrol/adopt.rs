@@ -3,84 +3,156 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::future::join_all;
+
 use super::{
-    NodeSet,
+    NodeReport, NodeSet,
     layout::Layout,
     learnt_state::LearntState,
     record::{self, Entering, TagState},
 };
 use crate::{
-    error::{AdoptError, Reason, Vote, VoteOutcome, Votes},
+    error::{AdoptError, Reason, SetNumber, Vote, VoteOutcome, Votes},
     membership::other_sets::{self, blocking},
     protocol::formulas,
 };
 
-/// Moves the reachable nodes of `old` into the layout of `new`, then enrols every node of `new`
-/// with the fences of the old nodes. The nodes vote after a probation.
-///
-/// Returns the length of the probation.
-pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, AdoptError> {
-    if new.is_unguarded() || old.is_unguarded() {
-        return Err(AdoptError::NotGuarded);
-    }
-    // A set that is enrolled in the former form is moved from its own layout.
-    let is_former = new.layout.hash == old.layout.hash;
-    if is_former && !has_former_form(old).await {
-        return Err(AdoptError::SameLayout);
-    }
-    let old_layout = if is_former { &*old.layout.former } else { &*old.layout.hash };
-    let old_nodes = old.members().len();
-    let mut moved = Vec::new();
-    let mut left = vec![None; old_nodes];
-    let mut failed = vec![None; old_nodes];
-    let mut known = LearntState { max_ttl: old.settings.max_ttl, ..LearntState::default() };
-    // The nodes are moved one by one. If the first moves fail, the old set stays as it was.
-    for node in 0..old_nodes {
-        let name = Arc::clone(old.members()[node].status.name());
-        match take(old, node, TagState::Moved, old_layout, new, &LearntState::default()).await {
-            Ok(mut told) => {
-                // In the former form, nodes do not vote under a common view, so all of them have to
-                // move.
-                let left_old =
-                    told.left.take().filter(|(from, _)| *from == *old_layout && !is_former);
-                left[node] = left_old.map(|(_, view)| view).filter(|view| !view.is_empty());
-                known.merge(told);
-                moved.push(name);
-            }
-            Err(reason) => failed[node] = Some(reason),
+/// A move of the nodes of one set into the layout of another.
+pub(crate) struct Adoption<'a> {
+    new: &'a NodeSet,
+    old: &'a NodeSet,
+    /// Whether the set is moved from the former form of its own layout.
+    is_former: bool,
+    old_layout: &'a str,
+}
+
+impl<'a> Adoption<'a> {
+    /// Plans the move. Changes nothing.
+    pub(crate) async fn plan(new: &'a NodeSet, old: &'a NodeSet) -> Result<Self, AdoptError> {
+        if new.is_unguarded() || old.is_unguarded() {
+            return Err(AdoptError::NotGuarded);
         }
+        // A set that is enrolled in the former form is moved from its own layout.
+        let is_former = new.layout.hash == old.layout.hash;
+        if is_former && !has_former_form(old).await {
+            return Err(AdoptError::SameLayout);
+        }
+        let old_layout = if is_former { &*old.layout.former } else { &*old.layout.hash };
+        Ok(Self { new, old, is_former, old_layout })
     }
-    if !other_sets::is_stopped(&left, moved.len()) {
-        let votes = old_votes(old, &left, failed);
-        return Err(AdoptError::OldSet { needed: blocking(old_nodes), votes });
-    }
-    // All nodes are enrolled, the moved ones included: every probation begins after the last
-    // relevant old node was moved, and all nodes learn the fences.
-    let mut votes = Vec::new();
-    let mut enrolled = 0;
-    // A node that stays in the moved state keeps the new set from starting.
-    let mut left_behind = false;
-    let nodes = new.members().len();
-    for node in 0..nodes {
-        let name = Arc::clone(new.members()[node].status.name());
-        let outcome = match take(new, node, TagState::Probation, old_layout, new, &known).await {
-            Ok(_) => {
-                enrolled += 1;
-                VoteOutcome::Granted
+
+    /// Checks, by their records, that enough nodes can be moved. Changes nothing.
+    pub(crate) async fn check(&self, set: SetNumber) -> Result<(), AdoptError> {
+        let nodes = self.old.members().len();
+        for (of, is_new, needed) in [
+            (self.old, false, blocking(nodes)),
+            (self.new, true, formulas::quorum(self.new.members().len())),
+        ] {
+            let votes = self.movable(of).await;
+            let is_movable = |vote: &&Vote| vote.outcome == VoteOutcome::Granted;
+            if votes.iter().filter(is_movable).count() < needed {
+                return Err(AdoptError::NotMovable { set, is_new, needed, votes });
             }
-            Err(reason) => {
-                left_behind |= moved.contains(&name);
-                VoteOutcome::NotCounted(reason)
+        }
+        Ok(())
+    }
+
+    /// Returns which nodes of a set can be read, and belong to no third set.
+    async fn movable(&self, of: &NodeSet) -> Votes {
+        let votes = of.members().iter().enumerate().map(async |(node, member)| {
+            let outcome = match of.read(node).await {
+                Ok(report) if self.is_foreign(&report) => {
+                    VoteOutcome::NotCounted(foreign(report, self.new))
+                }
+                Ok(_) => VoteOutcome::Granted,
+                Err(reason) => VoteOutcome::NotCounted(reason),
+            };
+            Vote::new(Arc::clone(member.status.name()), outcome)
+        });
+        Votes::new(join_all(votes).await)
+    }
+
+    fn is_foreign(&self, report: &NodeReport) -> bool {
+        ![self.old_layout, &self.new.layout.hash, ""].contains(&report.tag.layout())
+    }
+
+    /// Moves the nodes. Returns the length of the probation.
+    pub(crate) async fn run(self) -> Result<Duration, AdoptError> {
+        let known = self.leave().await?;
+        self.enter(known).await
+    }
+
+    /// Stops the old set: moves its reachable nodes into the new layout. Returns what they know, and which
+    /// were moved.
+    async fn leave(&self) -> Result<(LearntState, Vec<Arc<str>>), AdoptError> {
+        let Self { new, old, is_former, old_layout } = *self;
+        let old_nodes = old.members().len();
+        let mut moved = Vec::new();
+        let mut left = vec![None; old_nodes];
+        let mut failed = vec![None; old_nodes];
+        let mut known = LearntState { max_ttl: old.settings.max_ttl, ..LearntState::default() };
+        // The nodes are moved one by one. If the first moves fail, the old set stays as it was.
+        for node in 0..old_nodes {
+            let name = Arc::clone(old.members()[node].status.name());
+            match take(old, node, TagState::Moved, old_layout, new, &LearntState::default()).await {
+                Ok(mut told) => {
+                    // In the former form, nodes do not vote under a common view, so all of them have to
+                    // move.
+                    let left_old =
+                        told.left.take().filter(|(from, _)| **from == *old_layout && !is_former);
+                    left[node] = left_old.map(|(_, view)| view).filter(|view| !view.is_empty());
+                    known.merge(told);
+                    moved.push(name);
+                }
+                Err(reason) => failed[node] = Some(reason),
             }
-        };
-        votes.push(Vote::new(name, outcome));
+        }
+        if !other_sets::is_stopped(&left, moved.len()) {
+            let votes = old_votes(old, &left, failed);
+            return Err(AdoptError::OldSet { needed: blocking(old_nodes), votes });
+        }
+        Ok((known, moved))
     }
-    let needed = formulas::quorum(nodes);
-    if enrolled < needed || left_behind {
-        return Err(AdoptError::NewSet { needed, votes: Votes::new(votes) });
+
+    /// Enrols all nodes of the new set, the moved ones included: every probation begins after the last relevant
+    /// old node was moved, and all nodes learn the fences.
+    async fn enter(
+        &self,
+        (known, moved): (LearntState, Vec<Arc<str>>),
+    ) -> Result<Duration, AdoptError> {
+        let Self { new, old_layout, .. } = *self;
+        let mut votes = Vec::new();
+        let mut enrolled = 0;
+        // A node that stays in the moved state keeps the new set from starting.
+        let mut left_behind = false;
+        let nodes = new.members().len();
+        for node in 0..nodes {
+            let name = Arc::clone(new.members()[node].status.name());
+            let outcome = match take(new, node, TagState::Probation, old_layout, new, &known).await
+            {
+                Ok(_) => {
+                    enrolled += 1;
+                    VoteOutcome::Granted
+                }
+                Err(reason) => {
+                    left_behind |= moved.contains(&name);
+                    VoteOutcome::NotCounted(reason)
+                }
+            };
+            votes.push(Vote::new(name, outcome));
+        }
+        let needed = formulas::quorum(nodes);
+        if enrolled < needed || left_behind {
+            return Err(AdoptError::NewSet { needed, votes: Votes::new(votes) });
+        }
+        let max_ttl = known.max_ttl.max(new.settings.max_ttl);
+        Ok(max_ttl + formulas::drift(max_ttl, new.settings.drift_factor))
     }
-    let max_ttl = known.max_ttl.max(new.settings.max_ttl);
-    Ok(max_ttl + formulas::drift(max_ttl, new.settings.drift_factor))
+}
+
+/// Returns why a node of a third set is not moved.
+fn foreign(report: NodeReport, new: &NodeSet) -> Reason {
+    Reason::OtherLayout { found: report.layout, ours: Arc::clone(&new.layout.description) }
 }
 
 /// Returns whether nodes of this set are enrolled in the former form, or were moved from it by a
@@ -148,8 +220,7 @@ pub(super) async fn take(
         let report = through.read(node).await?;
         let layout = report.tag.layout();
         if ![old_layout, &new.layout.hash, ""].contains(&layout) {
-            let (found, ours) = (report.layout, Arc::clone(&new.layout.description));
-            return Err(Reason::OtherLayout { found, ours });
+            return Err(foreign(report, new));
         }
         let mut change = record::moving(&report, 0, &entering);
         change.may_have_had(&latest);
@@ -167,6 +238,10 @@ mod tests {
         *,
     };
     use crate::node::redis::RestartGuard;
+
+    async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, AdoptError> {
+        Adoption::plan(new, old).await?.run().await
+    }
 
     /// A node that votes in a set and has these additional fields.
     fn member(set: &NodeSet, run: u128, fields: &[(&str, &str)]) -> FakeServer {

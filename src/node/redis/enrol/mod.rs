@@ -63,7 +63,7 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use adopt::adopt;
+pub(crate) use adopt::Adoption;
 pub(crate) use bulk_connection::count;
 pub(crate) use layout::{Layout, Tag};
 pub(crate) use lower::Lowering;
