@@ -29,6 +29,11 @@ impl FromStr for Glob {
 }
 
 impl Glob {
+    /// Returns the pattern that every name matches.
+    pub(crate) fn any() -> Self {
+        "*".parse().expect("a valid pattern")
+    }
+
     pub(crate) fn matches(&self, name: &str) -> bool {
         self.0.is_match(name)
     }

@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use clap::Subcommand;
+use tower_redlock::lock::NotReady;
 
 use super::{
     list::list,
@@ -19,8 +20,9 @@ use crate::{
 /// Shows and steers the jobs of the fleet
 #[derive(Debug, clap::Args)]
 pub(crate) struct JobsArgs {
+    /// Default: list
     #[command(subcommand)]
-    command: JobsCommand,
+    command: Option<JobsCommand>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -98,11 +100,41 @@ enum JobsCommand {
     },
 }
 
+impl JobsCommand {
+    /// Returns the job that it is about, if it is one.
+    fn job(&self) -> Option<&str> {
+        match self {
+            Self::List { .. } => None,
+            Self::Forget { job, .. } => job.as_deref(),
+            Self::History { job }
+            | Self::Next { job, .. }
+            | Self::Pause { job, .. }
+            | Self::Resume { job, .. }
+            | Self::Trigger { job, .. }
+            | Self::Stop { job, .. } => Some(job),
+        }
+    }
+}
+
+/// Checks that the servers of a job vote, as a command would wait for them for two TTLs; without a job, those
+/// of any set.
+fn ready(client: &Client, job: Option<&str>) -> Result<(), NotReady> {
+    let redlock = &client.redlock;
+    match job {
+        Some(job) => redlock.set_of(job).readiness(),
+        None if redlock.sets().iter().any(|set| set.readiness().is_ok()) => Ok(()),
+        None => redlock.readiness(),
+    }
+}
+
 pub(crate) async fn jobs(shared: &SharedArgs, args: &JobsArgs) -> Result<(), Failure> {
     let client = Client::settled(shared).await?;
-    // A command would wait for a quorum for two TTLs.
-    client.redlock.readiness()?;
-    let ended = match &args.command {
+    let Some(command) = &args.command else {
+        ready(&client, None)?;
+        return list(&client, &Glob::any()).await;
+    };
+    ready(&client, command.job())?;
+    let ended = match command {
         JobsCommand::List { glob } => list(&client, glob).await,
         JobsCommand::History { job } => history(&client, job).await,
         JobsCommand::Next { job, number } => next(&client, job, *number).await,

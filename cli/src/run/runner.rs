@@ -73,6 +73,8 @@ pub(crate) fn helper() -> Option<ExitCode> {
 struct Runner<'a> {
     args: &'a RunArgs,
     redlock: Redlock,
+    /// The set of servers that decides about the task.
+    servers: Redlock,
     held: Held,
     signals: SignalRouter,
     waiting: Waiting,
@@ -93,7 +95,9 @@ pub(crate) async fn run(shared: &SharedArgs, args: &RunArgs) -> Result<ExitCode,
     let settings = Settings::new(shared)?;
     let redlock = build(&settings, args)?;
     let task = Task::new(&redlock, args)?;
-    let held = Held::new(&redlock, settings.prefix(), task.lock_names());
+    let names = task.lock_names();
+    let servers = names.first().map_or(&redlock, |name| redlock.set_of(name)).clone();
+    let held = Held::new(&redlock, settings.prefix(), names);
     let above = held.above();
     let refused =
         |reason| Err(Failure::usage(format!("{} was not run: {reason}", shown(&args.command))));
@@ -116,6 +120,7 @@ pub(crate) async fn run(shared: &SharedArgs, args: &RunArgs) -> Result<ExitCode,
     let runner = Runner {
         args,
         redlock,
+        servers,
         held,
         signals,
         waiting: Waiting::new(args.quiet),
@@ -223,7 +228,7 @@ impl Runner<'_> {
         loop {
             sleep(CHECK).await;
             if !self.is_granted.get()
-                && let Err(why) = self.redlock.readiness()
+                && let Err(why) = self.servers.readiness()
                 && !why.heals
             {
                 return why;
@@ -233,15 +238,15 @@ impl Runner<'_> {
 
     /// Returns the reason of a wait if it is that too few servers vote.
     fn missing_servers(&self) -> Option<String> {
-        self.redlock.readiness().err().map(|why| format!("servers: {why}"))
+        self.servers.readiness().err().map(|why| format!("servers: {why}"))
     }
 
     /// Waits until a quorum of servers votes. The limit is the limit of the wait for the lock.
     async fn ready(&self) -> Result<(), NotReady> {
         let ready = async {
             match self.args.wait() {
-                Duration::MAX => self.redlock.ready().await,
-                wait => self.redlock.ready_within(wait.max(CONNECT)).await,
+                Duration::MAX => self.servers.ready().await,
+                wait => self.servers.ready_within(wait.max(CONNECT)).await,
             }
         };
         let reason = async || match self.missing_servers() {

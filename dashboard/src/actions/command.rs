@@ -44,8 +44,12 @@ impl Command {
         let subject = &*self.subject;
         // Nodes delete the keys of a lock even while they do not vote. All other actions need a lock, and
         // would wait for a quorum.
-        if self.action != Action::BreakLock {
-            redlock.readiness()?;
+        match self.action {
+            Action::BreakLock => {}
+            Action::MarkDone | Action::ForgetKey => {
+                redlock.set_of(&format!("once:{subject}")).readiness()?;
+            }
+            _ => redlock.set_of(subject).readiness()?,
         }
         match self.action {
             Action::BreakLock => self.break_lock(redlock).await,
