@@ -90,11 +90,14 @@ pub(super) fn report(diagnosis: &Diagnosis) -> String {
     text.push(format!("time zone database of this command: {zones}\n\n"));
     // Advice for several nodes is printed once.
     for group in diagnosis.advice.chunk_by(|a, b| a.code == b.code && a.todo == b.todo) {
-        for advice in group {
+        for alike in group.chunk_by(|a, b| (a.severity, &a.what) == (b.severity, &b.what)) {
+            let advice = &alike[0];
             let color = if advice.severity == Severity::Problem { RED } else { YELLOW };
             let severity = paint(color, &format!("{:<7}", advice.severity.to_string()));
-            let node = advice.node.as_deref().map_or_else(String::new, |node| shown(node) + ": ");
-            text.push(format!("{severity}  {node}{}\n", shown(&advice.what)));
+            let nodes: Vec<_> = alike.iter().filter_map(|one| one.node.as_deref()).collect();
+            let nodes: Vec<_> = nodes.into_iter().map(shown).collect();
+            let nodes = if nodes.is_empty() { String::new() } else { nodes.join(", ") + ": " };
+            text.push(format!("{severity}  {nodes}{}\n", shown(&advice.what)));
         }
         text.push(format!("         do: {}\n\n", shown(&group[0].todo)));
     }
