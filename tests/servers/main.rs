@@ -15,6 +15,7 @@ mod guards;
 mod jobs;
 mod layer;
 mod once;
+mod sets;
 mod support_checks;
 #[cfg(feature = "tls")]
 mod tls;

@@ -17,5 +17,6 @@ mod run;
 mod scene;
 mod screen;
 mod serve;
+mod sets;
 mod status;
 mod terminal;

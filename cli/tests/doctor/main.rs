@@ -11,4 +11,5 @@ mod rolling;
 #[path = "../program/mod.rs"]
 mod run;
 mod sets;
+mod several_sets;
 mod usage;

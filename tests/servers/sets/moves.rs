@@ -1,0 +1,214 @@
+//! Moves of several sets to other servers.
+
+use std::time::{Duration, Instant};
+
+use tower_redlock::{
+    Lock, Redlock,
+    error::{AdoptError, Reason, VoteOutcome},
+};
+
+use super::scene::names;
+use crate::{
+    guards::scene::{MAX_TTL, all_vote, in_time, quick, refusal, tag, taken},
+    support::{RedisServer, eventually_async},
+};
+
+/// Sets of nodes that are named by their addresses.
+fn build(sets: &[&[RedisServer]]) -> Redlock {
+    let set = |servers: &&[RedisServer]| quick().nodes(servers.iter().map(RedisServer::url));
+    Redlock::sharded(sets.iter().map(set)).unwrap()
+}
+
+fn tags(servers: &[RedisServer]) -> Vec<String> {
+    servers.iter().map(tag).collect()
+}
+
+/// The layouts of servers that vote in a set: what a change of their record would change.
+fn layouts(servers: &[RedisServer]) -> Vec<String> {
+    servers.iter().map(|server| crate::guards::scene::meta(server)["layout"].clone()).collect()
+}
+
+/// Waits until the nodes of these sets were seen.
+async fn connected(redlock: &Redlock, sets: std::ops::Range<usize>) {
+    eventually_async("every node is connected", async || {
+        let nodes = redlock.sets()[sets.clone()].iter().flat_map(Redlock::health);
+        nodes.map(|node| node.run_id).all(|run| run.is_some())
+    })
+    .await;
+}
+
+/// Groups of three servers; the first two are the sets of a client that holds a lock in each.
+struct Moving {
+    servers: Vec<RedisServer>,
+    holder: Redlock,
+    operator: Redlock,
+    names: [String; 2],
+    held: [Lock; 2],
+}
+
+impl Moving {
+    async fn start(groups: usize) -> Self {
+        let servers = RedisServer::start_n(3 * groups);
+        let [a, b] = [&servers[..3], &servers[3..6]];
+        let (holder, operator) = (build(&[a, b]), build(&[a, b]));
+        all_vote(&holder).await;
+        all_vote(&operator).await;
+        let names = names(&holder, &[a, b], "n").await;
+        let held = [taken(&holder, &names[0]).await, taken(&holder, &names[1]).await];
+        Self { servers, holder, operator, names, held }
+    }
+
+    fn group(&self, number: usize) -> &[RedisServer] {
+        &self.servers[3 * number..3 * number + 3]
+    }
+}
+
+#[tokio::test]
+async fn each_set_moves_to_the_one_with_its_number() {
+    let scene = Moving::start(4).await;
+    let client = build(&[scene.group(2), scene.group(3)]);
+    let first = scene.names.clone().map(|name| {
+        let client = client.clone();
+        tokio::spawn(async move { taken(&client, &name).await })
+    });
+    eventually_async("the new nodes are connected", async || {
+        scene.servers[6..].iter().all(|server| tag(server).starts_with("p "))
+    })
+    .await;
+    assert!(scene.held.iter().all(Lock::is_valid));
+    let begun = Instant::now();
+
+    let wait = in_time(client.adopt(&scene.operator)).await.unwrap();
+
+    assert_eq!(wait, MAX_TTL.mul_f64(1.01) + Duration::from_millis(2));
+    for (task, held) in first.into_iter().zip(&scene.held) {
+        let next = in_time(task).await.unwrap();
+        assert!(!held.is_valid(), "two clients hold the lock");
+        assert!(next.fencing_token() > held.fencing_token());
+    }
+    assert!(begun.elapsed() > MAX_TTL, "{:?}", begun.elapsed());
+    all_vote(&client).await;
+    for (set, group) in [(1, 2), (2, 3)] {
+        let layouts = layouts(scene.group(group));
+        assert!(layouts[0].contains(&format!("set {set} of 2")), "{layouts:?}");
+    }
+    for node in 0..6 {
+        assert!(matches!(refusal(&scene.holder, node).await, Reason::OtherLayout { .. }));
+    }
+}
+
+/// The other set is the same in both lists: it needs no move.
+#[tokio::test]
+async fn one_set_moves_while_the_other_stays() {
+    for stays in [0, 1] {
+        let scene = Moving::start(3).await;
+        let mut sets = [scene.group(0), scene.group(1)];
+        sets[1 - stays] = scene.group(2);
+        let client = build(&sets);
+        let before = tags(scene.group(stays));
+
+        in_time(client.adopt(&scene.operator)).await.unwrap();
+
+        let next = taken(&client, &scene.names[1 - stays]).await;
+        assert!(!scene.held[1 - stays].is_valid(), "two clients hold the lock");
+        assert!(next.fencing_token() > scene.held[1 - stays].fencing_token());
+        assert_eq!(tags(scene.group(stays)), before);
+        scene.held[stays].extend().await.unwrap();
+        assert_eq!(in_time(client.adopt(&build(&sets))).await, Err(AdoptError::SameLayout));
+    }
+}
+
+#[tokio::test]
+async fn another_number_of_sets_changes_nothing() {
+    let scene = Moving::start(3).await;
+    let before = tags(&scene.servers[..6]);
+    let [a, b, c] = [scene.group(0), scene.group(1), scene.group(2)];
+    let single = quick().nodes(c.iter().map(RedisServer::url)).build().unwrap();
+
+    for (client, new) in [(build(&[a, b, c]), 3), (build(&[c]), 1), (single, 1)] {
+        let error = in_time(client.adopt(&scene.operator)).await.unwrap_err();
+
+        assert_eq!(error, AdoptError::OtherNumber { old: 2, new });
+        assert!(error.to_string().contains("stop all clients, and start them"), "{error}");
+    }
+
+    assert_eq!(tags(&scene.servers[..6]), before);
+    for held in &scene.held {
+        held.extend().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn sets_in_another_order_change_nothing() {
+    let scene = Moving::start(2).await;
+    let before = tags(&scene.servers);
+    let client = build(&[scene.group(1), scene.group(0)]);
+    connected(&client, 0..2).await;
+
+    let error = in_time(client.adopt(&scene.operator)).await.unwrap_err();
+
+    let text = error.to_string();
+    assert!(text.starts_with("nothing was moved: of the new set 1 of 2, at least 2"), "{text}");
+    assert!(
+        text.contains("belongs to another set")
+            && text.contains("enrolled for")
+            && text.contains(", set 2 of 2,"),
+        "{text}"
+    );
+    assert_eq!(tags(&scene.servers), before);
+    for held in &scene.held {
+        held.extend().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn dead_set_is_named_before_anything_moves() {
+    for (dead, what) in [(0, "old"), (1, "old"), (2, "new"), (3, "new")] {
+        let mut scene = Moving::start(4).await;
+        let client = build(&[scene.group(2), scene.group(3)]);
+        connected(&client, 0..2).await;
+        let before = tags(&scene.servers[..6]);
+        scene.servers[3 * dead..3 * dead + 3].iter_mut().for_each(RedisServer::kill);
+
+        let error = in_time(client.adopt(&scene.operator)).await.unwrap_err();
+
+        let text = error.to_string();
+        let set = format!("nothing was moved: of the {what} set {} of 2, at least 2", dead % 2 + 1);
+        assert!(text.starts_with(&set) && text.contains("then retry"), "{text}");
+        for alive in (0..2).filter(|group| *group != dead) {
+            let range = 3 * alive..3 * alive + 3;
+            assert_eq!(tags(&scene.servers[range.clone()]), before[range]);
+            scene.held[alive].extend().await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn failure_half_way_says_what_was_moved() {
+    let scene = Moving::start(4).await;
+    let client = build(&[scene.group(2), scene.group(3)]);
+    connected(&client, 0..2).await;
+    // Their records can be read, and not changed.
+    for server in scene.group(3) {
+        server.set_config("min-replicas-to-write", "1");
+    }
+
+    let error = in_time(client.adopt(&scene.operator)).await.unwrap_err();
+
+    let AdoptError::InSet { set, moved, error: root } = &error else { panic!("{error:?}") };
+    assert_eq!((set.number, set.count, &moved[..]), (2, 2, &[1][..]));
+    let AdoptError::NewSet { votes, .. } = &**root else { panic!("{root:?}") };
+    assert!(votes.iter().all(|vote| vote.outcome != VoteOutcome::Granted), "{votes}");
+    let text = error.to_string();
+    assert!(text.starts_with("set 2 of 2: ") && text.ends_with("; set 1 was moved"), "{text}");
+
+    for server in scene.group(3) {
+        server.set_config("min-replicas-to-write", "0");
+    }
+    in_time(client.adopt(&scene.operator)).await.unwrap();
+    for (name, held) in scene.names.iter().zip(&scene.held) {
+        let next = taken(&client, name).await;
+        assert!(!held.is_valid(), "two clients hold the lock");
+        assert!(next.fencing_token() > held.fencing_token());
+    }
+}
