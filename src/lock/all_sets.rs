@@ -4,28 +4,27 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use super::{Redlock, client::Client};
+use super::client::Client;
 use crate::{
     error::{AdoptError, LowerError, VoteOutcome, Votes},
     node::redis::{Adoption, Lowering},
 };
 
-/// Moves each set of `old` to the set of `new` with its number. Returns the longest probation.
+/// Moves each of the old sets to the new one with its number. Returns the longest probation.
 ///
 /// What can be known before is checked for all sets before the first one adoptions: a half of the sets would
 /// serve neither the clients of the old list nor those of the new one.
-pub(super) async fn adopt(new: &Redlock, old: &Redlock) -> Result<Duration, AdoptError> {
-    let (new, old) = (new.sets(), old.sets());
+pub(super) async fn adopt(new: &[&Client], old: &[&Client]) -> Result<Duration, AdoptError> {
     if new.len() != old.len() {
         return Err(AdoptError::OtherNumber { old: old.len(), new: new.len() });
     }
     let mut adoptions = Vec::new();
     for (new, old) in new.iter().zip(old) {
-        let (Some(to), Some(from)) = (&new.client().set, &old.client().set) else {
+        let (Some(to), Some(from)) = (&new.set, &old.set) else {
             return Err(AdoptError::NotGuarded);
         };
         match Adoption::plan(to, from).await {
-            Ok(adoption) => adoptions.push((new.client().settings.place, adoption)),
+            Ok(adoption) => adoptions.push((new.settings.place, adoption)),
             // The others may change.
             Err(AdoptError::SameLayout) => {}
             Err(error) => return Err(error),
@@ -57,9 +56,8 @@ pub(super) async fn adopt(new: &Redlock, old: &Redlock) -> Result<Duration, Adop
 }
 
 /// Lowers the `max_ttl` of all sets at the same time. A set whose servers are down does not end the others'.
-pub(super) async fn lower_max_ttl(redlock: &Redlock) -> Result<(), LowerError> {
-    let sets = redlock.sets();
-    let lowered = join_all(sets.iter().map(|set| lower(set.client()))).await;
+pub(super) async fn lower_max_ttl(sets: &[&Client]) -> Result<(), LowerError> {
+    let lowered = join_all(sets.iter().map(|set| lower(set))).await;
     let votes = lowered.into_iter().collect::<Result<Vec<_>, _>>()?;
     if votes.iter().all(is_lowered) {
         return Ok(());

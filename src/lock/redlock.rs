@@ -325,6 +325,10 @@ impl Redlock {
         self.list(super::listing::job_registers)
     }
 
+    fn clients(&self) -> Vec<&Client> {
+        self.sets().iter().map(|set| &**set.client()).collect()
+    }
+
     /// Lists one set after the other. The error of a set follows what the others have; nothing follows an
     /// error.
     fn list<S, T, F>(
@@ -424,7 +428,7 @@ impl Redlock {
             let needed = client.nodes.len();
             return Err(AdoptError::OldSet { needed, votes: client.votes_in_fork() });
         }
-        super::all_sets::adopt(self, old).await
+        super::all_sets::adopt(&self.clients(), &old.clients()).await
     }
 
     /// Lowers the `max_ttl` on the servers to that of this manager: a restarted server then has a
@@ -448,7 +452,7 @@ impl Redlock {
         if self.core.client.is_forked() {
             return Err(LowerError::Incomplete { votes: self.core.client.votes_in_fork() });
         }
-        super::all_sets::lower_max_ttl(self).await
+        super::all_sets::lower_max_ttl(&self.clients()).await
     }
 }
 

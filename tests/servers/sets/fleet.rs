@@ -7,12 +7,12 @@ use std::{
 
 use futures_util::StreamExt as _;
 use tower_redlock::{
-    LockError, Redlock, Schedule,
+    LockError, LockOptions, Redlock, Schedule,
     scheduler::{ControlError, JobRunResult, TickError, TickOutcome},
 };
 
 use super::scene::Sets;
-use crate::support::{hand_clock::HandClock, patient};
+use crate::support::{HANG_GUARD, hand_clock::HandClock, patient};
 
 fn hourly() -> Schedule {
     Schedule::every(Duration::from_secs(3_600))
@@ -23,7 +23,9 @@ async fn tick(
     job: &str,
     at: SystemTime,
 ) -> Result<TickOutcome<u64>, TickError<Infallible>> {
-    let tick = redlock.job_tick(job, hourly()).at(at);
+    // The tick before may still hold the lock.
+    let options = LockOptions::new().wait(HANG_GUARD);
+    let tick = redlock.job_tick(job, hourly()).at(at).options(options);
     tick.run(async |cx| Ok(cx.fencing_token().get())).await
 }
 
