@@ -17,6 +17,7 @@ use crate::{
     hash::{fnv, mix},
     node::Node,
     resource::Resource,
+    switches::{self, Switch},
 };
 
 /// The sets of a manager.
@@ -81,7 +82,9 @@ impl Redlock {
             }
         }
         let build = |(number, builder): (u16, RedlockBuilder)| {
-            builder.build_with(Some(SetNumber::new(number, count)), Arc::clone(&events))
+            let place = SetNumber::new(number, count);
+            let place = (!switches::is_out(Switch::Place)).then_some(place);
+            builder.build_with(place, Arc::clone(&events))
         };
         let each = (1..=count).zip(builders).map(build);
         let managers: Box<[_]> = each.collect::<Result<_, _>>()?;
@@ -195,6 +198,9 @@ fn deciding_part(name: &str) -> &str {
     let name = Resource::slot_of(name).map_or(name, |(_, of)| of);
     let own = ["job:", "leader:"].into_iter().find_map(|prefix| name.strip_prefix(prefix));
     let name = own.unwrap_or(name).split('\u{1}').next().unwrap_or_default();
+    if switches::is_out(Switch::Braces) {
+        return name;
+    }
     let in_braces = name.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
     in_braces.map(|(part, _)| part).filter(|part| !part.is_empty()).unwrap_or(name)
 }

@@ -20,6 +20,10 @@ pub enum Switch {
     Floor,
     /// Sets with different nodes have different layouts.
     LayoutCheck,
+    /// A set's layout has its place among the sets.
+    Place,
+    /// The part of a name in braces decides alone about its set.
+    Braces,
     /// An attempt ends when its nodes do not answer in time, and a connection that hangs is
     /// replaced.
     Timeouts,

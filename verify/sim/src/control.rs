@@ -5,7 +5,7 @@ use tower_redlock::switches::Switch;
 use crate::{
     oracle::Promise,
     redis::Patch,
-    world::{Contestant, Profile, Scene, Settings, Work},
+    world::{Contestant, List, Other, Profile, Scene, Settings, Work},
 };
 
 /// A guard, and the conditions under which its absence is detected.
@@ -21,8 +21,10 @@ pub struct Control {
     pub profile: Profile,
     /// The work that detects it.
     pub work: Work,
-    /// Whether a client has a wrong list of servers.
-    pub has_stray: bool,
+    /// The list of servers.
+    pub list: List,
+    /// The list of the last client, if it has another one.
+    pub stray: Option<List>,
     /// The numbers of slots that clients use.
     pub slots: &'static [u32],
     /// Whether clients share names.
@@ -40,8 +42,11 @@ impl Control {
         scene.contestant = self.contestant;
         scene.slots = self.slots.to_vec();
         scene.shares = self.shares;
-        scene.has_stray = self.has_stray;
-        if self.has_stray {
+        scene.list = self.list;
+        scene.other = self.stray.map(Other::LastClient);
+        if self.list != List::Plain {
+            (scene.servers, scene.groups) = (6, 2);
+        } else if self.stray.is_some() {
             scene.servers = 5;
         }
         if self.profile == Profile::Amnesia {
@@ -73,7 +78,8 @@ fn control(
         contestant: Contestant::Crate,
         profile,
         work,
-        has_stray: false,
+        list: List::Plain,
+        stray: None,
         slots: &[],
         shares: false,
         breaks,
@@ -94,7 +100,7 @@ fn switched(mut control: Control, switch: Switch) -> Control {
 
 /// Returns all guards, and contestants without guards.
 pub fn controls() -> Vec<Control> {
-    [safety(), sharing(), ends(), contestants()].concat()
+    [safety(), sharing(), sets(), ends(), contestants()].concat()
 }
 
 fn safety() -> Vec<Control> {
@@ -154,7 +160,7 @@ fn safety() -> Vec<Control> {
         ),
         switched(control("floor", Profile::Amnesia, Work::Locks, Fencing, 60), Switch::Floor),
         Control {
-            has_stray: true,
+            stray: Some(List::Majority),
             ..switched(
                 control("layout check", Profile::Network, Work::Locks, Exclusion, 10),
                 Switch::LayoutCheck,
@@ -231,6 +237,25 @@ fn sharing() -> Vec<Control> {
                 "if false then",
             )],
         ),
+    ]
+}
+
+/// Returns the guards of several sets.
+fn sets() -> Vec<Control> {
+    let sets = |name, breaks| Control {
+        list: List::Sets(2),
+        ..control(name, Profile::Network, Work::Locks, breaks, 10)
+    };
+    let place = |name, stray| Control {
+        stray: Some(stray),
+        ..switched(sets(name, Promise::Exclusion), Switch::Place)
+    };
+    let mut braces = sets("part of a name in braces", Promise::Exclusion);
+    braces.settings.last_lacks = Some(Switch::Braces);
+    vec![
+        place("place of a set, for another order", List::Rotated(2)),
+        place("place of a set, for a client without sets", List::First),
+        braces,
     ]
 }
 

@@ -16,6 +16,8 @@ struct Log {
     /// separate lines.
     digest: u64,
     commands: u64,
+    /// Number of commands with an argument that has one of these texts.
+    watched: (&'static [&'static str], u64),
     shows_commands: bool,
 }
 
@@ -23,6 +25,16 @@ impl Trace {
     /// Creates an empty trace, with commands of servers on separate lines or only in the digest.
     pub fn new(shows_commands: bool) -> Self {
         Self(Arc::new(Mutex::new(Log { shows_commands, ..Log::default() })))
+    }
+
+    /// Counts the commands with an argument that has one of these texts from now on.
+    pub fn watch(&self, texts: &'static [&'static str]) {
+        self.log().watched = (texts, 0);
+    }
+
+    /// The number of these commands.
+    pub fn watched(&self) -> u64 {
+        self.log().watched.1
     }
 
     /// Adds a line.
@@ -34,6 +46,10 @@ impl Trace {
     pub fn command(&self, micros: u64, server: usize, conn: u64, args: &[Vec<u8>], reply: &[u8]) {
         let mut log = self.log();
         log.commands += 1;
+        let is_watched = |text: &&str| args.iter().any(|arg| has(arg, text));
+        if log.watched.0.iter().any(is_watched) {
+            log.watched.1 += 1;
+        }
         let mut digest = log.digest ^ micros ^ ((server as u64) << 48) ^ (conn << 52);
         for bytes in args.iter().map(Vec::as_slice).chain([reply]) {
             for chunk in bytes.chunks(8) {
@@ -69,6 +85,10 @@ impl Trace {
     fn log(&self) -> std::sync::MutexGuard<'_, Log> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn has(bytes: &[u8], text: &str) -> bool {
+    bytes.windows(text.len()).any(|part| part == text.as_bytes())
 }
 
 fn moment(micros: u64) -> String {

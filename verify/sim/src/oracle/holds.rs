@@ -96,6 +96,9 @@ impl Oracle {
     /// Adds a hold, after a check of its token.
     pub(super) fn add(&self, hold: Hold) -> HoldGuard {
         let Hold { client, token, is_shared, .. } = hold;
+        if self.lock().barred == Some(client) {
+            self.broken(Promise::Sets, format!("c{client} got {}", hold.names.join("+")));
+        }
         // A grant that a stopped process detects late has no effect.
         let is_believed = (hold.belief)();
         let mut broken = Vec::new();

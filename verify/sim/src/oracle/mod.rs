@@ -39,6 +39,9 @@ pub enum Promise {
     Ends,
     /// Without faults, there is no progress.
     Liveness,
+    /// A request of names in two sets was not refused at once, a client with another list of sets got
+    /// a lock, or a set that is down failed names of another one.
+    Sets,
 }
 
 /// A promise that was broken.
@@ -69,6 +72,8 @@ struct Book {
     ticks: Ticks,
     once: OnceKeys,
     violations: Vec<Violation>,
+    /// The client that may hold nothing.
+    barred: Option<usize>,
     /// Promises that do not hold under the faults of this run.
     excused: BTreeSet<Promise>,
     counts: BTreeMap<&'static str, u64>,
@@ -79,6 +84,11 @@ impl Oracle {
     pub fn new(net: &Net, excused: impl IntoIterator<Item = Promise>) -> Self {
         let book = Book { excused: excused.into_iter().collect(), ..Book::default() };
         Self { net: net.clone(), book: Arc::new(Mutex::new(book)) }
+    }
+
+    /// Forbids a client to hold anything.
+    pub fn bar(&self, client: usize) {
+        self.lock().barred = Some(client);
     }
 
     /// The violations so far.

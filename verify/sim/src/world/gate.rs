@@ -9,7 +9,10 @@ use std::{
 };
 
 use tokio::task::JoinHandle;
-use tower_redlock::lock::Spawner;
+use tower_redlock::{
+    lock::Spawner,
+    switches::{self, Switch},
+};
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -22,6 +25,8 @@ struct State {
     is_paused: bool,
     pauses: u64,
     is_gone: bool,
+    /// The guard that this process lacks.
+    lacks: Option<Switch>,
     waiting: Vec<Waker>,
     tasks: Vec<JoinHandle<()>>,
 }
@@ -33,6 +38,11 @@ impl fmt::Debug for Gate {
 }
 
 impl Gate {
+    /// Creates a process without this guard.
+    pub(super) fn lacking(switch: Option<Switch>) -> Self {
+        Self(Arc::new(Mutex::new(State { lacks: switch, ..State::default() })))
+    }
+
     /// Runs a task of the process.
     pub(super) fn run(&self, task: impl Future<Output = ()> + Send + 'static) {
         let mut state = self.lock();
@@ -82,7 +92,7 @@ impl Future for Gated {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        {
+        let lacks = {
             let mut state = self.gate.lock();
             if state.is_gone {
                 return Poll::Ready(());
@@ -91,8 +101,13 @@ impl Future for Gated {
                 state.waiting.push(cx.waker().clone());
                 return Poll::Pending;
             }
-        }
-        self.task.as_mut().poll(cx)
+            state.lacks
+        };
+        let Some(switch) = lacks else { return self.task.as_mut().poll(cx) };
+        switches::take_out(Some(switch));
+        let polled = self.task.as_mut().poll(cx);
+        switches::take_out(None);
+        polled
     }
 }
 

@@ -2,8 +2,11 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use tower_redlock::switches::Switch;
+
 use super::{
     clock::HostClock,
+    gate::Gate,
     plan::Fault,
     process::Process,
     scene::{Profile, Scene},
@@ -27,6 +30,8 @@ pub(super) struct Machines {
     suspended: Vec<Option<u64>>,
     /// Number of processes that were started.
     started: u64,
+    /// A guard that the last client lacks.
+    last_lacks: Option<Switch>,
     /// The time at which each key was last evicted from all servers.
     evicted: BTreeMap<String, u64>,
 }
@@ -79,8 +84,20 @@ impl Machines {
             processes: (0..scene.clients).map(|_| None).collect(),
             suspended: vec![None; scene.clients],
             started: 0,
+            last_lacks: None,
             evicted: BTreeMap::new(),
         }
+    }
+
+    /// Makes the processes of the last client lack a guard.
+    pub(super) fn last_lacks(mut self, switch: Option<Switch>) -> Self {
+        self.last_lacks = switch;
+        self
+    }
+
+    /// Returns the processes that are to get locks.
+    pub(super) fn members(&self) -> impl Iterator<Item = &Process> {
+        self.processes().filter(|process| !self.scene.is_stray(process.shared.client))
     }
 
     pub(super) fn processes(&self) -> impl Iterator<Item = &Process> {
@@ -93,7 +110,10 @@ impl Machines {
             self.started += 1;
             let world = (&self.net, &self.oracle);
             let clock = &self.clocks[client];
-            let process = Process::start(&self.scene, world, clock, client, self.started);
+            let list = self.scene.list_of(client, self.net.now() / 1_000);
+            let gate = Gate::lacking(self.last_lacks.filter(|_| self.scene.is_last(client)));
+            let id = (client, self.started);
+            let process = Process::start(&self.scene, world, clock, id, (list, gate));
             self.processes[client] = Some(process);
         }
     }

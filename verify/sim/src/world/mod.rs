@@ -8,10 +8,12 @@ mod plan;
 mod process;
 mod run;
 mod scene;
+mod sets;
 mod work;
 
 pub use self::{
     plan::{Fault, Step, plan},
     run::{Outcome, Settings, run},
-    scene::{Contestant, FAILOVER_SEEDS, Profile, Scene, Work},
+    scene::{Contestant, FAILOVER_SEEDS, Profile, SET_SEEDS, Scene, Work},
+    sets::{List, Other},
 };

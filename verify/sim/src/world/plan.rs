@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use super::scene::{Profile, SENTINELS, Scene, Work};
+use super::{
+    scene::{Profile, SENTINELS, Scene, Work},
+    sets::Other,
+};
 use crate::{
     net::{Pace, Return},
     redis::Word,
@@ -83,11 +86,13 @@ pub fn plan(scene: &Scene, rng: &mut Rng) -> Vec<Step> {
     };
     // If a majority forgot, tokens grow only if clocks do not move back.
     planner.remembers = scene.profile == Profile::Beyond && planner.rng.chance(50);
+    planner.remembers |= scene.relies_on_data();
     let mut at = scene.faults_from;
     while at < scene.faults_until {
         planner.draw(at);
         at += planner.rng.within(scene.gap / 4, scene.gap * 2);
     }
+    planner.change_lists();
     steps.sort_by_key(|(at, _)| *at);
     steps
 }
@@ -103,7 +108,7 @@ struct Planner<'a> {
     jumps: u64,
     /// The server that each name leads to, and its number of failovers.
     masters: Vec<(usize, u64)>,
-    /// Beyond the promises: whether servers keep their data and clocks may move back, or neither.
+    /// Whether servers keep their data. Beyond the promises, clocks may move back only then.
     remembers: bool,
 }
 
@@ -187,7 +192,8 @@ impl Planner<'_> {
                 // Records that are only on one server are lost with it.
                 let forgets = matches!(kind, Kind::Crash | Kind::Promote | Kind::Flush);
                 let server = if forgets && self.scene.work == Work::Once { 0 } else { server };
-                if at < self.free[server] || (kind == Kind::Flush && self.remembers) {
+                let replaces = matches!(kind, Kind::Flush | Kind::Promote);
+                if at < self.free[server] || (replaces && self.remembers) {
                     return;
                 }
                 self.free[server] = end + 1;
@@ -220,7 +226,7 @@ impl Planner<'_> {
                 let mut with = [Return::Whole, Return::Blank, Return::Older][self.rng.index(3)];
                 if matches!(self.scene.profile, Profile::Amnesia | Profile::Setbacks) {
                     with = Return::Blank;
-                } else if self.scene.work == Work::Once {
+                } else if self.scene.work == Work::Once || self.remembers {
                     with = Return::Whole;
                 }
                 let mut steps = Vec::new();
@@ -284,6 +290,18 @@ impl Planner<'_> {
         let demoted = end.max(told) + self.rng.within(0, 1_500);
         self.steps.push((demoted, Fault::Demote(master)));
         self.jumps = demoted + 1;
+    }
+
+    /// Ends the clients, and starts them with another list.
+    fn change_lists(&mut self) {
+        let Some(Other::AllClients { others, last, .. }) = self.scene.other else { return };
+        for client in 0..self.scene.clients {
+            let at = if self.scene.is_last(client) { last } else { others };
+            // Its machine runs, as far as the next process is concerned.
+            self.steps.push((at, Fault::Suspend(client, false)));
+            self.steps.push((at, Fault::Kill(client, self.rng.chance(50))));
+            self.steps.push((at + self.rng.within(0, 2_000), Fault::Start(client)));
+        }
     }
 
     /// Some clients are cut off from some servers, in one or both directions.

@@ -13,6 +13,7 @@ use super::{
     machine::name_of,
     naive::Naive,
     scene::{Profile, Scene},
+    sets::List,
     work,
 };
 use crate::{
@@ -35,6 +36,7 @@ pub(super) struct Shared {
     pub(super) client: usize,
     pub(super) number: u64,
     pub(super) scene: Scene,
+    pub(super) list: List,
     pub(super) oracle: Oracle,
     pub(super) gate: Gate,
     pub(super) clock: HostClock,
@@ -71,15 +73,15 @@ impl Process {
         scene: &Scene,
         (net, oracle): (&Net, &Oracle),
         clock: &HostClock,
-        client: usize,
-        number: u64,
+        (client, number): (usize, u64),
+        (list, gate): (List, Gate),
     ) -> Self {
-        let gate = Gate::default();
         let (stop, _) = tokio::sync::watch::channel(false);
         let shared = Shared {
             client,
             number,
             scene: scene.clone(),
+            list,
             oracle: oracle.clone(),
             gate: gate.clone(),
             clock: clock.clone(),
@@ -94,31 +96,33 @@ impl Process {
             work::start_naive(&shared, &naive, rng);
             return Self { gate, redlock: None, shared };
         }
-        let servers = if scene.has_stray && client + 1 == scene.clients {
-            scene.servers / 2 + 1
-        } else {
-            scene.servers
-        };
-        let mut builder = Redlock::builder();
-        let sentinels = (2 * servers..scene.machines()).map(|at| format!("s:{at}"));
+        let sentinels = (2 * scene.servers..scene.machines()).map(|at| format!("s:{at}"));
         let sentinels = sentinels.collect::<Vec<_>>().join(",");
-        for server in 0..servers {
-            let url = if scene.profile == Profile::Failovers {
-                format!("redis+sentinel://{sentinels}/{}", name_of(server))
-            } else {
-                format!("redis://s:{server}")
-            };
-            builder = builder.named_node(format!("n{server}"), url);
-        }
-        let redlock = builder
-            .ttl(shared.ttl())
-            .owner(shared.owner())
-            .max_hold(Duration::from_secs(3_600))
-            .connector(connector)
-            .clock(clock.clone())
-            .spawner(gate.clone())
-            .build()
-            .expect("the settings are valid");
+        let builder = |servers: Vec<usize>| {
+            let mut builder = Redlock::builder();
+            for server in servers {
+                let url = if scene.profile == Profile::Failovers {
+                    format!("redis+sentinel://{sentinels}/{}", name_of(server))
+                } else {
+                    format!("redis://s:{server}")
+                };
+                builder = builder.named_node(format!("n{server}"), url);
+            }
+            builder
+                .ttl(shared.ttl())
+                .owner(shared.owner())
+                .max_hold(Duration::from_secs(3_600))
+                .connector(connector.clone())
+                .clock(clock.clone())
+                .spawner(gate.clone())
+        };
+        let mut sets = scene.sets(list).into_iter().map(builder);
+        let redlock = if list.has_places() {
+            Redlock::sharded(sets)
+        } else {
+            sets.next().expect("a list has a set").build()
+        };
+        let redlock = redlock.expect("the settings are valid");
         work::start(&shared, &redlock, rng);
         Self { gate, redlock: Some(redlock), shared }
     }

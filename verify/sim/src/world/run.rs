@@ -8,9 +8,10 @@ use super::{
     machine::{Machines, hosts},
     plan::plan,
     scene::{Contestant, Profile, Scene, Work},
+    sets::{List, NEVER_SENT, Other},
 };
 use crate::{
-    net::Net,
+    net::{Net, Power, Return},
     oracle::{Oracle, Promise, Violation},
     redis::{Patch, set_patches, unused_patches},
     rng::Rng,
@@ -22,6 +23,8 @@ use crate::{
 pub struct Settings {
     /// A guard of the client.
     pub switch: Option<Switch>,
+    /// A guard that only the last client lacks.
+    pub last_lacks: Option<Switch>,
     /// Guards of the scripts.
     pub patches: Vec<Patch>,
     /// Whether every command of the servers is a line of the trace.
@@ -74,15 +77,20 @@ async fn play(scene: &Scene, settings: &Settings) -> Outcome {
     }
     let oracle = Oracle::new(&net, scene.profile.excuses());
     trace.event(0, format!("{scene:?}"));
+    if scene.list != List::Plain {
+        trace.watch(&NEVER_SENT);
+    }
     let delivery = tokio::spawn(tokio::task::unconstrained(net.clone().run()));
-    let mut machines = Machines::new(scene, &net, &oracle, &mut rng);
+    let mut machines =
+        Machines::new(scene, &net, &oracle, &mut rng).last_lacks(settings.last_lacks);
     for client in 0..scene.clients {
-        if !(scene.has_stray && client + 1 == scene.clients) {
+        if !scene.is_stray(client) {
             machines.start(client);
         }
     }
     let mut steps = plan(scene, &mut Rng::of(scene.seed, 5));
-    if scene.has_stray {
+    if let Some(Other::LastClient(_)) = scene.other {
+        oracle.bar(scene.clients - 1);
         steps.insert(0, (scene.faults_from, super::plan::Fault::Start(scene.clients - 1)));
     }
     for (at, fault) in steps {
@@ -108,21 +116,11 @@ async fn play(scene: &Scene, settings: &Settings) -> Outcome {
 /// Checks the liveness after the faults: each client sees all nodes vote, acquires each name, and
 /// leaves no key.
 async fn settle(scene: &Scene, net: &Net, oracle: &Oracle, machines: &Machines) {
-    let pause = Duration::from_millis(100);
-    let deadline = net.now() + 1_000 * (4 * scene.ttl + 12_000);
-    let is_checked = scene.contestant.is_crate() && !scene.has_stray;
-    loop {
-        let missing: Vec<_> = machines.processes().filter_map(missing).collect();
-        if missing.is_empty() || !is_checked {
-            break;
-        }
-        if net.now() > deadline {
-            oracle.broken(Promise::Liveness, missing.join("; "));
-            break;
-        }
-        tokio::time::sleep(pause).await;
+    let is_checked =
+        scene.contestant.is_crate() && scene.other != Some(Other::LastClient(List::Majority));
+    if is_checked {
+        all_nodes_vote(scene, net, oracle, machines).await;
     }
-    oracle.event("all nodes vote");
     // Time for the end of a hold, with its waiters.
     tokio::time::sleep(Duration::from_millis(2 * scene.ttl)).await;
     if is_checked {
@@ -131,6 +129,7 @@ async fn settle(scene: &Scene, net: &Net, oracle: &Oracle, machines: &Machines) 
         super::work::no_request_for_slots_starves(machines, oracle).await;
         super::work::neither_kind_starves(machines, oracle).await;
         ticks_go_on(scene, oracle).await;
+        each_set_fails_alone(scene, net, oracle, machines).await;
     }
     machines.processes().for_each(super::process::Process::stop);
     // Time for the end of holds, and of requests that wait.
@@ -142,6 +141,9 @@ async fn settle(scene: &Scene, net: &Net, oracle: &Oracle, machines: &Machines) 
             oracle.broken(Promise::Ends, format!("{left} tasks of c{client} don't end"));
         }
     }
+    if oracle.trace().watched() > 0 {
+        oracle.broken(Promise::Sets, "a request for names of two sets was sent");
+    }
     let late = Duration::from_millis(scene.ttl + scene.ttl / 50 + 10);
     tokio::time::sleep(late).await;
     for (server, keys) in net.locks(|_| true).into_iter().enumerate() {
@@ -149,6 +151,51 @@ async fn settle(scene: &Scene, net: &Net, oracle: &Oracle, machines: &Machines) 
             oracle.broken(Promise::NoDeadlock, format!("s{server} keeps {}", keys.join(", ")));
         }
     }
+}
+
+/// Waits until each client sees all nodes vote: after a change of the lists, once the servers were taken
+/// over.
+async fn all_nodes_vote(scene: &Scene, net: &Net, oracle: &Oracle, machines: &Machines) {
+    let takeover = match scene.other {
+        Some(Other::AllClients { .. }) => 2 * scene.ttl + 14_000,
+        _ => 0,
+    };
+    let deadline = net.now() + 1_000 * (4 * scene.ttl + 12_000 + takeover);
+    loop {
+        let missing: Vec<_> = machines.members().filter_map(missing).collect();
+        if missing.is_empty() {
+            break;
+        }
+        if net.now() > deadline {
+            oracle.broken(Promise::Liveness, missing.join("; "));
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    oracle.event("all nodes vote");
+}
+
+/// Checks that names fail while their set is down, and only these.
+async fn each_set_fails_alone(scene: &Scene, net: &Net, oracle: &Oracle, machines: &Machines) {
+    let sets = scene.sets(scene.final_list());
+    if sets.len() < 2 {
+        return;
+    }
+    let mut failed = BTreeMap::<_, u32>::new();
+    for set in &sets {
+        oracle.event(format!("down: {set:?}"));
+        set.iter().for_each(|server| net.crash(*server, Power::Down));
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        for (name, has_failed) in super::work::names_that_fail(machines, oracle).await {
+            *failed.entry(name).or_default() += u32::from(has_failed);
+        }
+        set.iter().for_each(|server| net.restart(*server, Return::Whole));
+        all_nodes_vote(scene, net, oracle, machines).await;
+    }
+    for (name, times) in failed.iter().filter(|(_, times)| **times != 1) {
+        oracle.broken(Promise::Sets, format!("{name} failed in the absence of {times} sets"));
+    }
+    oracle.count("each set down");
 }
 
 fn missing(process: &super::process::Process) -> Option<String> {

@@ -1,5 +1,6 @@
 //! The scene of a seed: the numbers of machines, the faults and the work.
 
+use super::sets::{List, Other};
 use crate::{net::Pace, oracle::Promise, rng::Rng};
 
 /// The faults that occur.
@@ -40,11 +41,15 @@ pub enum Profile {
 /// Seeds from here on have [`Profile::Failovers`].
 pub const FAILOVER_SEEDS: u64 = 1_000_000_000;
 
+/// Seeds from here on have several sets of servers, and the profiles of the first ones.
+pub const SET_SEEDS: u64 = 2_000_000_000;
+
 /// Number of Sentinels that resolve the names.
 pub(super) const SENTINELS: usize = 3;
 
 impl Profile {
-    /// The profiles of the seeds below [`FAILOVER_SEEDS`], in the order of the seeds that have them.
+    /// The profiles of all seeds but those from [`FAILOVER_SEEDS`] to [`SET_SEEDS`], in the order of the
+    /// seeds that have them.
     pub const ALL: [Self; 7] = [
         Self::Network,
         Self::Servers,
@@ -122,7 +127,7 @@ impl Contestant {
 pub struct Scene {
     /// Determines everything else.
     pub seed: u64,
-    /// Number of servers.
+    /// Number of servers, of all sets together.
     pub servers: usize,
     /// Number of clients.
     pub clients: usize,
@@ -134,8 +139,12 @@ pub struct Scene {
     pub work: Work,
     /// The lock implementation of the clients.
     pub contestant: Contestant,
-    /// Whether the last client has a list with fewer servers.
-    pub has_stray: bool,
+    /// Number of groups of servers, of which sets are made.
+    pub groups: usize,
+    /// The list of servers with which clients start.
+    pub list: List,
+    /// Another list that clients have.
+    pub other: Option<Other>,
     /// Start of the faults, in ms.
     pub faults_from: u64,
     /// End of the faults, in ms.
@@ -161,13 +170,14 @@ impl Scene {
     /// The scene of a seed.
     pub fn of(seed: u64) -> Self {
         let mut rng = Rng::of(seed, 1);
-        let profile = if seed < FAILOVER_SEEDS {
-            Profile::ALL[usize::try_from(seed % 7).unwrap_or(0)]
-        } else {
+        let profile = if (FAILOVER_SEEDS..SET_SEEDS).contains(&seed) {
             Profile::Failovers
+        } else {
+            Profile::ALL[usize::try_from(seed % 7).unwrap_or(0)]
         };
         let work = Work::ALL[rng.index(4)];
-        Self::with(seed, profile, work)
+        let scene = Self::with(seed, profile, work);
+        if seed < SET_SEEDS { scene } else { scene.divide(&mut Rng::of(seed, 13)) }
     }
 
     /// A scene of these faults and this work.
@@ -183,7 +193,9 @@ impl Scene {
             profile,
             work,
             contestant: Contestant::Crate,
-            has_stray: false,
+            groups: 1,
+            list: List::Plain,
+            other: None,
             faults_from: from,
             faults_until: from + rng.within(6_000, 14_000),
             gap: rng.within(80, 900),

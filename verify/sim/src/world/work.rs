@@ -5,6 +5,7 @@ mod jobs;
 mod leader;
 mod locks;
 mod once;
+mod several_sets;
 mod sharing;
 mod slots;
 
@@ -21,25 +22,33 @@ use std::{
 
 use tower_redlock::{LockContext, Redlock};
 
-pub(super) use self::after_faults::{
-    every_process_acquires, neither_kind_starves, no_request_for_slots_starves, no_request_starves,
+pub(super) use self::{
+    after_faults::{
+        every_process_acquires, neither_kind_starves, no_request_for_slots_starves,
+        no_request_starves,
+    },
+    several_sets::names_that_fail,
 };
 use super::{
     naive::Naive,
     process::Shared,
-    scene::{Contestant, Work},
+    scene::{Contestant, Scene, Work},
+    sets::{self, List},
 };
 use crate::{
     oracle::{Oracle, Promise},
     rng::Rng,
 };
 
-/// Names of locks.
+/// Names of locks over one set of servers.
 const NAMES: [&str; 3] = ["a", "b", "c"];
 /// The name that has slots.
 const POOL: &str = "pool";
 /// Number of tasks of a process that hold slots: all of them want more slots than there are.
 const SLOT_TASKS: usize = 2;
+
+/// Timeout for a request after the faults.
+const PATIENCE: Duration = Duration::from_secs(40);
 
 /// Number of tasks of a process that share the names.
 const SHARING_TASKS: usize = 3;
@@ -64,6 +73,10 @@ pub(super) fn start(shared: &Arc<Shared>, redlock: &Redlock, mut rng: Rng) {
             let rng = Rng::of(rng.number(), 12);
             shared.spawn(sharing::share_again_and_again(Arc::clone(shared), redlock.clone(), rng));
         }
+    }
+    if shared.scene.sets(shared.list).len() > 1 {
+        let rng = Rng::of(rng.clone().number(), 14);
+        shared.spawn(several_sets::request_two_sets(Arc::clone(shared), redlock.clone(), rng));
     }
     let rng = Rng::of(rng.number(), 7);
     match shared.scene.work {
@@ -93,6 +106,13 @@ pub(super) fn start_naive(shared: &Arc<Shared>, naive: &Arc<Naive>, mut rng: Rng
             }
             _ => shared.clone().spawn(locks::lock_naively(shared, naive, rng)),
         }
+    }
+}
+
+impl Scene {
+    /// Returns the names of locks. The first two are also locked together.
+    fn names(&self) -> [&'static str; 3] {
+        if self.list == List::Plain { NAMES } else { sets::NAMES }
     }
 }
 

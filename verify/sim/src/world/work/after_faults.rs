@@ -10,14 +10,11 @@ use std::{
 
 use tower_redlock::{Lock, LockError, Redlock};
 
-use super::{NAMES, POOL};
+use super::{PATIENCE, POOL};
 use crate::{
     oracle::{HeldSlot, Oracle, Promise},
     world::{machine::Machines, process::Process},
 };
-
-/// Timeout for a request of a name that others use.
-const PATIENCE: Duration = Duration::from_secs(40);
 
 /// A name, alone or shared, or a slot of it.
 #[derive(Clone, Copy, Debug)]
@@ -58,12 +55,13 @@ impl Wanted {
 /// Each process gets each name, also shared, and a slot.
 pub(in crate::world) async fn every_process_acquires(machines: &Machines, oracle: &Oracle) {
     let mut waiting = Vec::new();
-    for process in machines.processes() {
+    for process in machines.members() {
         let Some(redlock) = &process.redlock else { continue };
-        let names = NAMES.map(|name| Wanted { name, kind: Kind::Exclusive });
+        let all = process.shared.scene.names();
+        let names = all.map(|name| Wanted { name, kind: Kind::Exclusive });
         let slots = process.shared.slots();
         let slot = slots.map(|slots| Wanted { name: POOL, kind: Kind::Slot(slots) });
-        let sharing = NAMES.into_iter().filter(|_| process.shared.scene.shares);
+        let sharing = all.into_iter().filter(|_| process.shared.scene.shares);
         let sharing = sharing.map(|name| Wanted { name, kind: Kind::Shared });
         for wanted in names.into_iter().chain(slot).chain(sharing) {
             let (redlock, client) = (redlock.clone(), process.shared.client);
@@ -148,7 +146,7 @@ pub(in crate::world) async fn neither_kind_starves(machines: &Machines, oracle: 
 async fn contend(machines: &Machines, oracle: &Oracle, wanted: impl Fn(&Process) -> Vec<Wanted>) {
     let over = Arc::new(AtomicBool::new(false));
     let mut waiting = Vec::new();
-    for process in machines.processes() {
+    for process in machines.members() {
         let Some(redlock) = &process.redlock else { continue };
         for wanted in wanted(process) {
             let contender = Contender {

@@ -40,14 +40,15 @@ pub(super) async fn hold(shared: &Shared, guard: &HoldGuard, time: Duration) {
 
 pub(super) async fn lock_again_and_again(shared: Arc<Shared>, redlock: Redlock, mut rng: Rng) {
     let (client, oracle) = (shared.client, shared.oracle.clone());
+    let all = shared.scene.names();
     while !shared.is_stopping() {
         let pause = if rng.chance(70) { rng.millis(0, 40) } else { rng.millis(40, 600) };
         shared.sleep(pause).await;
         let names: Vec<&str> = match rng.below(12) {
-            0 => vec![NAMES[0], NAMES[1]],
-            1..8 => vec![NAMES[0]],
-            8..10 => vec![NAMES[1]],
-            _ => vec![NAMES[2]],
+            0 => vec![all[0], all[1]],
+            1..8 => vec![all[0]],
+            8..10 => vec![all[1]],
+            _ => vec![all[2]],
         };
         let wait = Duration::from_millis([0, 0, 80, 800, 3_000][rng.index(5)]);
         let time = hold_time(&shared, &mut rng);

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tower_redlock::{LockContext, LockError, Redlock};
 
 use super::{
-    Checked, NAMES,
+    Checked,
     locks::{BOUND, hold, hold_time},
 };
 use crate::{
@@ -20,7 +20,7 @@ pub(super) async fn share_again_and_again(shared: Arc<Shared>, redlock: Redlock,
     while !shared.is_stopping() {
         let pause = if rng.chance(70) { rng.millis(0, 40) } else { rng.millis(40, 600) };
         shared.sleep(pause).await;
-        let name = NAMES[[0, 0, 0, 1, 1, 2][rng.index(6)]];
+        let name = shared.scene.names()[[0, 0, 0, 1, 1, 2][rng.index(6)]];
         let wait = Duration::from_millis([0, 0, 80, 800, 3_000][rng.index(5)]);
         let time = hold_time(&shared, &mut rng);
         let max_hold = rng.chance(10).then(|| rng.millis(1, shared.scene.ttl));
