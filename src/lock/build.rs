@@ -17,7 +17,9 @@ use crate::{
     events::Events,
     node::{
         ClockJumps, Node,
-        redis::{Endpoint, Layout, NodeAddress, NodeSet, RedisNode, RedisSettings, RestartGuard},
+        redis::{
+            Endpoint, Layout, NodeAddress, NodeSet, RedisNode, RedisSettings, RestartGuard, SetList,
+        },
     },
     protocol::formulas,
     time::{AdjustedClock, Clock, MAX_DURATION, Timers},
@@ -41,7 +43,7 @@ impl RedlockBuilder {
     ///
     /// [`BuildError`]: the setting that is wrong, and why.
     pub fn build(self) -> Result<Redlock, BuildError> {
-        self.build_with(None, Arc::default())
+        self.build_with(None, Arc::default(), None)
     }
 
     /// Builds a manager that sends these events. `place` says which of several sets it has; the servers
@@ -50,6 +52,7 @@ impl RedlockBuilder {
         self,
         place: Option<SetNumber>,
         events: Arc<Events>,
+        list: Option<&Arc<SetList>>,
     ) -> Result<Redlock, BuildError> {
         let settings = Settings { place, ..self.settings()? };
         let endpoints = endpoints(&self.servers)?;
@@ -96,6 +99,9 @@ impl RedlockBuilder {
             let layout =
                 Layout::new(&names, &[&redis.prefix, &*place].concat(), self.guards.restart);
             let shared = NodeSet::new(layout, redis, clock, Arc::clone(&clock_jumps), count);
+            if let Some(list) = list {
+                shared.join_list(list);
+            }
             // One task runs all connections, so that an attempt wakes one task, not one for each
             // node.
             let connections = FuturesUnordered::new();

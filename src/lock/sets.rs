@@ -6,7 +6,8 @@
 //!
 //! All clients have to agree on the set of a name. It follows from the name, the number of the sets and
 //! their order; so these are part of a set's identity, which its servers store (R7). Servers vote for one
-//! set only: a client with another list of sets gets an error that names both, and no lock.
+//! set only: a client with another list of sets gets an error that names both, and no lock. A set takes
+//! new or unused servers only while no server of the other sets shows another list.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::{
     error::{BuildError, LockError, SetNumber},
     events::Events,
     hash::{fnv, mix},
-    node::Node,
+    node::{Node, redis::SetList},
     resource::Resource,
     switches::{self, Switch},
 };
@@ -81,10 +82,12 @@ impl Redlock {
                 return Err(BuildError::setting("sets", reason));
             }
         }
+        let of_servers = builders.iter().filter(|builder| !builder.servers.is_empty()).count();
+        let list = Arc::new(SetList::new(of_servers));
         let build = |(number, builder): (u16, RedlockBuilder)| {
             let place = SetNumber::new(number, count);
             let place = (!switches::is_out(Switch::Place)).then_some(place);
-            builder.build_with(place, Arc::clone(&events))
+            builder.build_with(place, Arc::clone(&events), Some(&list))
         };
         let each = (1..=count).zip(builders).map(build);
         let managers: Box<[_]> = each.collect::<Result<_, _>>()?;

@@ -22,6 +22,8 @@ pub enum Switch {
     LayoutCheck,
     /// A set's layout has its place among the sets.
     Place,
+    /// A set takes no servers while another one shows another list.
+    OneList,
     /// The part of a name in braces decides alone about its set.
     Braces,
     /// An attempt ends when its nodes do not answer in time, and a connection that hangs is

@@ -117,7 +117,7 @@ pub use connector::{Address, Connecting, Connector, IoStream, LookingUp, SocketC
 pub use credentials::{AuthToken, Credentials};
 pub(crate) use directory::hash_tag;
 pub(crate) use endpoint::Endpoint;
-pub(crate) use enrol::{Adoption, Layout, Lowering, NodeSet, count};
+pub(crate) use enrol::{Adoption, Layout, Lowering, NodeSet, SetList, count};
 pub(crate) use listener::Listener;
 pub(crate) use node::RedisNode;
 pub use node_address::NodeAddress;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tower_redlock::{Redlock, RedlockBuilder, lock::NotReady, node::redis::RestartGuard};
 
-use super::scene::patient;
+use super::scene::{all_vote, patient};
 use crate::support::{RedisServer, eventually, over};
 
 const LIMIT: Duration = Duration::from_secs(3);
@@ -26,8 +26,8 @@ async fn each_name_is_in_one_set_of_servers() {
     let servers = RedisServer::start_n(6);
     let (a, b) = servers.split_at(3);
     let [one, two] = [(); 2].map(|()| manager(&[a, b], RestartGuard::Probation));
-    one.ready().await.unwrap();
-    two.ready().await.unwrap();
+    all_vote(&one).await;
+    all_vote(&two).await;
 
     let mut held = Vec::new();
     for i in 0..20 {
@@ -68,4 +68,24 @@ async fn clients_with_other_lists_of_sets_are_refused() {
 
         assert!(first.lock("n1").await.is_ok());
     }
+}
+
+/// A set of the new list has servers that no client has used.
+#[tokio::test]
+async fn longer_list_gets_no_lock_beside_the_shorter_one() {
+    let servers = RedisServer::start_n(9);
+    let sets: Vec<_> = servers.chunks(3).collect();
+    let short = manager(&sets[..2], RestartGuard::Probation);
+    short.ready().await.unwrap();
+
+    let long = manager(&sets, RestartGuard::Probation);
+    let refused = long.ready_within(LIMIT).await.expect_err("two sets belong to the other list");
+    let mut granted = Vec::new();
+    for i in 0..20 {
+        granted.extend(long.lock(format!("n{i}")).await.ok());
+    }
+
+    assert!(granted.is_empty(), "{} of 20 names are granted twice", granted.len());
+    assert!(refused.to_string().contains("set 1 of 2"), "{refused}");
+    assert!(short.lock("n1").await.is_ok());
 }

@@ -99,6 +99,14 @@ impl Enrolment {
         self.nodes[node].other_set.as_ref().map(|(foreign, _)| foreign).filter(|_| is_unused)
     }
 
+    /// Returns whether clients of another set may use a node, as far as its mark shows.
+    pub fn may_be_used_elsewhere(&self, node: usize, now: Timestamp) -> bool {
+        let in_use = |(foreign, since): &(ForeignSet, Timestamp)| {
+            now < *since + watch_time(foreign.max_ttl, self.drift_factor)
+        };
+        self.is_elsewhere(node) && self.nodes[node].other_set.as_ref().is_none_or(in_use)
+    }
+
     /// Returns when enough nodes of the node's set have been without clients for long enough, those
     /// included that were moved already.
     pub(super) fn unused_from(&self, node: usize) -> Option<Timestamp> {

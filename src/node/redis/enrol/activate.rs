@@ -65,6 +65,9 @@ async fn try_to_activate(
     step: ActivationStep,
 ) -> Result<ActivationOutcome, (usize, Reason)> {
     let later = ActivationOutcome::Later(crate::random::within(&PAUSE));
+    if !set.may_activate() {
+        return Ok(later);
+    }
     let lease = TaskLease::new(SharedTask::Learn, step.node, Arc::clone(&step.tag));
     match lease.acquire(set).await.map_err(|reason| (step.node, reason))? {
         TaskLeaseOutcome::Ours => {}

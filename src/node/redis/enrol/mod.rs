@@ -31,6 +31,7 @@
 //!   unchanged. Another run id ends the connection.
 //! * *Tasks.* One client at a time learns and copies on behalf of all, under a lease of 4 s by the
 //!   server's clock (`shared_task`). A lease that ends later than any granted one is void.
+//! * *Lists (R17).* A set of several takes servers by what the others show (`set_list`).
 //! * *Layouts (R7).* `layout` makes the hash that a server is bound to; `adopt` moves servers.
 //!
 //! # Invariants
@@ -56,6 +57,7 @@ mod record;
 mod record_source;
 mod requests;
 mod set;
+mod set_list;
 mod shared_task;
 mod source_outcomes;
 mod state;
@@ -71,5 +73,6 @@ pub(super) use next_change::next_change;
 pub(super) use node_report::{NodeReport, add_check};
 pub(super) use record::{Change, ChangeKind};
 pub(crate) use set::{AdminRequest, Membership, NodeHandle, NodeSet, SetAdmission};
+pub(crate) use set_list::SetList;
 #[cfg(test)]
 pub(super) use tests::Scripted;

@@ -35,6 +35,8 @@ pub(crate) struct EnrolTerms<'a> {
     pub(crate) owners: Vec<Option<Incarnation>>,
     /// The set that the node belongs to, if that set may be taken over.
     pub(crate) unused: Option<ForeignSet>,
+    /// Whether servers without a record, or of an unused set, may join the set.
+    pub(crate) may_join: bool,
     /// Whether a moved node may start its probation.
     pub(crate) may_start: bool,
     /// The tag that the node had before.
@@ -57,6 +59,9 @@ pub(crate) fn next_change(
     let Some(least_epoch) = terms.least_epoch else { return Ok(None) };
     let tag = &report.tag;
     let is_blank = tag.text().is_empty();
+    if is_blank && !terms.may_join {
+        return Ok(None);
+    }
     let is_ours = !is_blank && tag.layout() == &*terms.layout.hash;
     let is_current = is_ours && tag.run() == &*report.run;
     let is_guarded = terms.restart == RestartGuard::Probation;

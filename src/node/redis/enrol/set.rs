@@ -6,7 +6,7 @@ use ::redis::{Pipeline, Value};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
-    Layout, NodeReport, Tag,
+    Layout, NodeReport, SetList, Tag,
     next_change::EnrolTerms,
     state::{ClockCorrections, SetState, WallClockFlags},
 };
@@ -55,6 +55,10 @@ pub(crate) struct NodeSet {
     pub(super) corrections: ClockCorrections,
     pub(super) off: WallClockFlags,
     pub(super) closed: AtomicBool,
+    /// The list that the set is in, if there are several sets.
+    pub(super) list: OnceLock<Arc<SetList>>,
+    /// Whether a quorum was connected once.
+    pub(super) was_known: AtomicBool,
     /// The result of the latest handshake with each server.
     traits: Box<[Mutex<ServerTraits>]>,
     /// Index of the set's first node among the manager's nodes.
@@ -117,6 +121,8 @@ impl NodeSet {
             corrections: ClockCorrections::new(nodes),
             off: WallClockFlags::new(nodes),
             closed: AtomicBool::new(false),
+            list: OnceLock::new(),
+            was_known: AtomicBool::new(false),
             traits: (0..nodes).map(|_| Mutex::default()).collect(),
             first,
         })
@@ -126,6 +132,13 @@ impl NodeSet {
     pub(crate) fn join(&self, members: impl Into<Box<[NodeHandle]>>) {
         let is_first = self.members.set(members.into()).is_ok();
         assert!(is_first && self.len() == self.traits.len(), "all members join, once");
+    }
+
+    /// Makes it a set of a list, before any of its members connects.
+    pub(crate) fn join_list(self: &Arc<Self>, list: &Arc<SetList>) {
+        let is_first = self.list.set(Arc::clone(list)).is_ok();
+        assert!(is_first, "a set is in one list");
+        list.add(self);
     }
 
     /// Returns the highest floor that a node reported.
@@ -154,6 +167,7 @@ impl NodeSet {
     pub(crate) fn terms(&self, node: usize, is_fresh: bool) -> EnrolTerms<'_> {
         let others = self.others(node);
         let now = self.clock.now();
+        let may_join = self.may_take_servers();
         let state = self.state();
         let enrolment = &state.enrolment;
         let is_guarded = !self.is_unguarded();
@@ -172,7 +186,8 @@ impl NodeSet {
                 .map(|&other| enrolment.owner(other).filter(|_| is_guarded))
                 .collect(),
             others: others.iter().map(|&other| &**self.members()[other].status.name()).collect(),
-            unused: enrolment.unused_set(node, now).filter(|_| is_guarded).cloned(),
+            unused: enrolment.unused_set(node, now).filter(|_| is_guarded && may_join).cloned(),
+            may_join,
             may_start: enrolment.may_start(node),
             latest_tag: latest_tag(&state, node),
             nonce: crate::random::number(),
@@ -272,6 +287,7 @@ impl NodeSet {
                 }
             }
         }
+        self.note_quorum();
         self.changed.notify_one();
         let tag = view.as_ref().map(|_| report.tag.clone());
         let is_ours = |tag: &Tag| tag.is_active() && tag.layout() == &*self.layout.hash;
