@@ -45,7 +45,8 @@ impl Control {
         scene.list = self.list;
         scene.other = self.stray.map(Other::LastClient);
         if self.list != List::Plain {
-            (scene.servers, scene.groups) = (6, 2);
+            // The third group is that of a list with more sets.
+            (scene.servers, scene.groups) = (9, 3);
         } else if self.stray.is_some() {
             scene.servers = 5;
         }
@@ -246,15 +247,16 @@ fn sets() -> Vec<Control> {
         list: List::Sets(2),
         ..control(name, Profile::Network, Work::Locks, breaks, 10)
     };
-    let place = |name, stray| Control {
-        stray: Some(stray),
-        ..switched(sets(name, Promise::Exclusion), Switch::Place)
+    let stray = |name, list, switch| Control {
+        stray: Some(list),
+        ..switched(sets(name, Promise::Exclusion), switch)
     };
     let mut braces = sets("part of a name in braces", Promise::Exclusion);
     braces.settings.last_lacks = Some(Switch::Braces);
     vec![
-        place("place of a set, for another order", List::Rotated(2)),
-        place("place of a set, for a client without sets", List::First),
+        stray("place of a set, for another order", List::Rotated(2), Switch::Place),
+        stray("place of a set, for a client without sets", List::First, Switch::Place),
+        stray("one list, for a set of new servers", List::Sets(3), Switch::OneList),
         braces,
     ]
 }

@@ -1,6 +1,6 @@
 //! Some seeds of every kind.
 
-use tower_redlock_sim::world::{FAILOVER_SEEDS, Profile, Scene, Settings, run};
+use tower_redlock_sim::world::{FAILOVER_SEEDS, Other, Profile, SET_SEEDS, Scene, Settings, run};
 
 #[test]
 fn seeds_keep_every_promise() {
@@ -33,4 +33,23 @@ fn failovers_keep_every_promise() {
     }
 
     assert!(holds > 500 && moves > 20, "idle: {holds} {moves}");
+}
+
+#[test]
+fn several_sets_keep_every_promise() {
+    let (mut holds, mut refused, mut down, mut strays, mut changes) = (0, 0, 0, 0, 0);
+    for seed in SET_SEEDS..SET_SEEDS + 28 {
+        let scene = Scene::of(seed);
+        let outcome = run(&scene, &Settings::default());
+        assert_eq!(outcome.violations, [], "seed {seed}");
+        let count = |what| outcome.counts.get(what).copied().unwrap_or(0);
+        holds += count("holds");
+        refused += count("two sets refused");
+        down += count("each set down");
+        strays += u64::from(matches!(scene.other, Some(Other::LastClient(_))));
+        changes += u64::from(matches!(scene.other, Some(Other::AllClients { .. })));
+    }
+
+    let is_idle = holds < 1_000 || refused < 500 || down < 10 || strays < 5 || changes < 5;
+    assert!(!is_idle, "idle: {holds} {refused} {down} {strays} {changes}");
 }

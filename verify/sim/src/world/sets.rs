@@ -53,10 +53,22 @@ impl Scene {
     /// Makes it a scene of several sets, each with as many servers as the scene had.
     pub(super) fn divide(mut self, rng: &mut Rng) -> Self {
         let sets = if rng.chance(67) { 2 } else { 3 };
-        (self.servers, self.groups, self.list) = (self.servers * sets, sets, List::Sets(sets));
-        let lists = [List::Rotated(sets), List::Sets(sets - 1), List::Plain, List::First];
+        let size = self.servers;
+        (self.servers, self.groups, self.list) = (size * sets, sets, List::Sets(sets));
+        let lists = [
+            List::Rotated(sets),
+            List::Sets(sets - 1),
+            List::Sets(sets + 1),
+            List::Plain,
+            List::First,
+        ];
         let list = lists[rng.index(lists.len())];
-        match rng.below(10) {
+        let has_others = rng.below(10);
+        if has_others >= 4 && list == List::Sets(sets + 1) {
+            // New servers.
+            (self.servers, self.groups) = (size * (sets + 1), sets + 1);
+        }
+        match has_others {
             0..4 => {}
             4..7 => {
                 self.clients = 3;
