@@ -16,6 +16,13 @@ use crate::{
     switches::{self, Switch},
 };
 
+/// Whether servers may join a set, as the other sets of the list show (R17).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Joining {
+    Allowed,
+    Waits,
+}
+
 /// The state that a change of a record depends on, besides the record.
 #[derive(Clone, Debug)]
 pub(crate) struct EnrolTerms<'a> {
@@ -36,7 +43,7 @@ pub(crate) struct EnrolTerms<'a> {
     /// The set that the node belongs to, if that set may be taken over.
     pub(crate) unused: Option<ForeignSet>,
     /// Whether servers without a record, or of an unused set, may join the set.
-    pub(crate) may_join: bool,
+    pub(crate) joining: Joining,
     /// Whether a moved node may start its probation.
     pub(crate) may_start: bool,
     /// The tag that the node had before.
@@ -59,7 +66,7 @@ pub(crate) fn next_change(
     let Some(least_epoch) = terms.least_epoch else { return Ok(None) };
     let tag = &report.tag;
     let is_blank = tag.text().is_empty();
-    if is_blank && !terms.may_join {
+    if is_blank && terms.joining == Joining::Waits {
         return Ok(None);
     }
     let is_ours = !is_blank && tag.layout() == &*terms.layout.hash;

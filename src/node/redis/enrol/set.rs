@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{
     Layout, NodeReport, SetList, Tag,
-    next_change::EnrolTerms,
+    next_change::{EnrolTerms, Joining},
     state::{ClockCorrections, SetState, WallClockFlags},
 };
 use crate::{
@@ -187,7 +187,7 @@ impl NodeSet {
                 .collect(),
             others: others.iter().map(|&other| &**self.members()[other].status.name()).collect(),
             unused: enrolment.unused_set(node, now).filter(|_| is_guarded && may_join).cloned(),
-            may_join,
+            joining: if may_join { Joining::Allowed } else { Joining::Waits },
             may_start: enrolment.may_start(node),
             latest_tag: latest_tag(&state, node),
             nonce: crate::random::number(),

@@ -35,7 +35,7 @@ impl SetList {
         let sets = lock(&self.sets);
         (sets.len() == self.count).then(|| {
             let others = sets.iter().filter_map(Weak::upgrade);
-            others.filter(|other| !std::ptr::eq(&**other, set)).collect()
+            others.filter(|other| !std::ptr::eq(Arc::as_ptr(other), set)).collect()
         })
     }
 }
