@@ -109,25 +109,28 @@ impl Redlock {
         self.several().map_or(std::slice::from_ref(self), |sets| &sets.managers)
     }
 
-    /// Returns the manager of the set of a name: of a lock, a job or a leader; of work done once, the name is
-    /// `once:` and the key. For readiness and health: while another set is down, the name can be locked.
+    /// Returns the position in [`sets`](Self::sets) of the set that decides about a name, in the form that
+    /// [`inspect`](Self::inspect), [`locks`](Self::locks) and [`snapshot`](Self::snapshot) have it: `invoice:42`;
+    /// `job:` or `leader:` and the name; `once:` and the key; `slot:`, a number or `*`, and the name. A job
+    /// has the set of its lock. Asks no node.
     ///
     /// ```
-    /// # use tower_redlock::Redlock;
-    /// # fn can_lock(redlock: &Redlock) -> bool {
-    /// redlock.set_of("account:42").readiness().is_ok()
-    /// # }
-    /// # assert!(can_lock(&Redlock::embedded()));
+    /// use tower_redlock::{Redlock, node::EmbeddedNodes};
+    ///
+    /// let sets = (0..2).map(|_| Redlock::builder().nodes_from(&EmbeddedNodes::new(3)));
+    /// let redlock = Redlock::sharded(sets)?;
+    /// let servers = redlock.sets()[redlock.set_index("stock:{7}")].health();
+    /// assert_eq!(servers.len(), 3);
+    /// assert_eq!(redlock.set_index("stock:{7}"), redlock.set_index("order:{7}"));
+    /// # Ok::<(), tower_redlock::error::BuildError>(())
     /// ```
-    pub fn set_of(&self, name: &str) -> &Self {
-        let sets = self.sets();
-        &sets[set_of(name, sets.len())]
+    pub fn set_index(&self, name: &str) -> usize {
+        set_of(name, self.sets().len())
     }
 
-    /// Returns the number of sets, and the index of the set of a name.
-    #[cfg(feature = "scheduler")]
-    pub(crate) fn set_index(&self, name: &str) -> usize {
-        set_of(name, self.sets().len())
+    /// Returns the manager of the set of a name: of a lock, of a job, or of what the nodes store of one.
+    pub(crate) fn set_of(&self, name: &str) -> &Self {
+        &self.sets()[self.set_index(name)]
     }
 
     /// Returns the names by their sets, each with its position.
@@ -198,7 +201,8 @@ fn deciding_part(name: &str) -> &str {
         Some(stored) => &stored[kind(stored).unwrap_or(0)..],
         None => name,
     };
-    let name = Resource::slot_of(name).map_or(name, |(_, of)| of);
+    let slot_of = Resource::slot_of(name).map(|(_, of)| of);
+    let name = slot_of.or_else(|| Resource::any_slot_of(name)).unwrap_or(name);
     let own = ["job:", "leader:"].into_iter().find_map(|prefix| name.strip_prefix(prefix));
     let name = own.unwrap_or(name).split('\u{1}').next().unwrap_or_default();
     if switches::is_out(Switch::Braces) {

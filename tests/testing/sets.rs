@@ -4,7 +4,7 @@ use std::{future::IntoFuture, time::Duration};
 
 use futures_util::TryStreamExt;
 use tower_redlock::{
-    LockError, LockRequest, Redlock,
+    LockError, LockRequest, Redlock, Resource,
     error::BuildError,
     testing::{ManualClock, Nodes},
 };
@@ -187,6 +187,34 @@ fn work_is_done_once_in_each_set() {
 }
 
 #[cfg(feature = "scheduler")]
+#[test]
+fn set_index_tells_where_keys_are() {
+    let fleet = Fleet::new();
+    let redlock = fleet.process("one");
+    for i in 0..10 {
+        let name = format!("n{i}");
+        let own = |resource: Resource| (resource.to_string(), redlock.lock(resource));
+        for (name, request) in [
+            (name.clone(), redlock.lock(name.as_str())),
+            (format!("slot:0:{name}"), redlock.lock(name.as_str()).slots(1)),
+            (format!("slot:*:{name}"), redlock.lock(name.as_str()).slots(1)),
+            own(Resource::of_job(&name).unwrap()),
+            own(Resource::of_leader(&name).unwrap()),
+        ] {
+            let lock = fleet.acquire(request).unwrap();
+            let expected = [[3, 0], [0, 3]][redlock.set_index(&name)];
+            assert_eq!(fleet.key_counts(), expected, "{name}");
+            drop(lock);
+            fleet.clock.advance(SECOND);
+        }
+        let once = redlock.once(name.as_str());
+        fleet.done(async move { once.mark_done().await }).unwrap();
+        let set = redlock.sets()[redlock.set_index(&format!("once:{name}"))].clone();
+        let keys = fleet.done(async move { set.once_keys().try_collect::<Vec<_>>().await });
+        assert!(keys.unwrap().iter().any(|key| **key == name), "{name}");
+    }
+}
+
 mod jobs {
     use std::{
         collections::BTreeMap,

@@ -121,7 +121,7 @@ impl JobsCommand {
 fn ready(client: &Client, job: Option<&str>) -> Result<(), NotReady> {
     let redlock = &client.redlock;
     match job {
-        Some(job) => redlock.set_of(job).readiness(),
+        Some(job) => redlock.sets()[redlock.set_index(&format!("job:{job}"))].readiness(),
         None if redlock.sets().iter().any(|set| set.readiness().is_ok()) => Ok(()),
         None => redlock.readiness(),
     }

@@ -96,7 +96,8 @@ pub(crate) async fn run(shared: &SharedArgs, args: &RunArgs) -> Result<ExitCode,
     let redlock = build(&settings, args)?;
     let task = Task::new(&redlock, args)?;
     let names = task.lock_names();
-    let servers = names.first().map_or(&redlock, |name| redlock.set_of(name)).clone();
+    let set = names.first().map_or(0, |name| redlock.set_index(name));
+    let servers = redlock.sets()[set].clone();
     let held = Held::new(&redlock, settings.prefix(), names);
     let above = held.above();
     let refused =

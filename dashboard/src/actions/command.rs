@@ -47,9 +47,9 @@ impl Command {
         match self.action {
             Action::BreakLock => {}
             Action::MarkDone | Action::ForgetKey => {
-                redlock.set_of(&format!("once:{subject}")).readiness()?;
+                redlock.sets()[redlock.set_index(&format!("once:{subject}"))].readiness()?;
             }
-            _ => redlock.set_of(subject).readiness()?,
+            _ => redlock.sets()[redlock.set_index(&format!("job:{subject}"))].readiness()?,
         }
         match self.action {
             Action::BreakLock => self.break_lock(redlock).await,
