@@ -21,8 +21,8 @@ pub struct Diagnosis {
     pub nodes: Vec<NodeDiagnosis>,
     /// The advice: problems first, then hints, each in the order of their codes and nodes.
     pub advice: Vec<Advice>,
-    /// Number of nodes of each set.
-    sets: Vec<usize>,
+    /// The diagnosis of each set, if there are several.
+    sets: Vec<Self>,
 }
 
 /// Returns the nodes of each set.
@@ -37,7 +37,7 @@ fn by_set<'a>(
     })
 }
 
-/// Returns the advice on a set: problems first.
+/// Returns the advice on a set.
 fn advise(nodes: &[NodeDiagnosis], terms: &DiagnosisTerms) -> Vec<Advice> {
     let mut advice = Vec::new();
     for node in nodes {
@@ -45,25 +45,39 @@ fn advise(nodes: &[NodeDiagnosis], terms: &DiagnosisTerms) -> Vec<Advice> {
         let name = &node.health.name;
         advice.extend(of_node.map(|one| Advice { node: Some(Arc::clone(name)), ..one }));
     }
-    for set in by_set(nodes, &terms.sets) {
-        advice.extend(set_advice::advise(set, terms));
-    }
-    advice.sort_by_key(|advice| (advice.severity != Severity::Problem, advice.code));
+    advice.extend(set_advice::advise(nodes, terms));
     advice
 }
 
 impl Diagnosis {
     pub(super) fn new(nodes: Vec<NodeDiagnosis>, terms: &DiagnosisTerms) -> Self {
-        let advice = advise(&nodes, terms);
-        Self { nodes, advice, sets: terms.sets.clone() }
+        if terms.sets.len() < 2 {
+            let advice = advise(&nodes, terms);
+            return Self::with(nodes, advice, Vec::new());
+        }
+        let of_set =
+            |nodes: &[NodeDiagnosis]| Self::with(nodes.to_vec(), advise(nodes, terms), Vec::new());
+        let sets: Vec<_> = by_set(&nodes, &terms.sets).map(of_set).collect();
+        let advice = sets.iter().flat_map(|set| set.advice.iter().cloned()).collect();
+        Self::with(nodes, advice, sets)
+    }
+
+    /// Sorts the advice: problems first.
+    fn with(nodes: Vec<NodeDiagnosis>, mut advice: Vec<Advice>, sets: Vec<Self>) -> Self {
+        advice.sort_by_key(|advice| (advice.severity != Severity::Problem, advice.code));
+        Self { nodes, advice, sets }
+    }
+
+    /// Returns the diagnosis of each [set](crate::Redlock::sharded), in the order of
+    /// [`Redlock::sets`](crate::Redlock::sets); this one alone if there is one set. Nodes of two sets may have
+    /// the same name.
+    pub fn sets(&self) -> &[Self] {
+        if self.sets.is_empty() { std::slice::from_ref(self) } else { &self.sets }
     }
 
     /// Returns for each set its nodes that vote, its nodes, and the votes that a lock needs.
     fn votes(&self) -> impl Iterator<Item = (usize, &[NodeDiagnosis], usize)> {
-        by_set(&self.nodes, &self.sets).map(|nodes| {
-            let voting = nodes.iter().filter(|node| node.votes).count();
-            (voting, nodes, formulas::quorum(nodes.len()))
-        })
+        self.sets().iter().map(|set| (set.voting(), &*set.nodes, formulas::quorum(set.nodes.len())))
     }
 
     /// Returns the number of nodes that [vote](NodeDiagnosis::votes).

@@ -15,6 +15,9 @@ struct DiagnosisFields<'a> {
     quorum: usize,
     nodes: &'a [NodeDiagnosis],
     advice: &'a [Advice],
+    /// Of each set, if there are several.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    sets: &'a [Diagnosis],
 }
 
 impl Serialize for Diagnosis {
@@ -26,6 +29,7 @@ impl Serialize for Diagnosis {
             quorum: self.quorum(),
             nodes: &self.nodes,
             advice: &self.advice,
+            sets: if self.sets().len() > 1 { self.sets() } else { &[] },
         };
         fields.serialize(serializer)
     }

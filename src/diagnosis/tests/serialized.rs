@@ -43,3 +43,20 @@ fn json_has_names_and_units() {
 
     assert_eq!(json["advice"][0], expected);
 }
+
+#[test]
+fn json_has_each_of_several_sets() {
+    let mut found = Findings::healthy(6);
+    assert_eq!(serde_json::to_value(found.diagnosis()).unwrap().get("sets"), None);
+    found.terms.sets = vec![3, 3];
+    found.down(4, Reason::TimedOut);
+
+    let json = serde_json::to_value(found.diagnosis()).unwrap();
+
+    assert_eq!(json["sets"].as_array().map(Vec::len), Some(2));
+    assert_eq!(
+        (&json["sets"][0]["verdict"], &json["sets"][0]["voting"]),
+        (&"healthy".into(), &3.into())
+    );
+    assert_eq!(json["sets"][1]["nodes"][1]["state"], "down");
+}

@@ -105,3 +105,23 @@ fn verdict_of_several_sets_is_the_worst() {
     assert!(summary.starts_with("no locks in a set of nodes at present; 3 of 3"), "{summary}");
     assert!(summary.contains("1 of 3 nodes of set 2 vote, 2 are needed"), "{summary}");
 }
+
+#[test]
+fn each_set_has_its_own_diagnosis() {
+    let mut findings = Findings::healthy(6);
+    let alone = findings.diagnosis();
+    findings.terms.sets = vec![3, 3];
+    // Names of nodes are unique within a set.
+    findings.health[3].name = std::sync::Arc::clone(&findings.health[0].name);
+    findings.down(3, Reason::TimedOut);
+
+    let diagnosis = findings.diagnosis();
+
+    let [one, two] = diagnosis.sets() else { panic!("{diagnosis:?}") };
+    assert_eq!((one.verdict(), two.verdict()), (Verdict::Healthy, Verdict::Degraded));
+    assert_eq!((one.advice.len(), &two.advice), (0, &diagnosis.advice));
+    assert_eq!([&one.nodes[..], &two.nodes[..]].concat(), diagnosis.nodes);
+    let summary = "locks work, but something needs attention; 2 of 3 nodes vote, 2 are needed, and no further one may fail";
+    assert_eq!(two.summary(), summary);
+    assert_eq!(alone.sets(), std::slice::from_ref(&alone));
+}
