@@ -193,7 +193,9 @@ pub use options::{Claim, Missed, Overlap};
 pub use outcome_hook::JobOutcome;
 #[allow(unused_imports, reason = "for links")]
 pub(crate) use scheduler::Scheduler;
-pub use status::{FleetRun, JobCounts, JobState, JobStatus, LastRun, Outcome, RunningJob};
+pub use status::{
+    FleetRun, JobCounts, JobState, JobStatus, LastMissed, LastRun, Outcome, RunningJob,
+};
 pub use tick::{TickContext, TickError, TickOutcome, TickRequest};
 pub use trigger::{Trigger, TriggerError};
 pub use upkeep::Candidate;

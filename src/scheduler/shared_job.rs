@@ -107,6 +107,7 @@ impl SharedJob {
             running: None,
             running_beside: Vec::new(),
             last: None,
+            last_missed: None,
             fleet: None,
             counts: JobCounts::default(),
         };

@@ -39,6 +39,8 @@ pub struct JobStatus {
     pub running_beside: Vec<RunningJob>,
     /// The last run that ended here.
     pub last: Option<LastRun>,
+    /// The ticks that this replica last found to be missed, for another reason than a pause.
+    pub last_missed: Option<LastMissed>,
     /// The latest run of the whole fleet, as last seen from here.
     pub fleet: Option<FleetRun>,
     /// Counts on this replica since the start.
@@ -127,6 +129,23 @@ pub struct LastRun {
     pub took: Duration,
     /// Its outcome.
     pub outcome: Outcome,
+}
+
+/// Ticks that were missed, as far as this replica knows: they are not run any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "config", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct LastMissed {
+    /// Number of the ticks.
+    pub count: u64,
+    /// The latest of them.
+    #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
+    pub tick: SystemTime,
+    /// Time at which this replica found it out: an outage may end long after the ticks.
+    #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
+    pub found: SystemTime,
+    /// The reason, as a text.
+    pub why: Arc<str>,
 }
 
 /// The latest run of the whole fleet.

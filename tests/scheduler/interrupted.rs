@@ -80,6 +80,7 @@ fn max_attempts_gives_the_tick_up() {
     assert_eq!(given_up.len(), 1);
     assert_eq!(given_up[0].kind, JobEventKind::GivenUp { attempts: 3 });
     assert_eq!(missed(&jobs), 1);
+    assert_eq!(&*jobs.status("j").last_missed.unwrap().why, "given up after 3 attempts");
     site.wire.calm();
     scene.advance(HOUR);
     let runs = scene.log.entries();

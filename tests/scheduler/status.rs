@@ -1,6 +1,6 @@
 //! Statuses, counts and events of jobs.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tower_redlock::{
     Job, JobContext, Schedule,
@@ -54,6 +54,33 @@ fn missed_ticks_are_counted_once() {
     let events: Vec<_> = jobs.new_events().iter().filter_map(|event| missed(&event.kind)).collect();
     assert_eq!(events, [(3, 20_000)]);
     assert_eq!(jobs.status("j").counts.missed, 3);
+}
+
+#[test]
+fn last_missed_is_by_an_outage_not_a_pause() {
+    let scene = Scene::new();
+    let site = scene.site("a");
+    let job = site.job("j", Schedule::every(10 * SECOND), Duration::ZERO).start_within(SECOND);
+    let jobs = site.start([job]);
+    scene.advance(11 * SECOND);
+    assert_eq!(jobs.status("j").last_missed, None);
+    scene.nodes.stop(0..3);
+    scene.advance(35 * SECOND);
+    scene.nodes.start(0..3);
+    scene.advance(3 * SECOND);
+
+    let missed = jobs.status("j").last_missed.unwrap();
+
+    let after_start = |at: SystemTime| after_start(at.into());
+    assert_eq!((missed.count, after_start(missed.tick)), (3, 40_000));
+    assert!((46_000..=49_000).contains(&after_start(missed.found)), "{missed:?}");
+    assert!(missed.why.contains("node-0: not connected (stopped)"), "{}", missed.why);
+    jobs.handle.pause_here("j").unwrap();
+    scene.advance(30 * SECOND);
+    jobs.handle.resume_here("j").unwrap();
+    scene.advance(SECOND);
+    let status = jobs.status("j");
+    assert_eq!((status.counts.missed, status.last_missed), (6, Some(missed)));
 }
 
 #[test]

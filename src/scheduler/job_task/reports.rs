@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    super::{JobEventKind, JobRun, JobState, MissReason, SkipReason, event},
+    super::{JobEventKind, JobRun, JobState, LastMissed, MissReason, SkipReason, event},
     env::{Due, JobEnv, JobRecord, MissedTicks, Purpose},
     history::report_broken_off,
 };
@@ -171,15 +171,13 @@ impl Reports {
         }
         debug_assert!(first <= last && count > 0, "{count} ticks from {first} to {last}");
         self.missed = Some(last);
-        env.job.count(|counts| counts.missed += count);
-        metrics::job_missed(&env.job.name, count);
         let job = &env.job.name;
         if matches!(why, MissReason::Paused { .. }) {
             crate::log::info!(%job, count, %first, %last, %why, "missed ticks of the job");
         } else {
             crate::log::warn!(%job, count, %first, %last, %why, "missed ticks of the job");
         }
-        env.emit(last, JobEventKind::Missed { count, first, why });
+        count_missed(env, (count, last), JobEventKind::Missed { count, first, why });
     }
 
     /// Reports a latest run that never ended. The replica that claims the next tick reports it,
@@ -214,7 +212,7 @@ impl Reports {
             "a tick is given up: each of its runs was interrupted, and their number has reached \
              max_attempts, or the tick is older than catch_up"
         );
-        count_interrupted(env, tick, JobEventKind::GivenUp { attempts });
+        count_missed(env, (1, tick), JobEventKind::GivenUp { attempts });
     }
 
     /// Records that too few nodes let the job run; logs the first of consecutive failures. Returns
@@ -284,12 +282,23 @@ fn report_interrupted(env: &JobEnv, tick: WallTime, owner: Option<Arc<str>>) {
          tick counts as missed"
     );
     let why = MissReason::Interrupted { by: owner };
-    count_interrupted(env, tick, JobEventKind::Missed { count: 1, first: tick, why });
+    count_missed(env, (1, tick), JobEventKind::Missed { count: 1, first: tick, why });
 }
 
-fn count_interrupted(env: &JobEnv, tick: WallTime, kind: JobEventKind) {
-    env.job.count(|counts| counts.missed += 1);
-    metrics::job_missed(&env.job.name, 1);
+/// Counts ticks up to this one as missed, and sends the event that says so.
+fn count_missed(env: &JobEnv, (count, tick): (u64, WallTime), kind: JobEventKind) {
+    let why = match &kind {
+        JobEventKind::Missed { why: MissReason::Paused { .. }, .. } => None,
+        JobEventKind::Missed { why, .. } => Some(why.to_string()),
+        other => Some(other.to_string()),
+    };
+    let found = env.now().into();
+    let of = |why: String| LastMissed { count, tick: tick.into(), found, why: why.into() };
+    env.job.update(|status| {
+        status.counts.missed += count;
+        status.last_missed = why.map(of).or(status.last_missed.take());
+    });
+    metrics::job_missed(&env.job.name, count);
     env.emit(tick, kind);
 }
 
