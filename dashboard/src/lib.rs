@@ -77,6 +77,7 @@ mod query;
 mod recent;
 mod reply;
 mod router;
+mod set_place;
 mod site;
 #[cfg(test)]
 mod tests;

@@ -14,6 +14,8 @@ use tower_service::Service as _;
 
 use crate::{Access, Dashboard, reply::Reply};
 
+mod sets;
+
 /// Over these nodes, in a process that may have to wait for a processor.
 fn patient(nodes: &EmbeddedNodes) -> RedlockBuilder {
     let (ttl, timeout) = (Duration::from_secs(60), Duration::from_secs(3));

@@ -13,6 +13,7 @@ use crate::{
     look::{HeldLock, ShownLock},
     problem::Problem,
     query::Params,
+    set_place::SetPlace,
     text::beginning,
 };
 
@@ -43,13 +44,10 @@ impl Command {
     pub(super) async fn run(&self, redlock: &Redlock) -> Acted {
         let subject = &*self.subject;
         // Nodes delete the keys of a lock even while they do not vote. All other actions need a lock, and
-        // would wait for a quorum.
-        match self.action {
-            Action::BreakLock => {}
-            Action::MarkDone | Action::ForgetKey => {
-                redlock.sets()[redlock.set_index(&format!("once:{subject}"))].readiness()?;
-            }
-            _ => redlock.sets()[redlock.set_index(&format!("job:{subject}"))].readiness()?,
+        // would wait for a quorum of the name's set.
+        if self.action != Action::BreakLock {
+            let set = SetPlace::of(redlock, self.action.subject(), subject);
+            redlock.sets()[set.map_or(0, |place| place.index)].readiness()?;
         }
         match self.action {
             Action::BreakLock => self.break_lock(redlock).await,

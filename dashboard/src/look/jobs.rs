@@ -2,7 +2,10 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
-use futures_util::{StreamExt as _, future::try_join_all};
+use futures_util::{
+    StreamExt as _,
+    future::{join_all, try_join_all},
+};
 use serde::Serialize;
 use tokio::{
     sync::Mutex,
@@ -14,7 +17,11 @@ use tower_redlock::{
 };
 
 use super::{ShownLock, cached::Reading};
-use crate::paging::Paging;
+use crate::{
+    access::Subject,
+    paging::Paging,
+    set_place::{SetPlace, each_set},
+};
 
 /// Maximum number of jobs that are read.
 const MAX_JOBS: usize = 1_000;
@@ -154,10 +161,12 @@ pub(super) async fn read(
     reading: Arc<Reading<JobListing>>,
 ) -> JobListing {
     for batch in names.chunks(BATCH) {
-        match pace.batch(read_batch(&redlock, batch)).await {
-            Ok(jobs) => listing.jobs.extend(jobs),
-            Err(error) => {
-                listing.error = Some(error.to_string());
+        let (jobs, error) = pace.batch(read_batch(&redlock, batch)).await;
+        let is_in_vain = jobs.is_empty();
+        listing.jobs.extend(jobs);
+        if let Some(error) = error {
+            listing.error = Some(error.to_string());
+            if is_in_vain {
                 break;
             }
         }
@@ -168,7 +177,25 @@ pub(super) async fn read(
     listing
 }
 
-async fn read_batch(redlock: &Redlock, names: &[Arc<str>]) -> Result<Vec<ShownJob>, LockError> {
+/// Reads jobs, those of each set by themselves. Returns also why some are missing.
+async fn read_batch(redlock: &Redlock, names: &[Arc<str>]) -> (Vec<ShownJob>, Option<LockError>) {
+    let of_set = async |(place, set): (Option<SetPlace>, &Redlock)| {
+        let is_there = |name: &&Arc<str>| SetPlace::of(redlock, Subject::Job, name) == place;
+        let names: Vec<_> = names.iter().filter(is_there).cloned().collect();
+        read_of_set(set, &names).await
+    };
+    let (mut jobs, mut error) = (Vec::new(), None);
+    for found in join_all(each_set(redlock).map(of_set)).await {
+        match found {
+            Ok(found) => jobs.extend(found),
+            Err(found) => error = error.or(Some(found)),
+        }
+    }
+    jobs.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    (jobs, error)
+}
+
+async fn read_of_set(redlock: &Redlock, names: &[Arc<str>]) -> Result<Vec<ShownJob>, LockError> {
     let controls = redlock.job_controls(names).await?;
     let jobs = names.iter().zip(controls).map(async |(name, control)| {
         Ok::<_, LockError>(read_job(redlock, Arc::clone(name), control).await?.job)
