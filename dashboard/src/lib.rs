@@ -28,6 +28,9 @@
 //! | Once | what the servers know of a key: done, in progress, unknown |
 //! | Events | the last 1,000 events of this process, live |
 //!
+//! Over several sets of servers ([`Redlock::sharded`](tower_redlock::Redlock::sharded)), nodes are grouped by set, and
+//! each name is shown with its set. A set that does not answer hides nothing of the others.
+//!
 //! Each page says what comes from the servers, and so holds for the whole fleet, and what only this process
 //! knows. Each has a JSON twin below `api/`: `api/locks` for `locks`, with the same parameters. All links are
 //! relative, so the pages work under any path, also behind a proxy that strips a prefix; the address of the

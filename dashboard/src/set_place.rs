@@ -37,11 +37,26 @@ impl SetPlace {
         };
         Self::nth(index, count)
     }
+
+    /// Returns its number, from 1.
+    pub(crate) const fn number(self) -> usize {
+        self.index + 1
+    }
+
+    /// Returns its place on the page of the nodes.
+    pub(crate) fn id(self) -> String {
+        format!("set-{}", self.number())
+    }
+
+    /// Returns its heading.
+    pub(crate) fn title(self) -> String {
+        format!("Set {} of {}", self.number(), self.count)
+    }
 }
 
 impl fmt::Display for SetPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "set {} of {}", self.index + 1, self.count)
+        write!(f, "set {} of {}", self.number(), self.count)
     }
 }
 

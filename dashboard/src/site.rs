@@ -8,11 +8,12 @@ use tower_redlock::{
 };
 
 use crate::{
-    access::Authorize,
+    access::{Authorize, Subject},
     actions::SentForms,
     events::EventLog,
     look::{LockDetails, LockListing, Look, Looks},
     recent::Recent,
+    set_place::SetPlace,
 };
 
 /// The parts of a dashboard. Clones share them.
@@ -68,6 +69,11 @@ impl Site {
         self.log.follow_jobs(scheduler.events());
         self.start();
         self.schedulers.push(scheduler);
+    }
+
+    /// Returns the set that a name belongs to, if there are several.
+    pub(crate) fn set_of(&self, subject: Subject, name: &str) -> Option<SetPlace> {
+        SetPlace::of(&self.redlock, subject, name)
     }
 
     /// Returns the jobs of the schedulers of this process.

@@ -73,7 +73,7 @@
     later();
   };
   // In the address, it would come first again.
-  const readdress = (text) => text.replace(/([?&]refresh=)[^&]*/, "$1" + select.value);
+  const readdress = (text) => text.replace(/([?&]refresh=)[^&#]*/, "$1" + select.value);
   select.addEventListener("change", () => {
     save(select.value);
     history.replaceState(null, "", location.pathname + readdress(location.search));

@@ -2,7 +2,9 @@
 
 use maud::{Markup, html};
 
-use super::{layout::Visit, lock::holder_facts, region::trouble, standing::standing};
+use super::{
+    layout::Visit, lock::holder_facts, region::trouble, sets::set_line, standing::standing,
+};
 use crate::{
     access::Action,
     actions::{FIELD, HOLDER, SentForms},
@@ -114,6 +116,8 @@ pub(crate) async fn ask(site: &Site, visit: &Visit, action: Action) -> Result<Ma
         }
         Action::MarkDone | Action::ForgetKey => (html! {}, Offer::Always),
     };
+    let set = set_line(site, visit, action.subject(), name);
+    let now = (html! { (set) (now.0) }, now.1);
     Ok(confirmation(visit, action, name, now))
 }
 

@@ -195,15 +195,24 @@ pub(super) fn votes(nodes: Option<&Diagnosis>) -> Tile {
         None => ("–".into(), "they are being read".into(), Level::Unknown),
         Some(nodes) => {
             let value = format!("{} of {}", nodes.voting(), nodes.nodes.len());
+            let is_one = nodes.sets().len() == 1;
             let (note, level) = match nodes.verdict() {
                 Verdict::Healthy => ("locks work".into(), Level::Good),
                 Verdict::Degraded => (problems(nodes), Level::Warn),
-                _ => (format!("no quorum: {} are needed", nodes.quorum()), Level::Bad),
+                _ if is_one => (format!("no quorum: {} are needed", nodes.quorum()), Level::Bad),
+                _ => (without_quorum(nodes), Level::Bad),
             };
             (value, note, level)
         }
     };
     Tile { id: "votes", page: "nodes", title: "servers vote", value, note, level }
+}
+
+/// Returns the number of sets without a quorum, of several.
+fn without_quorum(nodes: &Diagnosis) -> String {
+    let sets = nodes.sets();
+    let down = sets.iter().filter(|set| set.verdict() == Verdict::NoQuorum).count();
+    format!("no quorum in {down} of {}", counted(sets.len() as u64, "set"))
 }
 
 fn problems(nodes: &Diagnosis) -> String {

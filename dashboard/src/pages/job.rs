@@ -11,11 +11,12 @@ use super::{
     events::event_list,
     layout::Visit,
     region::{RegionSource, actions, look_json, look_region, region, table, trouble},
+    sets::{set_of, with_set},
     standing::{is_failure, result, standing, state, took},
     words::{ago, late, moment, span, text, until},
 };
 use crate::{
-    access::Action,
+    access::{Action, Subject},
     events::EventSource,
     look::{JobHistory, JobPage, ShownJob},
     site::Site,
@@ -33,6 +34,7 @@ pub(crate) async fn job(site: &Site, visit: &Visit, name: &str) -> Markup {
     let here = here.iter().find(|job| &*job.name == name);
     let page = look.as_ref().and_then(|look| look.value.as_ref().ok());
     let content = html! {
+        (set_of(site, visit, Subject::Job, name))
         (look_region("job", "State", RegionSource::Fleet, look.as_deref(), |details| html! {
             @match details {
                 Err(error) => (trouble(Some(error))),
@@ -220,5 +222,7 @@ pub(crate) async fn job_json(site: &Site, name: &str) -> Value {
             "look": look_json(&look),
         })
     });
-    json!({ "name": name, "fleet": fleet, "process": { "job": here, "events": events } })
+    let value =
+        json!({ "name": name, "fleet": fleet, "process": { "job": here, "events": events } });
+    with_set(value, site.set_of(Subject::Job, name))
 }

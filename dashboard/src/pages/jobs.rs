@@ -7,10 +7,12 @@ use tower_redlock::scheduler::JobStatus;
 use super::{
     layout::Visit,
     region::{RegionSource, look_json, look_region, pager, region, table, trouble},
+    sets::SetColumn,
     standing::{result, state, took},
     words::{ago, span, text, until},
 };
 use crate::{
+    access::Subject,
     look::{JobListing, ShownJob},
     query::Params,
     site::Site,
@@ -19,15 +21,17 @@ use crate::{
 pub(crate) async fn jobs(site: &Site, visit: &Visit) -> Markup {
     let look = site.looks.jobs(visit.params.page()).await;
     let here = site.jobs();
+    let sets = SetColumn::new(site, Subject::Job);
     let content = html! {
-        (look_region("fleet-jobs", "Jobs", RegionSource::Fleet, look.as_deref(), |jobs| fleet(jobs, visit)))
-        (region("jobs-here", "Jobs of this process", RegionSource::Process, &local(&here, visit)))
+        (look_region("fleet-jobs", "Jobs", RegionSource::Fleet, look.as_deref(), |jobs| fleet(jobs, visit, sets)))
+        (region("jobs-here", "Jobs of this process", RegionSource::Process, &local(&here, visit, sets)))
     };
     visit.page("jobs", "Jobs", &content)
 }
 
-fn fleet(JobListing { jobs, paging, more, error }: &JobListing, visit: &Visit) -> Markup {
+fn fleet(listing: &JobListing, visit: &Visit, sets: SetColumn<'_>) -> Markup {
     const COLUMNS: [&str; 7] = ["Job", "State", "Running on", "Last run", "Result", "Took", "By"];
+    let JobListing { jobs, paging, more, error } = listing;
     html! {
         (trouble(error.as_deref()))
         p.count {
@@ -35,13 +39,13 @@ fn fleet(JobListing { jobs, paging, more, error }: &JobListing, visit: &Visit) -
             @if *more { ", and more than are read" } "."
         }
         @if !jobs.is_empty() {
-            (table("jobs", "jobs", &COLUMNS, &html! { @for job in jobs { (row(job, visit)) } }))
+            (table("jobs", "jobs", &sets.after(&COLUMNS), &html! { @for job in jobs { (row(job, visit, sets)) } }))
         }
         (pager(visit, "jobs", *paging))
     }
 }
 
-fn row(job: &ShownJob, visit: &Visit) -> Markup {
+fn row(job: &ShownJob, visit: &Visit, sets: SetColumn<'_>) -> Markup {
     let last = job.last.as_ref();
     html! {
         tr data-job=(job.name) data-state=(job.state()) {
@@ -64,18 +68,19 @@ fn row(job: &ShownJob, visit: &Visit) -> Markup {
             td { @if let Some(run) = last { (result(run.result)) } }
             td { @if let Some(took) = last.and_then(took) { (span(took)) } }
             td { @if let Some(run) = last { (text(&run.owner)) } }
+            (sets.cell(&job.name))
         }
     }
 }
 
-fn local(here: &[JobStatus], visit: &Visit) -> Markup {
+fn local(here: &[JobStatus], visit: &Visit, sets: SetColumn<'_>) -> Markup {
     const COLUMNS: [&str; 8] =
         ["Job", "Schedule", "Next tick", "State here", "#Runs", "#Failed", "#Missed", "#Skipped"];
     html! {
         @if here.is_empty() {
             p { "No scheduler of this process was given to the dashboard." }
         } @else {
-            (table("jobs-here", "this process's jobs", &COLUMNS, &html! { @for job in here {
+            (table("jobs-here", "this process's jobs", &sets.after(&COLUMNS), &html! { @for job in here {
                 tr data-job-here=(job.name) {
                     th scope="row" { a href=(visit.link("job", &[("name", &*job.name)])) { (text(&job.name)) } }
                     td { (text(&job.schedule)) }
@@ -85,6 +90,7 @@ fn local(here: &[JobStatus], visit: &Visit) -> Markup {
                     td.number { (job.counts.failed + job.counts.panicked + job.counts.lost + job.counts.timed_out) }
                     td.number { (job.counts.missed) }
                     td.number { (job.counts.skipped) }
+                    (sets.cell(&job.name))
                 }
             } }))
         }
@@ -92,8 +98,10 @@ fn local(here: &[JobStatus], visit: &Visit) -> Markup {
 }
 
 pub(crate) async fn jobs_json(site: &Site, params: &Params) -> Value {
+    let sets = SetColumn::new(site, Subject::Job);
     let fleet = site.looks.jobs(params.page()).await.map(|look| {
         let JobListing { jobs, paging, more, error } = &look.value;
+        let jobs: Vec<_> = jobs.iter().map(|job| sets.json(json!(job), &job.name)).collect();
         json!({
             "jobs": jobs,
             "found": paging.found,
@@ -104,5 +112,7 @@ pub(crate) async fn jobs_json(site: &Site, params: &Params) -> Value {
             "look": look_json(&look),
         })
     });
-    json!({ "fleet": fleet, "process": { "jobs": site.jobs() } })
+    let here = site.jobs();
+    let here: Vec<_> = here.iter().map(|job| sets.json(json!(job), &job.name)).collect();
+    json!({ "fleet": fleet, "process": { "jobs": here } })
 }

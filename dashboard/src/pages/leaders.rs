@@ -7,9 +7,11 @@ use tower_redlock::Resource;
 use super::{
     layout::Visit,
     region::{RegionSource, look_json, look_region, table, trouble},
+    sets::SetColumn,
     words::{ago, text, token, until},
 };
 use crate::{
+    access::Subject,
     look::{LockListing, ShownLock},
     site::Site,
 };
@@ -18,7 +20,7 @@ pub(crate) async fn leaders(site: &Site, visit: &Visit) -> Markup {
     let look = site.locks().await;
     let content =
         look_region("leaders", "Leaders", RegionSource::Fleet, look.as_deref(), |locks| {
-            listing(locks, visit)
+            listing(locks, visit, SetColumn::new(site, Subject::Lock))
         });
     visit.page("leaders", "Leaders", &content)
 }
@@ -31,7 +33,7 @@ fn among(listing: &LockListing) -> impl Iterator<Item = (&str, &ShownLock)> {
     held.filter_map(move |lock| Some((lock.name.strip_prefix(&*prefix)?, lock)))
 }
 
-fn listing(locks: &LockListing, visit: &Visit) -> Markup {
+fn listing(locks: &LockListing, visit: &Visit, sets: SetColumn<'_>) -> Markup {
     const COLUMNS: [&str; 5] = ["Name", "Leader", "Since", "Ends", "#Token"];
     let leaders: Vec<_> = among(locks).collect();
     html! {
@@ -40,13 +42,14 @@ fn listing(locks: &LockListing, visit: &Visit) -> Markup {
         @if leaders.is_empty() {
             p { "No process leads." }
         } @else {
-            (table("leaders", "leaders", &COLUMNS, &html! { @for (name, lock) in leaders {
+            (table("leaders", "leaders", &sets.after(&COLUMNS), &html! { @for (name, lock) in leaders {
                 tr data-leader=(name) {
                     th scope="row" { a href=(visit.link("lock", &[("name", &*lock.name)])) { (text(name)) } }
                     td { @if let Some(owner) = &lock.owner { (text(owner)) } }
                     td { @match lock.since { Some(since) => (ago(since, visit.now)), None => "–" } }
                     td { @match lock.ends { Some(ends) => (until(ends, visit.now)), None => "never" } }
                     td.number { (token(lock.token)) }
+                    (sets.cell(&lock.name))
                 }
             } }))
         }
@@ -55,8 +58,11 @@ fn listing(locks: &LockListing, visit: &Visit) -> Markup {
 
 pub(crate) async fn leaders_json(site: &Site) -> Value {
     let fleet = site.locks().await.map(|look| {
-        let leaders: Vec<_> =
-            among(&look.value).map(|(name, lock)| json!({ "leads": name, "lock": lock })).collect();
+        let sets = SetColumn::new(site, Subject::Lock);
+        let leader = |(name, lock): (&str, &ShownLock)| {
+            sets.json(json!({ "leads": name, "lock": lock }), &lock.name)
+        };
+        let leaders: Vec<_> = among(&look.value).map(leader).collect();
         json!({ "leaders": leaders, "more": look.value.more, "error": look.value.error, "look": look_json(&look) })
     });
     json!({ "fleet": fleet })

@@ -9,11 +9,12 @@ use super::{
     layout::Visit,
     locks::{slot_of, waiting_json},
     region::{RegionSource, actions, look_json, look_region, region, trouble},
+    sets::{set_of, with_set},
     timeline::{holders_json, timeline},
     words::{ago, span, text, token, until},
 };
 use crate::{
-    access::Action,
+    access::{Action, Subject},
     events::EventSource,
     look::{HeldLock, LockDetails, ShownLock},
     site::Site,
@@ -26,6 +27,7 @@ pub(crate) async fn lock(site: &Site, visit: &Visit, name: &str) -> Markup {
     let look = site.lock(name).await;
     let content = html! {
         (other_slots(visit, name))
+        (set_of(site, visit, Subject::Lock, name))
         (look_region("holder", "Holder", RegionSource::Fleet, look.as_deref(), |lock| holder(lock, visit, name)))
         (region("here", "In this process", RegionSource::Process, &here(site, visit, name)))
         (region("holders", "Holders of late", RegionSource::Both, &timeline(&site.recent.holdings(name), visit)))
@@ -165,12 +167,13 @@ pub(crate) async fn lock_json(site: &Site, name: &str) -> Value {
         })
     });
     let (slot, slot_of) = slot_of(name);
-    json!({
+    let value = json!({
         "name": name,
         "slot": slot,
         "slot_of": slot_of,
         "fleet": fleet,
         "process": { "waiting": waiting, "events": events },
         "holders": holders_json(&site.recent.holdings(name)),
-    })
+    });
+    with_set(value, site.set_of(Subject::Lock, name))
 }

@@ -10,9 +10,11 @@ use tower_redlock::{
 use super::{
     layout::Visit,
     region::{RegionSource, look_json, look_region, pager, region, table, trouble},
+    sets::SetColumn,
     words::{ago, span, text, token, until},
 };
 use crate::{
+    access::Subject,
     look::{LockListing, ShownLock},
     paging::Paging,
     query::Params,
@@ -39,11 +41,11 @@ fn found<'a>(listing: &'a LockListing, params: &Params) -> (Paging, Vec<&'a Show
 
 pub(crate) async fn locks(site: &Site, visit: &Visit) -> Markup {
     let look = site.locks().await;
-    let snapshot = site.redlock.snapshot();
+    let (snapshot, sets) = (site.redlock.snapshot(), SetColumn::new(site, Subject::Lock));
     let content = html! {
         (search(visit))
-        (look_region("fleet-locks", "Locks", RegionSource::Fleet, look.as_deref(), |locks| fleet(locks, visit)))
-        (region("waiting", "Waiting requests", RegionSource::Process, &waiting(&snapshot, visit)))
+        (look_region("fleet-locks", "Locks", RegionSource::Fleet, look.as_deref(), |locks| fleet(locks, visit, sets)))
+        (region("waiting", "Waiting requests", RegionSource::Process, &waiting(&snapshot, visit, sets)))
         (region("held-here", "Held here", RegionSource::Process, &held(&snapshot)))
     };
     visit.page("locks", "Locks", &content)
@@ -62,7 +64,7 @@ fn search(visit: &Visit) -> Markup {
     }
 }
 
-fn fleet(listing: &LockListing, visit: &Visit) -> Markup {
+fn fleet(listing: &LockListing, visit: &Visit, sets: SetColumn<'_>) -> Markup {
     const COLUMNS: [&str; 7] = ["Name", "Owner", "Held", "Ends", "#Token", "Nodes", "Others wait"];
     let (paging, locks) = found(listing, &visit.params);
     html! {
@@ -74,13 +76,13 @@ fn fleet(listing: &LockListing, visit: &Visit) -> Markup {
             "."
         }
         @if !locks.is_empty() {
-            (table("locks", "locks", &COLUMNS, &html! { @for lock in locks { (row(lock, visit)) } }))
+            (table("locks", "locks", &sets.after(&COLUMNS), &html! { @for lock in locks { (row(lock, visit, sets)) } }))
         }
         (pager(visit, "locks", paging))
     }
 }
 
-fn row(lock: &ShownLock, visit: &Visit) -> Markup {
+fn row(lock: &ShownLock, visit: &Visit, sets: SetColumn<'_>) -> Markup {
     html! {
         tr data-lock=(lock.name) .minority[!lock.is_quorum] {
             th scope="row" { a href=(visit.link("lock", &[("name", &*lock.name)])) { (text(&lock.display_name())) } }
@@ -93,6 +95,7 @@ fn row(lock: &ShownLock, visit: &Visit) -> Markup {
                 @if !lock.is_quorum { " " em { "leftover or attempt" } }
             }
             td { @if lock.is_awaited { "yes" } }
+            (sets.cell(&lock.name))
         }
     }
 }
@@ -115,18 +118,19 @@ fn owners(lock: &ShownLock) -> Markup {
     }
 }
 
-fn waiting(snapshot: &Snapshot, visit: &Visit) -> Markup {
+fn waiting(snapshot: &Snapshot, visit: &Visit, sets: SetColumn<'_>) -> Markup {
     let (waiting, rest) = snapshot.waiting.split_at(snapshot.waiting.len().min(MAX_WAITING));
     html! {
         @if waiting.is_empty() {
             p { "No request of this process waits." }
         } @else {
-            (table("waiting", "waiting requests", &["Name", "#Requests", "Oldest"], &html! {
+            (table("waiting", "waiting requests", &sets.after(&["Name", "#Requests", "Oldest"]), &html! {
                 @for WaitingName { name, requests, oldest, .. } in waiting {
                     tr data-waiting=(name) {
                         th scope="row" { a href=(visit.link("lock", &[("name", &**name)])) { (text(&Resource::display_name(name))) } }
                         td.number { (requests) }
                         td { (span(*oldest)) }
+                        (sets.cell(name))
                     }
                 }
             }))
@@ -165,9 +169,13 @@ pub(super) fn slot_of(name: &str) -> (Option<u32>, Option<&str>) {
 
 pub(crate) async fn locks_json(site: &Site, params: &Params) -> Value {
     let snapshot = site.redlock.snapshot();
-    let waiting: Vec<_> = snapshot.waiting.iter().map(waiting_json).collect();
+    let sets = SetColumn::new(site, Subject::Lock);
+    let waiting = snapshot.waiting.iter().map(|of| sets.json(waiting_json(of), &of.name));
+    let waiting: Vec<_> = waiting.collect();
     let fleet = site.locks().await.map(|look| {
         let (paging, locks) = found(&look.value, params);
+        let locks: Vec<_> =
+            locks.into_iter().map(|lock| sets.json(json!(lock), &lock.name)).collect();
         json!({
             "locks": locks,
             "found": paging.found,

@@ -17,6 +17,7 @@ mod once;
 mod overview;
 mod problem;
 mod region;
+mod sets;
 mod standing;
 mod timeline;
 mod words;

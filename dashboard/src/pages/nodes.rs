@@ -12,9 +12,10 @@ use tower_redlock::{
 use super::{
     layout::Visit,
     region::{RegionSource, look_json, look_region, table},
+    sets::{several, works},
     words::{brief, text},
 };
-use crate::site::Site;
+use crate::{set_place::SetPlace, site::Site};
 
 pub(crate) async fn nodes(site: &Site, visit: &Visit) -> Markup {
     let look = site.looks.nodes().await;
@@ -25,18 +26,63 @@ pub(crate) async fn nodes(site: &Site, visit: &Visit) -> Markup {
 fn diagnosis(diagnosis: &Diagnosis) -> Markup {
     html! {
         p { "Another process may reach other nodes than this one. What a node says of itself holds for all." }
-        p.verdict data-verdict=(diagnosis.verdict()) {
-            strong { (diagnosis.verdict()) } ": " (diagnosis.summary()) "."
+        @match works(diagnosis) {
+            None => { (verdict(diagnosis)) (of_set(diagnosis, None)) },
+            Some(works) => {
+                p #works { (works) }
+                @for (place, set) in several(diagnosis) {
+                    div.set #(place.id()) data-set=(place.number()) {
+                        h3 { (place.title()) }
+                        (verdict(set))
+                        (of_set(set, Some(place)))
+                    }
+                }
+            }
         }
-        @if !diagnosis.advice.is_empty() {
-            ul.advice { @for advice in &diagnosis.advice { (advise(advice)) } }
-        }
-        (table("nodes", "nodes", &["Node", "State", "#Round trip", "#Clock", "Version", "Memory", "Persistence",
-            "#In flight", "#Pending releases"], &html! { @for node in &diagnosis.nodes { (row(node)) } }))
     }
 }
 
-fn advise(advice: &Advice) -> Markup {
+/// Returns whether locks work, in one sentence.
+pub(super) fn verdict(diagnosis: &Diagnosis) -> Markup {
+    html! {
+        p.verdict data-verdict=(diagnosis.verdict()) {
+            strong { (diagnosis.verdict()) } ": " (diagnosis.summary()) "."
+        }
+    }
+}
+
+/// Returns the advice on a set, and its nodes.
+fn of_set(set: &Diagnosis, place: Option<SetPlace>) -> Markup {
+    const COLUMNS: [&str; 9] = [
+        "Node",
+        "State",
+        "#Round trip",
+        "#Clock",
+        "Version",
+        "Memory",
+        "Persistence",
+        "#In flight",
+        "#Pending releases",
+    ];
+    let (id, what) = match place {
+        None => ("nodes".into(), "nodes".into()),
+        Some(place) => (format!("nodes-{}", place.number()), format!("nodes of {place}")),
+    };
+    html! {
+        (advise(set, |_| true))
+        (table(&id, &what, &COLUMNS, &html! { @for node in &set.nodes { (row(node)) } }))
+    }
+}
+
+/// Returns the advice of a kind as a list.
+pub(super) fn advise(set: &Diagnosis, is_shown: impl Fn(&Advice) -> bool) -> Markup {
+    let shown: Vec<_> = set.advice.iter().filter(|advice| is_shown(advice)).collect();
+    html! {
+        @if !shown.is_empty() { ul.advice { @for advice in shown { (advice_item(advice)) } } }
+    }
+}
+
+fn advice_item(advice: &Advice) -> Markup {
     let class = if advice.severity == Severity::Problem { "problem" } else { "hint" };
     html! {
         li.(class) data-advice=(advice.code) {
@@ -48,7 +94,7 @@ fn advise(advice: &Advice) -> Markup {
     }
 }
 
-const fn state(state: &NodeState) -> &'static str {
+pub(super) const fn state(state: &NodeState) -> &'static str {
     match state {
         NodeState::Voting => "voting",
         NodeState::Connecting => "connecting",

@@ -6,9 +6,14 @@ use serde_json::{Value, json};
 use super::{
     layout::Visit,
     region::{RegionSource, actions, look_json, look_region, trouble},
+    sets::{set_of, with_set},
     words::{ago, text, token, until},
 };
-use crate::{access::Action, look::OnceDetails, site::Site};
+use crate::{
+    access::{Action, Subject},
+    look::OnceDetails,
+    site::Site,
+};
 
 pub(crate) async fn once(site: &Site, visit: &Visit) -> Markup {
     let key = visit.params.exact("key");
@@ -24,6 +29,7 @@ pub(crate) async fn once(site: &Site, visit: &Visit) -> Markup {
             button type="submit" { "Look it up" }
         }
         @if let Some(key) = key {
+            (set_of(site, visit, Subject::Key, key))
             (look_region("key-state", "State", RegionSource::Fleet, look.as_deref(), |once| details(once, visit, key)))
         }
     };
@@ -71,5 +77,5 @@ pub(crate) async fn once_json(site: &Site, key: &str) -> Value {
         value["look"] = look_json(&look);
         value
     });
-    json!({ "fleet": fleet })
+    with_set(json!({ "fleet": fleet }), site.set_of(Subject::Key, key))
 }

@@ -16,9 +16,11 @@ use super::{
     health::{FleetJobs, JobTrouble, Level, Tile, held, jobs, losses, troubles, votes, waiting},
     layout::Visit,
     region::{RegionSource, region, table, trouble},
+    sets::{SetColumn, sets_region, works},
     words::{counted, number, span, text},
 };
 use crate::{
+    access::Subject,
     look::{LockListing, Look},
     recent::{NameWaits, RatesView},
     site::Site,
@@ -126,12 +128,16 @@ pub(crate) async fn overview(site: &Site, visit: &Visit) -> Markup {
     let tiles = facts.tiles(&troubles);
     let worst = worst(&tiles);
     let content = html! {
-        (region("state", worst.headline(), RegionSource::Both, &state(&tiles, worst, visit)))
+        (region("state", worst.headline(), RegionSource::Both, &html! {
+            @if let Some(works) = facts.nodes.as_ref().and_then(|look| works(&look.value)) { p #works { (works) } }
+            (state(&tiles, worst, visit))
+        }))
+        (sets_region(site, facts.nodes.as_deref(), visit))
         (region("activity", "Requests", RegionSource::Process, &activity(&facts.rates)))
-        (region("contended", "Most contended names", RegionSource::Process, &names(&facts.contended, visit)))
+        (region("contended", "Most contended names", RegionSource::Process, &names(&facts.contended, visit, SetColumn::new(site, Subject::Lock))))
         (region("job-troubles", "Jobs that need attention", RegionSource::Both, &html! {
             (trouble(facts.jobs.as_ref().and_then(|fleet| fleet.error.as_deref())))
-            (jobs_listed(&troubles, visit))
+            (jobs_listed(&troubles, visit, SetColumn::new(site, Subject::Job)))
         }))
     };
     visit.page("./", "Overview", &content)
@@ -157,7 +163,7 @@ fn state(tiles: &[Tile], worst: Level, visit: &Visit) -> Markup {
     }
 }
 
-fn names(contended: &[Contended], visit: &Visit) -> Markup {
+fn names(contended: &[Contended], visit: &Visit, sets: SetColumn<'_>) -> Markup {
     const COLUMNS: [&str; 6] =
         ["Name", "#Wait now", "#Oldest", "#Waited, 15 min", "#Refused, 15 min", "#Longest wait"];
     let dash = |time: Duration| if time.is_zero() { "–".into() } else { span(time) };
@@ -165,7 +171,7 @@ fn names(contended: &[Contended], visit: &Visit) -> Markup {
         @if contended.is_empty() {
             p { "No request of this process has waited or was refused in the last 15 minutes." }
         } @else {
-            (table("contended", "the most contended names", &COLUMNS, &html! { @for of in contended {
+            (table("contended", "the most contended names", &sets.after(&COLUMNS), &html! { @for of in contended {
                 tr data-contended=(of.name) {
                     th scope="row" {
                         a href=(visit.link("lock", &[("name", &*of.name)])) { (text(&Resource::display_name(&of.name))) }
@@ -175,19 +181,21 @@ fn names(contended: &[Contended], visit: &Visit) -> Markup {
                     td.number { (number(of.past.granted)) }
                     td.number { (number(of.past.refused)) }
                     td.number { (dash(of.past.longest)) }
+                    (sets.cell(&of.name))
                 }
             } }))
         }
     }
 }
 
-fn jobs_listed(troubles: &[JobTrouble], visit: &Visit) -> Markup {
+fn jobs_listed(troubles: &[JobTrouble], visit: &Visit, sets: SetColumn<'_>) -> Markup {
+    const COLUMNS: [&str; 3] = ["Job", "What", "Details"];
     let (shown, rest) = troubles.split_at(troubles.len().min(MAX_TROUBLES));
     html! {
         @if troubles.is_empty() {
             p { "No job is known to be late, failed or paused." }
         } @else {
-            (table("job-troubles", "jobs that need attention", &["Job", "What", "Details"], &html! {
+            (table("job-troubles", "jobs that need attention", &sets.after(&COLUMNS), &html! {
                 @for JobTrouble { name, kinds } in shown {
                     tr data-trouble=(name) {
                         th scope="row" { a href=(visit.link("job", &[("name", &**name)])) { (text(name)) } }
@@ -199,6 +207,7 @@ fn jobs_listed(troubles: &[JobTrouble], visit: &Visit) -> Markup {
                             @if nth > 0 { "; " }
                             (text(words))
                         } }
+                        (sets.cell(name))
                     }
                 }
             }))
@@ -212,24 +221,33 @@ pub(crate) async fn overview_json(site: &Site) -> Value {
     let troubles = facts.troubles(std::time::SystemTime::now());
     let tiles = facts.tiles(&troubles);
     let contended = facts.contended.iter().map(|of| {
-        json!({
+        let value = json!({
             "name": of.name,
             "waiting": of.waiting,
             "oldest_ms": millis(of.oldest),
             "waited": of.past.granted,
             "refused": of.past.refused,
             "longest_ms": millis(of.past.longest),
-        })
+        });
+        SetColumn::new(site, Subject::Lock).json(value, &of.name)
     });
-    json!({
+    let jobs = SetColumn::new(site, Subject::Job);
+    let troubles = troubles.iter().map(|trouble| jobs.json(json!(trouble), &trouble.name));
+    let mut value = json!({
         "level": worst(&tiles),
         "tiles": tiles,
-        "jobs": troubles,
+        "jobs": troubles.collect::<Vec<_>>(),
         "process": {
             "activity": activity_json(&facts.rates),
             "contended": contended.collect::<Vec<_>>(),
         },
-    })
+    });
+    if let Some(look) = facts.nodes.as_ref().filter(|look| look.value.sets().len() > 1) {
+        let of_set =
+            |set: &Diagnosis| json!({ "verdict": set.verdict(), "summary": set.summary() });
+        value["sets"] = look.value.sets().iter().map(of_set).collect();
+    }
+    value
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
 use tower_redlock::{
     error::Reason,
     node::{Node, NodeHealth, NodeState, Op, Reply},
@@ -65,6 +66,53 @@ fn names(redlock: &Redlock, number: usize) -> [String; 3] {
     })
 }
 
+async fn json(dashboard: &Dashboard, path: &str) -> Value {
+    serde_json::from_str(&page(dashboard, path).await).unwrap()
+}
+
+const WORKS: &str = "Names of set 2 of 2 can't be locked at present; names of set 1 of 2 can.";
+
+#[tokio::test]
+async fn nodes_are_grouped_by_set() {
+    let redlock = with_down(2);
+    let dashboard = over(&redlock, Access::ReadOnly);
+
+    let nodes = page(&dashboard, "/nodes").await;
+    let api = json(&dashboard, "/api/nodes").await;
+
+    assert!(nodes.contains(&format!(r#"<p id="works">{WORKS}</p>"#)), "{nodes}");
+    let (_, sets) = nodes.split_once(r#"id="set-1" data-set="1"><h3>Set 1 of 2</h3>"#).unwrap();
+    let (one, two) = sets.split_once(r#"id="set-2" data-set="2"><h3>Set 2 of 2</h3>"#).unwrap();
+    assert!(one.contains("3 of 3 nodes vote, 2 are needed"), "{one}");
+    assert!(two.contains("no locks at present; 0 of 3 nodes vote, 2 are needed"), "{two}");
+    assert_eq!([one, two].map(|set| set.matches("data-state=\"voting\"").count()), [3, 0]);
+    assert_eq!([one, two].map(|set| set.matches(r#"data-advice="down""#).count()), [0, 3]);
+    assert!(two.contains("Table of nodes of set 2 of 2") && two.contains("To do: "), "{two}");
+    let diagnosis = &api["process"]["diagnosis"];
+    assert_eq!(diagnosis["verdict"], "no_quorum");
+    assert_eq!(diagnosis["sets"][1]["verdict"], "no_quorum");
+    assert_ne!(diagnosis["sets"][0]["verdict"], "no_quorum");
+}
+
+#[tokio::test]
+async fn overview_tells_which_set_is_down() {
+    let redlock = with_down(2);
+    let dashboard = over(&redlock, Access::ReadOnly);
+
+    let overview = page(&dashboard, "/?refresh=5").await;
+    let api = json(&dashboard, "/api/overview").await;
+
+    assert!(overview.contains("Something is wrong"), "{overview}");
+    assert!(
+        overview.contains(WORKS) && overview.contains("no quorum in 1 of 2 sets"),
+        "{overview}"
+    );
+    let heading = r#"data-set="2"><h3><a href="nodes?refresh=5#set-2">Set 2 of 2</a></h3>"#;
+    let (_, two) = overview.split_once(heading).unwrap();
+    assert!(two.contains(r#"data-verdict="no quorum""#) && two.contains("To do: "), "{two}");
+    assert_eq!((&api["level"], &api["sets"][1]["verdict"]), (&"bad".into(), &"no_quorum".into()));
+}
+
 #[tokio::test]
 async fn names_of_another_set_are_still_listed() {
     for (up, down) in [(1, 2), (2, 1)] {
@@ -77,14 +125,50 @@ async fn names_of_another_set_are_still_listed() {
         let locks = page(&dashboard, "/locks").await;
         let jobs = page(&dashboard, "/jobs").await;
 
-        assert!(locks.contains(&format!("data-lock=\"{lock}\"")), "{locks}");
-        assert!(jobs.contains(&format!("data-job=\"{job}\"")), "{jobs}");
-        for page in [locks, jobs] {
+        let cell = format!(r#"<td class="set">set {up} of 2</td></tr>"#);
+        for (page, row) in
+            [(&locks, format!("data-lock=\"{lock}\"")), (&jobs, format!("data-job=\"{job}\""))]
+        {
+            let (_, row) = page.split_once(&row).unwrap_or_else(|| panic!("{row}: {page}"));
+            assert!(row.split_inclusive("</tr>").next().unwrap().ends_with(&cell), "{row}");
+            assert!(page.contains(r#"<th scope="col">Set</th>"#), "{page}");
             let trouble = format!(
                 "Something may be missing here: <bdi>too few votes count (set {down} of 2: "
             );
             assert!(page.contains(&trouble), "{page}");
         }
+        let api = json(&dashboard, "/api/locks").await;
+        assert_eq!(api["fleet"]["locks"][0]["set"], up);
+        assert_eq!(json(&dashboard, "/api/jobs").await["fleet"]["jobs"][0]["set"], up);
+    }
+}
+
+#[tokio::test]
+async fn page_of_a_name_tells_its_set() {
+    let redlock = with_down(2);
+    let dashboard = over(&redlock, Access::All);
+    // The servers are known to be down.
+    page(&dashboard, "/nodes").await;
+    for (number, voting) in [(1, 3), (2, 0)] {
+        let [lock, job, key] = names(&redlock, number);
+        for path in
+            [format!("lock?name={lock}"), format!("job?name={job}"), format!("once?key={key}")]
+        {
+            let shown = page(&dashboard, &format!("/{path}")).await;
+            let api = json(&dashboard, &format!("/api/{path}")).await;
+
+            assert!(shown.contains(&format!("Set {number} of 2 <small")), "{path}: {shown}");
+            let words = format!("This name belongs to set {number} of 2");
+            assert!(shown.contains(&words), "{path}: {shown}");
+            assert!(shown.contains(&format!("{voting} of 3 vote")), "{path}: {shown}");
+            let words = "it can't be locked at present</strong>. Names of set 1 of 2 can.";
+            let is_down = shown.contains(words);
+            assert_eq!(is_down, number == 2, "{path}: {shown}");
+            assert!(shown.contains(&format!(r#"href="nodes#set-{number}""#)), "{path}: {shown}");
+            assert_eq!(api["set"], number, "{path}: {api}");
+        }
+        let form = page(&dashboard, &format!("/pause?name={job}")).await;
+        assert!(form.contains(&format!("#set-{number}\">set {number} of 2</a>")), "{form}");
     }
 }
 
@@ -111,5 +195,37 @@ async fn actions_need_the_set_of_their_name_alone() {
         let page = reply.into_body().collect().await.unwrap().to_bytes();
         let page = String::from_utf8_lossy(&page);
         assert!(page.contains("set 2 of 2: "), "{path}: {page}");
+    }
+    let (status, _, page) = ask(&dashboard, "GET", &format!("/break?name={lock}")).await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(page.contains("set 2 of 2: "), "{page}");
+}
+
+#[tokio::test]
+async fn only_set_is_not_mentioned() {
+    let redlock = embedded();
+    let dashboard = over(&redlock, Access::All);
+    let _held = redlock.lock("a").await.unwrap();
+    tick(&redlock, "a").await;
+    for path in [
+        "",
+        "nodes",
+        "locks",
+        "lock?name=a",
+        "jobs",
+        "job?name=a",
+        "leaders",
+        "once?key=a",
+        "pause?name=a",
+    ] {
+        let shown = page(&dashboard, &format!("/{path}")).await;
+        for part in ["data-set", ">Set</th>", "et 1 of 1", "id=\"works\"", "id=\"set"] {
+            assert!(!shown.contains(part), "{path} has {part}: {shown}");
+        }
+        if !path.starts_with("pause") {
+            let twin = if path.is_empty() { "overview" } else { path };
+            let api = page(&dashboard, &format!("/api/{twin}")).await;
+            assert!(!api.contains("\"set\"") && !api.contains("\"sets\""), "{path}: {api}");
+        }
     }
 }

@@ -17,3 +17,4 @@ mod nodes;
 mod overview;
 mod people;
 mod scene;
+mod sets;

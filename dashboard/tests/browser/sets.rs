@@ -1,0 +1,184 @@
+//! Two sets of servers, of which one is down: what an operator sees and does.
+
+use std::{convert::Infallible, time::Duration};
+
+use tower_redlock::{Job, Redlock, Resource, Schedule, Scheduler};
+use tower_redlock_dashboard::Dashboard;
+
+use crate::{
+    harness::{Browser, Look, Quiet, html::assert_strict, http},
+    scene::{Site, everything, with},
+    support::{RedisServer, all_vote, over, patient, urls},
+};
+
+/// Two sets of three servers, with the same names of nodes in both.
+struct TwoSets {
+    servers: Vec<RedisServer>,
+    redlock: Redlock,
+}
+
+impl TwoSets {
+    async fn new() -> Self {
+        let servers = RedisServer::start_n(6);
+        let redlock = manager(&servers, "web-1").await;
+        Self { servers, redlock }
+    }
+
+    /// Kills the servers of the second set.
+    fn kill(&mut self) {
+        self.servers[3..].iter_mut().for_each(RedisServer::kill);
+    }
+
+    fn restart(&mut self) {
+        self.servers[3..].iter_mut().for_each(RedisServer::restart);
+    }
+
+    /// Returns a name of a lock in the set with this number, from 1.
+    fn lock(&self, number: usize) -> String {
+        self.named(number, "invoice", |name| name.into())
+    }
+
+    /// Returns a name of a job in it.
+    fn job(&self, number: usize) -> String {
+        self.named(number, "report", |name| Resource::of_job(name).unwrap().to_string())
+    }
+
+    fn named(&self, number: usize, what: &str, lock: impl Fn(&str) -> String) -> String {
+        let mut names = (0..).map(|nth| format!("{what}-{nth}"));
+        names.find(|name| self.redlock.set_index(&lock(name)) + 1 == number).unwrap()
+    }
+}
+
+async fn manager(servers: &[RedisServer], owner: &str) -> Redlock {
+    let set = |servers| over(patient().owner(owner), urls(servers));
+    let (one, two) = servers.split_at(3);
+    let redlock = Redlock::sharded([set(one), set(two)]).unwrap();
+    all_vote(&redlock).await;
+    redlock
+}
+
+/// The selector of a part of a set on a page.
+fn of_set(number: usize, part: &str) -> String {
+    format!("div.set[data-set=\"{number}\"] {part}")
+}
+
+const WORKS: &str = "Names of set 2 of 2 can't be locked at present; names of set 1 of 2 can.";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operator_finds_the_set_that_is_down() {
+    let mut scene = TwoSets::new().await;
+    let other = manager(&scene.servers, "worker-7").await;
+    let site = Site::of(Dashboard::new(scene.redlock.clone()).access(everything)).await;
+    let (up, down) = (scene.lock(1), scene.lock(2));
+    let _held = [other.lock(up.as_str()).await.unwrap(), other.lock(down.as_str()).await.unwrap()];
+    let browser = Browser::start().await;
+    browser.open_with(&site.page("?refresh=1"), &of_set(2, "[data-server]")).await;
+    browser.wait_text("#state h2", "All is well").await;
+    browser.wait_text("#works", "Names of all sets can be locked.").await;
+    assert_eq!(browser.count("[data-server][data-state=voting]").await, 6);
+
+    scene.kill();
+
+    browser.wait_text("#state h2", "Something is wrong").await;
+    browser.wait_text("#works", WORKS).await;
+    browser.wait_text(&of_set(2, ".verdict"), "0 of 3 nodes vote, 2 are needed").await;
+    browser.wait_text(&of_set(2, "[data-advice=down]"), "To do: ").await;
+    assert!(!browser.has(&of_set(1, "[data-advice=down]")).await);
+    // Another interval leaves the rest of an address as it is.
+    browser.choose("#refresh", "2").await;
+    let links = browser.attributes(&of_set(2, "h3 a"), "href").await;
+    assert_eq!(links, ["nodes?refresh=2#set-2"]);
+    browser.click(&of_set(2, "h3 a")).await;
+    browser.wait_url("/nodes?refresh=2#set-2").await;
+    assert_eq!(browser.texts(".set h3").await, ["Set 1 of 2", "Set 2 of 2"]);
+    assert_eq!(browser.count(&of_set(1, "tr[data-state=voting]")).await, 3);
+    assert_eq!(browser.count(&of_set(2, "tr[data-state=down]")).await, 3);
+
+    // What the other set keeps is still listed.
+    let row = with("data-lock", &up);
+    browser.open_with(&site.page("locks?refresh=1"), &row).await;
+    browser.wait_text(&row, "set 1 of 2").await;
+    browser.wait_text("#fleet-locks .trouble", "set 2 of 2: ").await;
+    browser.click(&format!("{row} a")).await;
+    browser.wait_text("#set [data-set=\"1\"]", "3 of 3 vote.").await;
+    browser.open(&site.page(&format!("lock?name={down}&refresh=1"))).await;
+    browser.wait_text("#set [data-set=\"2\"]", "it can't be locked at present").await;
+    browser.click("#set > p a").await;
+    browser.wait_url("/nodes?refresh=1#set-2").await;
+
+    scene.restart();
+
+    browser.wait_text("#works", "Names of all sets can be locked.").await;
+    browser.is_quiet(Quiet::Wholly).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_of_the_other_set_are_steered() {
+    let mut scene = TwoSets::new().await;
+    let (up, down) = (scene.job(1), scene.job(2));
+    let job = |name: &str| {
+        Job::new(name, Schedule::every(Duration::from_secs(1)), |_| async {
+            Ok::<_, Infallible>(())
+        })
+    };
+    let scheduler =
+        Scheduler::new(scene.redlock.clone()).jobs([job(&up), job(&down)]).start().unwrap();
+    let dashboard = Dashboard::new(scene.redlock.clone()).access(everything);
+    let site = Site::of(dashboard.jobs(scheduler.clone())).await;
+    let browser = Browser::start().await;
+    browser.open_with(&site.page("jobs?refresh=1"), &with("data-job", &down)).await;
+
+    scene.kill();
+
+    browser.wait_gone(&with("data-job", &down)).await;
+    browser.wait_text(&with("data-job", &up), "set 1 of 2").await;
+    browser.wait_text(&with("data-job-here", &down), "set 2 of 2").await;
+    browser.wait_text("#fleet-jobs .trouble", "set 2 of 2: ").await;
+    let refused = http::post(&site.page("pause"), &[], &format!("name={down}")).await;
+    assert_eq!(refused.status, 503);
+    assert!(refused.body.contains(&format!("{down} belongs to set 2 of 2: ")), "{}", refused.body);
+    browser.open(&site.page(&format!("pause?name={up}"))).await;
+    browser.wait_text("main [data-set=\"1\"]", "This name belongs to set 1 of 2.").await;
+    browser.click("#confirm").await;
+    browser.wait_text("[role=status].notice", "paused").await;
+    let control = scene.redlock.job_control(&up).await.unwrap();
+    assert_eq!(&*control.paused.unwrap().by, "ada");
+    browser.is_quiet(Quiet::Wholly).await;
+    scheduler.shutdown(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_of_sets_are_accessible() {
+    let mut scene = TwoSets::new().await;
+    let site = Site::of(Dashboard::new(scene.redlock.clone()).access(everything)).await;
+    let (up, down) = (scene.lock(1), scene.lock(2));
+    let _held = scene.redlock.lock(up.as_str()).await.unwrap();
+    scene.kill();
+    let browser = Browser::start().await;
+    browser
+        .open_with(&site.page("nodes?refresh=1"), &of_set(2, "[data-verdict='no quorum']"))
+        .await;
+    let pages = [
+        ("", "#works".to_owned()),
+        ("nodes", "#works".to_owned()),
+        ("locks", with("data-lock", &up)),
+        (&*format!("lock?name={down}"), "#set".to_owned()),
+        (&*format!("job?name={down}"), "#set".to_owned()),
+        (&*format!("once?key={down}"), "#set".to_owned()),
+        (&*format!("pause?name={down}"), "main [data-set]".to_owned()),
+    ];
+    for (page, part) in &pages {
+        assert_strict(page, &http::get(&site.page(page)).await.body);
+        for look in [Look::Light, Look::Dark, Look::Narrow] {
+            browser.look(look).await;
+            browser.open_with(&site.page(page), part).await;
+            let name = page.split('?').next().unwrap_or_default();
+            browser.screenshot(&format!("sets-{name}-{}", look.name())).await;
+            let wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth";
+            assert_eq!(browser.script(wide).await.as_i64(), Some(0), "{page} {}", look.name());
+            let faults = browser.axe_violations().await;
+            assert!(faults.is_empty(), "{page} {}: {faults:#?}", look.name());
+        }
+    }
+    browser.is_quiet(Quiet::Wholly).await;
+}
