@@ -20,7 +20,7 @@
 //!
 //! | page | what it shows |
 //! |---|---|
-//! | Overview | whether all is well; requests of the last 15 minutes, contended names, jobs that are late, failed or paused |
+//! | Overview | whether all is well; requests of the last 15 minutes, contended names, jobs that are late, failed or paused, or missed a tick |
 //! | Locks | every lock of the fleet: owner, since when, until when, fencing token, on how many nodes; the requests of this process that wait |
 //! | Nodes | which servers vote, why the others do not, and what to do |
 //! | Jobs | schedule, next ticks, where a job runs, who paused it, its last 50 runs, a calendar of the year; see [`Dashboard::jobs`] |

@@ -30,6 +30,8 @@ const OVERDUE: Duration = Duration::from_secs(10);
 const LATE_RUN: Duration = Duration::from_secs(60);
 /// Age up to which a late run counts.
 const LATE_RUN_AGE: Duration = Duration::from_secs(3_600);
+/// Time for which a missed tick counts, from when it was found.
+pub(super) const MISSED_TIME: Duration = Duration::from_secs(3_600);
 /// Time for which losses are counted.
 const LOSS_TIME: Duration = Duration::from_secs(3_600);
 
@@ -93,6 +95,7 @@ pub(super) struct Tile {
 pub(super) enum TroubleKind {
     Failed,
     Late,
+    Missed,
     Finding,
     Paused,
 }
@@ -102,13 +105,14 @@ impl TroubleKind {
         match self {
             Self::Failed => "failed",
             Self::Late => "late",
+            Self::Missed => "missed",
             Self::Finding => "finding",
             Self::Paused => "paused",
         }
     }
 }
 
-/// A job that is late, failed or paused, or whose scheduler has found something.
+/// A job that is late, failed or paused, that missed a tick, or whose scheduler has found something.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct JobTrouble {
     pub(super) name: Arc<str>,
@@ -145,6 +149,13 @@ pub(super) fn troubles(fleet: &[ShownJob], here: &[JobStatus], now: SystemTime) 
         }
     }
     for job in here {
+        if let Some(missed) = &job.last_missed
+            && age(missed.found, now) < MISSED_TIME
+        {
+            let (ticks, ago) = (counted(missed.count, "tick"), span(age(missed.found, now)));
+            let words = format!("missed {ticks}, found {ago} ago: {}", missed.why);
+            note(&job.name, TroubleKind::Missed, words);
+        }
         if let Some(finding) = &job.finding {
             note(&job.name, TroubleKind::Finding, finding.to_string());
         }
@@ -262,14 +273,19 @@ pub(super) fn jobs(fleet: Option<&FleetJobs>, count: usize, troubles: &[JobTroub
         let has = |trouble: &&JobTrouble| trouble.kinds.iter().any(|(other, _)| *other == kind);
         troubles.iter().filter(has).count()
     };
-    let (failed, late, findings, paused) = (
+    let (failed, late, missed, findings, paused) = (
         of(TroubleKind::Failed),
         of(TroubleKind::Late),
+        of(TroubleKind::Missed),
         of(TroubleKind::Finding),
         of(TroubleKind::Paused),
     );
-    let mut level = if failed + late + findings > 0 { Level::Warn } else { Level::Good };
+    let is_well = failed + late + missed + findings == 0;
+    let mut level = if is_well { Level::Good } else { Level::Warn };
     let mut note = format!("{failed} failed, {late} late, {paused} paused");
+    if missed > 0 {
+        note = format!("{note}, {missed} missed a tick in the last hour");
+    }
     if findings > 0 {
         note = format!("{note}, {findings} with a finding");
     }
@@ -427,5 +443,38 @@ mod tests {
         assert_eq!(late(&status, 10), [], "another process runs it");
         status.finding = Some("it has two schedules".into());
         assert_eq!(late(&status, 10)[0].kinds[0].0, TroubleKind::Finding);
+    }
+
+    /// By a scheduler whose run lasts beyond the next ticks.
+    #[tokio::test]
+    async fn missed_ticks_need_attention_for_an_hour() {
+        let work = |_| async {
+            tokio::time::sleep(Duration::from_millis(60)).await;
+            Ok::<_, Infallible>(())
+        };
+        let job = Job::new("report", Schedule::every(Duration::from_millis(20)), work);
+        let scheduler = Scheduler::new(Redlock::embedded()).job(job).start().unwrap();
+        let mut events = scheduler.events();
+        while scheduler.jobs()[0].last_missed.is_none() {
+            events.recv().await.unwrap();
+        }
+        let mut status = scheduler.jobs().remove(0);
+        scheduler.shutdown(Duration::ZERO).await;
+        status.next_tick = None;
+        let found = status.last_missed.as_ref().unwrap().found;
+        let after = |seconds| {
+            troubles(&[], std::slice::from_ref(&status), found + Duration::from_secs(seconds))
+        };
+
+        let missed = after(3_599);
+
+        let (kind, words) = &missed[0].kinds[0];
+        assert_eq!((*kind, missed[0].kinds.len()), (TroubleKind::Missed, 1));
+        let why = "found 59m 59s ago: the run before was still going";
+        assert!(words.starts_with("missed ") && words.ends_with(why), "{words}");
+        let tile = jobs(Some(&FleetJobs::default()), 1, &missed);
+        let note = "0 failed, 0 late, 0 paused, 1 missed a tick in the last hour";
+        assert_eq!((tile.level, &*tile.note), (Level::Warn, note));
+        assert_eq!(after(3_600), []);
     }
 }

@@ -87,7 +87,12 @@ fn local(here: Option<&JobStatus>, visit: &Visit) -> Markup {
                     @if let Some(pause) = &job.paused_here {
                         div { dt { "Paused here" } dd { "by " (text(&pause.by)) ", " (ago(pause.at, visit.now)) } }
                     }
-                    div { dt { "Ticks missed" } dd { (job.counts.missed) } }
+                    div { dt { "Ticks missed" } dd {
+                        (job.counts.missed)
+                        @if let Some(missed) = &job.last_missed {
+                            ", the last found " (ago(missed.found, visit.now)) ": " (text(&missed.why))
+                        }
+                    } }
                     div { dt { "Ticks skipped" } dd { (job.counts.skipped) } }
                 }
             }

@@ -13,7 +13,10 @@ use tower_redlock::{
 
 use super::{
     activity::{activity, activity_json},
-    health::{FleetJobs, JobTrouble, Level, Tile, held, jobs, losses, troubles, votes, waiting},
+    health::{
+        FleetJobs, JobTrouble, Level, MISSED_TIME, Tile, TroubleKind, held, jobs, losses, troubles,
+        votes, waiting,
+    },
     layout::Visit,
     region::{RegionSource, region, table, trouble},
     sets::{SetColumn, sets_region, works},
@@ -190,10 +193,14 @@ fn names(contended: &[Contended], visit: &Visit, sets: SetColumn<'_>) -> Markup 
 
 fn jobs_listed(troubles: &[JobTrouble], visit: &Visit, sets: SetColumn<'_>) -> Markup {
     const COLUMNS: [&str; 3] = ["Job", "What", "Details"];
+    let has_missed = troubles
+        .iter()
+        .flat_map(|trouble| &trouble.kinds)
+        .any(|(kind, _)| *kind == TroubleKind::Missed);
     let (shown, rest) = troubles.split_at(troubles.len().min(MAX_TROUBLES));
     html! {
         @if troubles.is_empty() {
-            p { "No job is known to be late, failed or paused." }
+            p { "No job is known to be late, failed or paused, or to have missed a tick of late." }
         } @else {
             (table("job-troubles", "jobs that need attention", &sets.after(&COLUMNS), &html! {
                 @for JobTrouble { name, kinds } in shown {
@@ -211,6 +218,7 @@ fn jobs_listed(troubles: &[JobTrouble], visit: &Visit, sets: SetColumn<'_>) -> M
                     }
                 }
             }))
+            @if has_missed { p { "A missed tick is shown for " (span(MISSED_TIME)) " after it was found." } }
             @if !rest.is_empty() { p { "And " (counted(rest.len() as u64, "further job")) "." } }
         }
     }

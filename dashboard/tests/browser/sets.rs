@@ -117,7 +117,7 @@ async fn jobs_of_the_other_set_are_steered() {
     let mut scene = TwoSets::new().await;
     let (up, down) = (scene.job(1), scene.job(2));
     let job = |name: &str| {
-        Job::new(name, Schedule::every(Duration::from_secs(1)), |_| async {
+        Job::new(name, Schedule::every(Duration::from_secs(2)), |_| async {
             Ok::<_, Infallible>(())
         })
     };
@@ -143,6 +143,16 @@ async fn jobs_of_the_other_set_are_steered() {
     browser.wait_text("[role=status].notice", "paused").await;
     let control = scene.redlock.job_control(&up).await.unwrap();
     assert_eq!(&*control.paused.unwrap().by, "ada");
+
+    // Its ticks of the outage are late, and known to be missed once the servers say that no replica ran them.
+    let row = with("data-trouble", &down);
+    browser.open_with(&site.page("?refresh=1"), &format!("{row} [data-kind=late]")).await;
+    scene.restart();
+    browser.wait_for(&format!("{row} [data-kind=missed]")).await;
+    browser.wait_text(&row, "not connected").await;
+    browser.wait_text(&with("data-tile", "jobs"), "missed a tick in the last hour").await;
+    browser.wait_text("#job-troubles", "A missed tick is shown for 1h after it was found.").await;
+    browser.wait_text("#state h2", "Something needs attention").await;
     browser.is_quiet(Quiet::Wholly).await;
     scheduler.shutdown(Duration::from_secs(5)).await;
 }
