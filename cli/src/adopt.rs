@@ -103,8 +103,10 @@ pub(crate) async fn adopt(shared: &SharedArgs, args: &AdoptArgs) -> Result<ExitC
             output.show_json(&json!({ "adopted": false, "error": error.to_string() }))?;
             let code = match &error {
                 // Some nodes may have moved: the sets may be without a quorum now.
-                AdoptError::OldSet { .. } | AdoptError::NewSet { .. } => UNAVAILABLE,
-                AdoptError::NotMovable { .. } | AdoptError::InSet { .. } => UNAVAILABLE,
+                AdoptError::OldSet { .. }
+                | AdoptError::NewSet { .. }
+                | AdoptError::NotMovable { .. }
+                | AdoptError::InSet { .. } => UNAVAILABLE,
                 _ => CONFIG,
             };
             return Err(Failure::new(code, format!("not adopted: {error}")));

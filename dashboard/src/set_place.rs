@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tower_redlock::{Redlock, Resource};
+use tower_redlock::{Redlock, Resource, error::SetNumber};
 
 use crate::access::Subject;
 
@@ -11,14 +11,15 @@ use crate::access::Subject;
 pub(crate) struct SetPlace {
     /// The position in [`Redlock::sets`].
     pub(crate) index: usize,
-    count: usize,
+    place: SetNumber,
 }
 
 impl SetPlace {
     /// Returns `None` for the only set.
     pub(crate) fn nth(index: usize, count: usize) -> Option<Self> {
         debug_assert!(index < count, "set {index} of {count}");
-        (count > 1).then_some(Self { index, count })
+        let place = SetNumber::new(u16::try_from(index + 1).ok()?, u16::try_from(count).ok()?);
+        (count > 1).then_some(Self { index, place })
     }
 
     /// Returns the set of a lock, a job or a key of once; `None` if there is only one.
@@ -39,8 +40,8 @@ impl SetPlace {
     }
 
     /// Returns its number, from 1.
-    pub(crate) const fn number(self) -> usize {
-        self.index + 1
+    pub(crate) const fn number(self) -> u16 {
+        self.place.number
     }
 
     /// Returns its place on the page of the nodes.
@@ -50,13 +51,13 @@ impl SetPlace {
 
     /// Returns its heading.
     pub(crate) fn title(self) -> String {
-        format!("Set {} of {}", self.number(), self.count)
+        self.to_string().replacen('s', "S", 1)
     }
 }
 
 impl fmt::Display for SetPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "set {} of {}", self.number(), self.count)
+        self.place.fmt(f)
     }
 }
 

@@ -136,7 +136,7 @@ async fn jobs_of_the_other_set_are_steered() {
     browser.wait_text("#fleet-jobs .trouble", "set 2 of 2: ").await;
     let refused = http::post(&site.page("pause"), &[], &format!("name={down}")).await;
     assert_eq!(refused.status, 503);
-    assert!(refused.body.contains(&format!("{down} belongs to set 2 of 2: ")), "{}", refused.body);
+    assert!(refused.body.contains("set 2 of 2: "), "{}", refused.body);
     browser.open(&site.page(&format!("pause?name={up}"))).await;
     browser.wait_text("main [data-set=\"1\"]", "This name belongs to set 1 of 2.").await;
     browser.click("#confirm").await;
