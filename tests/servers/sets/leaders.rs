@@ -70,7 +70,9 @@ async fn leaders_of_both_sets_move_from_a_killed_process() {
 
     eventually_async("this process leads both", async || leads() == [true, true]).await;
     assert!(led_by("parent").await, "a listing has the leaders of both sets");
-    standby.iter().for_each(|(_, task)| task.abort());
+    for (_, task) in &standby {
+        task.abort();
+    }
 }
 
 #[tokio::test]
@@ -92,5 +94,7 @@ async fn dead_set_ends_only_its_leaders() {
     let again = redlock.leader(&*first);
     let other = tokio::time::timeout(TTL, again.run(|_| async { Ok::<_, Infallible>(()) })).await;
     assert!(other.is_err(), "its name has one leader");
-    [stopped, lost].iter().for_each(|(_, task)| task.abort());
+    for (_, task) in [stopped, lost] {
+        task.abort();
+    }
 }
