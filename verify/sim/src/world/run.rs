@@ -184,12 +184,16 @@ async fn each_set_fails_alone(scene: &Scene, net: &Net, oracle: &Oracle, machine
     let mut failed = BTreeMap::<_, u32>::new();
     for set in &sets {
         oracle.event(format!("down: {set:?}"));
-        set.iter().for_each(|server| net.crash(*server, Power::Down));
+        for server in set {
+            net.crash(*server, Power::Down);
+        }
         tokio::time::sleep(Duration::from_millis(100)).await;
         for (name, has_failed) in super::work::names_that_fail(machines, oracle).await {
             *failed.entry(name).or_default() += u32::from(has_failed);
         }
-        set.iter().for_each(|server| net.restart(*server, Return::Whole));
+        for server in set {
+            net.restart(*server, Return::Whole);
+        }
         all_nodes_vote(scene, net, oracle, machines).await;
     }
     for (name, times) in failed.iter().filter(|(_, times)| **times != 1) {

@@ -76,10 +76,10 @@ impl Scene {
             }
             _ => {
                 let others = self.faults_from + rng.within(1_000, 4_000);
-                let last = others + if rng.chance(50) { 0 } else { rng.within(0, 14_000) };
+                let end = others + if rng.chance(50) { 0 } else { rng.within(0, 14_000) };
                 // Servers are taken over while there are faults.
                 self.faults_until += 16_000;
-                self.other = Some(Other::AllClients { list, others, last });
+                self.other = Some(Other::AllClients { list, others, last: end });
             }
         }
         self
