@@ -3,15 +3,15 @@
 //! * **R1: acquire.** An attempt reads t₀ and sends to all nodes at once. With q grants and `now <
 //!   t₀ + validity`, the lock is held until exactly t₀ + validity. The attempt does not wait for
 //!   the other answers. A late grant still counts, and is released with the others.
-//! * **R2: decide.** As soon as q grants are out of reach the attempt is over. It is released
-//!   everywhere at once, also on nodes that have not answered, before the verdict is known and
-//!   before any retry. A split vote ends like any other failure; N = 1 and N = 2 need no rules of
+//! * **R2: decide.** As soon as q grants are out of reach the attempt is over. It is released at
+//!   once on every node that may store its key, also on those that have not answered, before the
+//!   verdict is known and before any retry. A node that refused stores none. A split vote ends like any other failure; N = 1 and N = 2 need no rules of
 //!   their own.
 //! * **R3: verdict and release.** `Held` means that a node reported a holder, and that the nodes
 //!   that granted together with those that reported a holder are a quorum. Otherwise the verdict is
 //!   `NoQuorum`. It waits, at most until the node timeout, for answers that could change it, so it
 //!   does not depend on their order; the release does not wait. A release compares the nonce and
-//!   deletes the key in one script, goes to every node, and costs the caller no round trip.
+//!   deletes the key in one script, and costs the caller no round trip.
 
 use super::{
     ballot::Ballot,
@@ -192,7 +192,7 @@ impl Lease {
         }
     }
 
-    /// Releases everywhere, before the verdict is known and before any retry.
+    /// Releases wherever a key may be stored, before the verdict is known and before any retry.
     fn give_up(&mut self, out: &mut Vec<Action>) {
         self.phase = LeasePhase::Settling;
         self.send_releases(out);

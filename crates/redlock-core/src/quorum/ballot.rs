@@ -34,12 +34,19 @@ pub(super) struct Ballot {
     pub(super) lingers: bool,
     /// Number of shared leases that the node reported.
     pub(super) readers: usize,
-    /// Whether the node may store a key of this lease.
-    pub(super) may_hold: bool,
-    /// The start of the latest extension sent, which may store the key whatever the node answers to
-    /// earlier requests.
-    pub(super) extended: Option<Timestamp>,
+    key: PossibleKey,
     pub(super) release: ReleaseState,
+}
+
+/// Whether the node may store a key of the lease.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+enum PossibleKey {
+    #[default]
+    None,
+    /// By the acquire.
+    Acquired,
+    /// By an extension, which stores it whatever the node answers to the acquire.
+    Extended,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -55,13 +62,14 @@ pub(super) enum ReleaseState {
 
 impl Ballot {
     pub(super) fn new() -> Self {
-        Self { may_hold: true, ..Self::default() }
+        Self { key: PossibleKey::Acquired, ..Self::default() }
     }
 
     /// Creates the ballot of a node that is sent nothing for now.
     pub(super) fn unasked() -> Self {
-        let release = ReleaseState::Acknowledged { existed: false };
-        Self { may_hold: false, release, ..Self::new() }
+        let mut ballot = Self::new();
+        ballot.stores_none();
+        ballot
     }
 
     pub(super) fn is_granted(&self) -> bool {
@@ -104,13 +112,16 @@ impl Ballot {
             Ok(Answer::Held(HeldAnswer { owner, remaining, fence, lingers, readers, .. })) => {
                 self.vote = Some(VoteOutcome::Held { owner, remaining });
                 (self.lingers, self.readers) = (lingers, readers);
-                self.rule_out(None);
+                self.rule_out();
+                if !self.may_hold() {
+                    self.stores_none();
+                }
                 rounds.see(fence);
             }
             Ok(_) => self.discount(Reason::Protocol("not an answer to an acquire".into())),
             Err(reason) => {
                 if !reason.may_have_run() {
-                    self.rule_out(None);
+                    self.rule_out();
                 }
                 self.discount(reason);
             }
@@ -164,7 +175,6 @@ impl Ballot {
             Ok(Answer::Held(HeldAnswer { owner, remaining, fence, .. })) => {
                 self.vote = Some(VoteOutcome::Held { owner, remaining });
                 self.confirmed = None;
-                self.rule_out(Some(started));
                 rounds.see(fence);
             }
             Ok(_) => self.discount(Reason::Protocol("not an answer to an extension".into())),
@@ -180,7 +190,7 @@ impl Ballot {
         }
         self.release = match result {
             Ok(Answer::Released(ReleasedAnswer { existed, .. })) => {
-                self.may_hold = false;
+                self.key = PossibleKey::None;
                 ReleaseState::Acknowledged { existed }
             }
             Ok(_) => ReleaseState::Failed(Box::new(Reason::Protocol(
@@ -202,12 +212,29 @@ impl Ballot {
         is_latest
     }
 
-    /// Records that the node stores no key of this lease, by its answer to the acquire (`None`) or
-    /// to the extension started then. A request sent later may still store one.
-    pub(super) fn rule_out(&mut self, answered: Option<Timestamp>) {
-        if self.extended <= answered {
-            self.may_hold = false;
+    /// Returns whether the node may store a key of this lease.
+    pub(super) fn may_hold(&self) -> bool {
+        self.key != PossibleKey::None
+    }
+
+    /// Records that the acquire stored no key. An extension sent meanwhile may store one.
+    pub(super) fn rule_out(&mut self) {
+        if self.key == PossibleKey::Acquired {
+            self.key = PossibleKey::None;
         }
+    }
+
+    /// Records that there is nothing to release on the node.
+    fn stores_none(&mut self) {
+        self.key = PossibleKey::None;
+        if self.release == ReleaseState::NotSent {
+            self.release = ReleaseState::Acknowledged { existed: false };
+        }
+    }
+
+    /// Records that an extension is sent.
+    pub(super) fn extend(&mut self) {
+        (self.key, self.release) = (PossibleKey::Extended, ReleaseState::NotSent);
     }
 
     fn discount(&mut self, reason: Reason) {

@@ -142,7 +142,7 @@ impl Lease {
             }
             Event::NotSent { node, op, reason } => {
                 if op == OpId::Acquire && self.ballots[node].is_pending() {
-                    self.ballots[node].rule_out(None);
+                    self.ballots[node].rule_out();
                 }
                 self.on_answer(node, op, (Err(reason), None), now, out);
             }
@@ -205,7 +205,7 @@ impl Lease {
             }
             OpId::Release => {
                 if ballot.on_release_answer(result) {
-                    if ballot.may_hold {
+                    if ballot.may_hold() {
                         out.push(Action::Orphaned { node });
                     }
                     self.decide_release(false, out);
@@ -403,7 +403,8 @@ impl Lease {
         self.send_releases(out);
     }
 
-    /// Sends the release to every node that may store a key, whether or not it answered.
+    /// Sends the release to every node that may store a key, whether or not it answered. A node that
+    /// refused stores none.
     pub(super) fn send_releases(&mut self, out: &mut Vec<Action>) {
         for (node, ballot) in self.ballots.iter_mut() {
             if ballot.release == ReleaseState::NotSent {

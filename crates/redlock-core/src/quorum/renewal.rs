@@ -100,8 +100,7 @@ impl Lease {
         let command = LeaseCommand::Extend { started: now, until: self.end() };
         for (node, ballot) in self.ballots.iter_mut() {
             // A node that lost the key stores it again.
-            ballot.may_hold = true;
-            ballot.extended = Some(now);
+            ballot.extend();
             out.push(Action::Send { node, command });
         }
     }

@@ -133,7 +133,10 @@ impl Attempt {
         }
         if self.refused || self.released {
             let mut asked = self.heard.iter().zip(&self.asked).filter(|(_, asked)| **asked);
-            assert!(asked.all(|(heard, _)| heard.release_sent), "a node was left out");
+            assert!(
+                asked.all(|(heard, _)| heard.is_release_sent() || heard.stores_none()),
+                "a node was left out"
+            );
         }
         out
     }
@@ -227,9 +230,10 @@ impl Attempt {
         match *action {
             Action::Send { node, command } => {
                 let heard = &mut self.heard[node];
-                assert!(!heard.release_sent, "{command:?} behind the release, to node {node}");
-                heard.release_sent = command == LeaseCommand::Release;
-                assert!(!self.lingers || heard.release_sent, "{command:?} while it lingers");
+                assert!(!heard.is_release_sent(), "{command:?} behind the release, to node {node}");
+                heard.last_sent = Some(command);
+                let is_release = command == LeaseCommand::Release;
+                assert!(!self.lingers || is_release, "{command:?} while it lingers");
                 // A lease that lingers ends by itself.
                 self.released |= self.lingers;
                 self.asked[node] = true;
@@ -275,7 +279,9 @@ impl Attempt {
             Action::Released(ref verdict) => {
                 let deleted = self.count(|heard| heard.release == Some(Ok(true)));
                 let said_so = self.count(|heard| heard.release == Some(Ok(false)));
-                let missing = said_so + self.asked.iter().filter(|asked| !**asked).count();
+                let refused = self.count(HeardAnswers::stores_none);
+                let unasked = self.asked.iter().filter(|asked| !**asked).count();
+                let missing = said_so + refused + unasked;
                 match verdict {
                     ReleaseVerdict::Released => assert!(deleted >= quorum),
                     ReleaseVerdict::AlreadyLost => {

@@ -16,12 +16,22 @@ pub(super) struct HeardAnswers {
     pub(super) confirmed: Option<Timestamp>,
     pub(super) accepted: Vec<u64>,
     pub(super) denied: bool,
-    pub(super) release_sent: bool,
+    /// The command that was sent last.
+    pub(super) last_sent: Option<LeaseCommand>,
     /// The first answer to the release: whether the key was there.
     pub(super) release: Option<Result<bool, ()>>,
 }
 
 impl HeardAnswers {
+    pub(super) fn is_release_sent(&self) -> bool {
+        self.last_sent == Some(LeaseCommand::Release)
+    }
+
+    /// Returns whether the node refused the only command that it was sent.
+    pub(super) fn stores_none(&self) -> bool {
+        self.denied && matches!(self.last_sent, Some(LeaseCommand::Acquire { .. }))
+    }
+
     /// Records an answer to a lease that began at `acquire`. Returns whether it is the first answer
     /// to its release.
     pub(super) fn hear(

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::fixture::{
-    Bench, PROPOSAL, TIMEOUT, VALIDITY, at, granted, held, params, releases, send, unheard,
+    Bench, PROPOSAL, TIMEOUT, VALIDITY, at, granted, held, params, releases, releases_of, send,
+    unheard,
 };
 use crate::{
     protocol::OpId,
@@ -149,12 +150,12 @@ fn without_fencing_the_token_is_zero() {
     assert_eq!(actions, [Action::Acquired { token: 0, until: at(9_000) }]);
 }
 
-/// The third node has not answered; its release is sent before the verdict too.
+/// The third node has not answered; its release is sent before the verdict. The others store nothing.
 #[test]
 fn second_refusal_of_three_ends_attempt() {
     let mut bench = Bench::start(3);
     assert_eq!(bench.at(1).vote(1, held("a", Some(800))), []);
-    let mut expected = releases(3);
+    let mut expected = releases_of([2]);
     expected.push(refused_as_held(Some(Duration::from_millis(500)), "a"));
     assert_eq!(bench.at(2).vote(0, held("a", Some(500))), expected);
     assert_eq!(bench.lease.next_wake(), None);
@@ -174,7 +175,7 @@ fn two_errors_of_three_end_attempt() {
 fn a_split_of_two_nodes_ends() {
     let mut bench = Bench::start(2);
     assert_eq!(bench.vote(0, granted()), []);
-    let mut expected = releases(2);
+    let mut expected = releases_of([0]);
     expected.push(refused_as_held(Some(Duration::from_millis(300)), "b"));
     assert_eq!(bench.vote(1, held("b", Some(300))), expected);
 }
@@ -185,7 +186,7 @@ fn a_split_of_four_nodes_ends() {
     assert_eq!(bench.vote(0, granted()), []);
     assert_eq!(bench.vote(1, granted()), []);
     assert_eq!(bench.vote(2, held("b", Some(300))), []);
-    let mut expected = releases(4);
+    let mut expected = releases_of([0, 1]);
     // Two are free at once, and a third when the first of the others' keys expires.
     expected.push(refused_as_held(Some(Duration::from_millis(200)), "b"));
     assert_eq!(bench.vote(3, held("b", Some(200))), expected);
@@ -208,7 +209,7 @@ fn silence_ends_at_the_node_timeout() {
 fn verdict_waits_for_deciding_votes() {
     let mut bench = Bench::start(4);
     assert_eq!(bench.vote(0, Err(Reason::Busy)), []);
-    assert_eq!(bench.vote(1, held("c", None)), releases(4), "over, but not decided");
+    assert_eq!(bench.vote(1, held("c", None)), releases_of([0, 2, 3]), "over, but not decided");
     assert_eq!(bench.lease.next_wake(), Some(at(50)));
     assert_eq!(bench.vote(2, granted()), []);
     // With one node busy and one key without a TTL, no quorum will ever be free by itself.
@@ -220,12 +221,25 @@ fn verdict_waits_for_deciding_votes() {
 fn grant_after_verdict_is_released() {
     let mut bench = Bench::start(3);
     bench.vote(0, held("a", Some(10)));
-    assert_eq!(bench.vote(1, held("a", Some(10)))[..3], releases(3));
+    assert_eq!(bench.vote(1, held("a", Some(10)))[..1], releases_of([2]));
     assert_eq!(bench.at(5).vote(2, granted()), []);
     assert_eq!(bench.acknowledge(2, true), []);
-    // The other way round: the release is not acknowledged, so the grant is an orphan.
-    let failed = bench.answer(0, OpId::Release, Err(Reason::TimedOut));
-    assert_eq!(failed, [], "node 0 said held: nothing of ours is there");
+}
+
+/// An extension may store the key on a node that refused the acquire.
+#[test]
+fn node_that_was_extended_is_released() {
+    let mut bench = Bench::held();
+    bench.vote(2, held("b", None));
+    bench.at(3_000).wake();
+    assert_eq!(bench.at(3_001).release(false), releases(3));
+}
+
+#[test]
+fn minority_that_refused_is_not_released() {
+    let mut bench = Bench::held();
+    bench.vote(2, held("b", None));
+    assert_eq!(bench.at(100).release(false), releases(2));
 }
 
 #[test]

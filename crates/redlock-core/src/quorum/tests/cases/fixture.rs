@@ -162,7 +162,11 @@ pub(super) fn send(node: usize, command: LeaseCommand) -> Action {
 }
 
 pub(super) fn releases(nodes: usize) -> Vec<Action> {
-    (0..nodes).map(|node| send(node, LeaseCommand::Release)).collect()
+    releases_of(0..nodes)
+}
+
+pub(super) fn releases_of(nodes: impl IntoIterator<Item = usize>) -> Vec<Action> {
+    nodes.into_iter().map(|node| send(node, LeaseCommand::Release)).collect()
 }
 
 /// A round of renewal, as it is sent.
