@@ -3,11 +3,11 @@
 //! Attempts beyond what the nodes answer within the node timeout all time out, and retries without
 //! a backoff sustain the overload after its cause is gone. Therefore an attempt needs a permit.
 //!
-//! There are 256 permits at first. The limit grows by one for each attempt that a quorum decided
-//! within a quarter of the node timeout (below 256: half of it) while others waited for a permit.
-//! It shrinks by an eighth, to 256 at least, when a decision takes more than half of the node
-//! timeout, and by half, to 32 at least, when attempts time out; at most once in a node timeout.
-//! First attempts and retries get permits in turn. A single attempt waits for a permit for one node
+//! There are 256 permits at first. The delay of an attempt is the time until a quorum decided it,
+//! less the shortest such time: the distance of the nodes is no load. The limit grows by one for each
+//! attempt with a delay of at most a quarter of the node timeout, while others wait for a permit. It
+//! shrinks by an eighth when a delay is more than half of the node timeout, and by half when an
+//! attempt times out; to 32 at least, and at most once in a node timeout. First attempts and retries get permits in turn. A single attempt waits for a permit for one node
 //! timeout at most, and then fails with `Overloaded`.
 //!
 //! Consecutive attempts without a quorum of answers double the pause, and a pause is at least the
@@ -27,7 +27,7 @@ use std::{
 use crate::{
     sync::{
         Guard, Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::{Sleep, Timers, Timestamp},
 };
@@ -41,6 +41,9 @@ const MIN_LIMIT: usize = 32;
 pub(crate) struct AttemptLimiter {
     timers: Arc<Timers>,
     limit: AtomicUsize,
+    /// Shortest time until a decision, in ns. It grows when the limit shrinks, as the nodes may have
+    /// become slower for good.
+    shortest: AtomicU64,
     in_flight: AtomicUsize,
     /// Length of the queue. Written with the queue locked.
     waiting: AtomicUsize,
@@ -61,12 +64,9 @@ struct PermitQueue {
 /// How an attempt ended, as a measure of the load of the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AttemptOutcome {
-    /// A quorum answered within a quarter of the node timeout.
-    Prompt,
-    /// A quorum answered within half the node timeout.
-    InTime,
-    /// A quorum answered after more than half the node timeout.
-    Slow {
+    /// All nodes were asked at once, and a quorum answered after this time.
+    Decided {
+        took: Duration,
         node_timeout: Duration,
     },
     /// A quorum did not answer within the node timeout.
@@ -81,6 +81,7 @@ impl AttemptLimiter {
         Arc::new(Self {
             timers,
             limit: AtomicUsize::new(INITIAL_LIMIT),
+            shortest: AtomicU64::new(u64::MAX),
             in_flight: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
             queue: Mutex::default(),
@@ -148,24 +149,35 @@ impl AttemptLimiter {
     /// Adapts the limit.
     fn adapt(&self, outcome: AttemptOutcome) {
         match outcome {
-            AttemptOutcome::Prompt => self.raise_limit(usize::MAX),
-            AttemptOutcome::InTime => self.raise_limit(INITIAL_LIMIT),
-            // Distant nodes are slow without any load, so the limit does not fall below the initial
-            // one.
-            AttemptOutcome::Slow { node_timeout } => self
-                .lower_limit(node_timeout, |limit| limit.min(INITIAL_LIMIT).max(limit - limit / 8)),
+            AttemptOutcome::Decided { took, node_timeout } => {
+                let delay = self.delay(took);
+                if delay <= node_timeout / 4 {
+                    self.raise_limit();
+                } else if delay > node_timeout / 2 {
+                    self.lower_limit(node_timeout, |limit| limit - limit / 8);
+                }
+            }
             AttemptOutcome::TimedOut { node_timeout } => {
-                self.lower_limit(node_timeout, |limit| (limit / 2).max(MIN_LIMIT));
+                self.lower_limit(node_timeout, |limit| limit / 2);
             }
             AttemptOutcome::Unknown => {}
         }
     }
 
-    /// Raises the limit by one, up to `most`, if attempts wait.
-    fn raise_limit(&self, most: usize) {
+    /// Returns how much longer than the shortest decision this one took.
+    fn delay(&self, took: Duration) -> Duration {
+        let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let shortest = self.shortest.load(Ordering::Relaxed);
+        if took < shortest {
+            self.shortest.fetch_min(took, Ordering::Relaxed);
+        }
+        Duration::from_nanos(took.saturating_sub(shortest))
+    }
+
+    /// Raises the limit by one, if attempts wait.
+    fn raise_limit(&self) {
         if self.waiting.load(Ordering::Relaxed) > 0 {
-            let raised = |limit| (limit < most).then_some(limit + 1);
-            let _ = self.limit.fetch_update(Ordering::Relaxed, Ordering::Relaxed, raised);
+            self.limit.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -174,8 +186,10 @@ impl AttemptLimiter {
         let mut queue = self.queue();
         if queue.settled_at.is_none_or(|settled| now >= settled) {
             queue.settled_at = Some(now + node_timeout);
-            let limit = lowered(self.limit.load(Ordering::Relaxed));
+            let limit = lowered(self.limit.load(Ordering::Relaxed)).max(MIN_LIMIT);
             self.limit.store(limit, Ordering::Relaxed);
+            let shortest = self.shortest.load(Ordering::Relaxed);
+            self.shortest.store(shortest.saturating_add(shortest / 8), Ordering::Relaxed);
         }
     }
 

@@ -23,6 +23,7 @@ pub(crate) struct MockNode {
     name: Arc<str>,
     inner: Option<Arc<dyn Node>>,
     state: Option<NodeState>,
+    round_trip: Option<Duration>,
     has_wall: bool,
     behind: Duration,
     handler: Arc<Handler>,
@@ -39,6 +40,7 @@ impl MockNode {
             name,
             inner,
             state: None,
+            round_trip: None,
             has_wall,
             behind: Duration::ZERO,
             handler: Arc::new(handler),
@@ -103,6 +105,12 @@ impl MockNode {
     /// The state that `health` reports.
     pub(crate) fn in_state(mut self, state: NodeState) -> Self {
         self.state = Some(state);
+        self
+    }
+
+    /// The round trip that `health` reports.
+    pub(crate) fn with_round_trip(mut self, round_trip: Duration) -> Self {
+        self.round_trip = Some(round_trip);
         self
     }
 
@@ -193,6 +201,7 @@ impl Node for MockNode {
         if let Some(state) = &self.state {
             health.state = state.clone();
         }
+        health.round_trip = self.round_trip.or(health.round_trip);
         health
     }
 

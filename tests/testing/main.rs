@@ -4,6 +4,7 @@ mod claims;
 mod clock;
 #[cfg(feature = "scheduler")]
 mod contexts;
+mod crowds;
 mod diagnosis;
 mod failures;
 mod frozen;

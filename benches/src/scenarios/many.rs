@@ -118,6 +118,11 @@ impl Wanted {
 /// Mean fraction of the time in which a name is held.
 pub(crate) const HELD: &str = "share of the time held";
 
+/// Number of acquires that the servers ran for each grant and server: 1 if none is refused.
+pub(crate) const ACQUIRES: &str = "acquires for a grant";
+/// Number of scripts of all kinds that the servers ran for each grant and server.
+pub(crate) const SCRIPTS: &str = "scripts for a grant";
+
 pub(crate) fn measure(servers: &Servers, options: &Options) {
     let is_quick = options.time < QUICK;
     let (ttl, wanted) = if is_quick { (QUICK_TTL, Wanted::ALL[0]) } else { (TTL, Wanted::ALL[1]) };
@@ -225,7 +230,15 @@ fn measure_wanted(servers: &Servers, wanted: Wanted, time: Duration) {
         hold: Wanted::HOLD,
         time,
     };
+    // An acquire of one name reads its fence with HGET.
+    let commands = ["hget", "evalsha"].map(|command| (command, servers.calls(command)));
     let turns = run_all(servers, part, Wanted::PROCESSES as usize);
+    for (command, before) in commands {
+        let each = (servers.calls(command) - before) / child::count(&turns) / servers.count();
+        let what = if command == "hget" { ACQUIRES } else { SCRIPTS };
+        tell(&case, Kind::Ours.name(), what, each);
+        eprintln!("    {} {what}", significant(each));
+    }
     child::waits(&turns, time).tell(&case, Kind::Ours.name());
     let share = child::held_at_a_time(&turns, time) / f64::from(wanted.names);
     eprintln!("    held {} of the time", significant(share));

@@ -146,6 +146,9 @@ impl SharedLease {
         state.outbox.push((node, command));
         let is_release = command == LeaseCommand::Release;
         if is_release {
+            if state.lease.is_outvoted() {
+                self.id.wake_none();
+            }
             self.client.releasing.fetch_add(1, Ordering::AcqRel);
             state.each_grant().for_each(|grant| grant.over = true);
             self.mark_ended(state);
@@ -270,11 +273,9 @@ impl SharedLease {
     fn outcome(&self, decision: Option<&Result<(), Refusal>>, now: Timestamp) -> AttemptOutcome {
         let (took, node_timeout) = (now.saturating_duration_since(self.started), self.node_timeout);
         match decision {
-            Some(Ok(()) | Err(Refusal::Held { .. })) => match took {
-                took if took <= node_timeout / 4 => AttemptOutcome::Prompt,
-                took if took <= node_timeout / 2 => AttemptOutcome::InTime,
-                _ => AttemptOutcome::Slow { node_timeout },
-            },
+            Some(Ok(()) | Err(Refusal::Held { .. })) if !self.asks_lead => {
+                AttemptOutcome::Decided { took, node_timeout }
+            }
             Some(Err(Refusal::NoQuorum { .. })) if took >= node_timeout => {
                 AttemptOutcome::TimedOut { node_timeout }
             }

@@ -52,6 +52,8 @@ pub(crate) struct SharedLease {
     pub(super) block: u64,
     /// Whether another attempt follows a refusal.
     pub(super) waits: bool,
+    /// Whether the attempt asked a lead node first.
+    pub(super) asks_lead: bool,
     /// The newest grant's token, which is sent to the nodes.
     pub(super) token: AtomicU64,
     /// When another process was last refused the lease, in ns; 0 if none was.
@@ -304,6 +306,7 @@ impl SharedLease {
             proposal: token,
             block,
             waits: plan.awaits_release(),
+            asks_lead: plan.lead_node.is_some(),
             token: AtomicU64::new(token),
             asked_at: AtomicU64::new(0),
             is_lingering: AtomicBool::new(false),

@@ -10,6 +10,13 @@ fn attempts(limit: usize) -> Arc<AttemptLimiter> {
     attempts
 }
 
+const NODE_TIMEOUT: Duration = Duration::from_secs(3600);
+
+/// An attempt that was decided after this share of the node timeout.
+fn decided(percent: u32) -> AttemptOutcome {
+    AttemptOutcome::Decided { took: NODE_TIMEOUT * percent / 100, node_timeout: NODE_TIMEOUT }
+}
+
 fn poll(entry: &mut PermitWait) -> Poll<Option<Permit>> {
     entry.poll(&mut Context::from_waker(Waker::noop()))
 }
@@ -107,9 +114,9 @@ fn limit_follows_latency() {
     let end = |pace| attempts.try_enter().unwrap().end(pace);
     let limit = || attempts.limit.load(Ordering::Relaxed);
 
-    end(AttemptOutcome::Prompt);
+    end(decided(0));
     assert_eq!(limit(), 100, "no attempt waits");
-    let late = AttemptOutcome::TimedOut { node_timeout: Duration::from_secs(3600) };
+    let late = AttemptOutcome::TimedOut { node_timeout: NODE_TIMEOUT };
     end(late);
     assert_eq!(limit(), 50);
     end(late);
@@ -120,37 +127,45 @@ fn limit_follows_latency() {
     let permits: Vec<_> = (0..MIN_LIMIT).map(|_| attempts.try_enter().unwrap()).collect();
     let _waiting = enqueued(&attempts, true);
     for permit in permits {
-        permit.end(AttemptOutcome::Prompt);
+        permit.end(decided(0));
     }
 
     assert_eq!(limit(), MIN_LIMIT + 1, "an attempt waited");
 }
 
 #[test]
-fn limit_stays_between_prompt_and_late() {
-    let attempts = attempts(INITIAL_LIMIT - 1);
+fn limit_follows_delay_beyond_shortest_decision() {
+    let attempts = attempts(100);
+    attempts.waiting.store(1, Ordering::SeqCst);
+    let limit_after = |percent| {
+        attempts.queue().settled_at = None;
+        attempts.adapt(decided(percent));
+        attempts.limit.load(Ordering::Relaxed)
+    };
+
+    assert_eq!(limit_after(60), 101, "distance is no delay");
+    assert_eq!(limit_after(80), 102);
+    assert_eq!(limit_after(90), 102, "neither prompt nor slow");
+    assert_eq!(limit_after(20), 103);
+    assert_eq!(limit_after(71), 91, "slow since one was quicker");
+    assert_eq!(limit_after(72), 91, "the shortest decision grew by an eighth");
+    assert_eq!(limit_after(75), 80);
+}
+
+#[test]
+fn limit_shrinks_once_in_node_timeout() {
+    let attempts = attempts(100);
     let limit = || attempts.limit.load(Ordering::Relaxed);
 
-    attempts.waiting.store(1, Ordering::SeqCst);
-    let [slow, in_time] =
-        [AttemptOutcome::Slow { node_timeout: Duration::from_secs(3600) }, AttemptOutcome::InTime];
-    let end = |pace| attempts.adapt(pace);
-    end(in_time);
-    end(in_time);
-    assert_eq!(limit(), INITIAL_LIMIT);
-    end(slow);
-    assert_eq!(limit(), INITIAL_LIMIT);
-    attempts.limit.store(2 * INITIAL_LIMIT, Ordering::Relaxed);
-    end(slow);
-    assert_eq!(limit(), 2 * INITIAL_LIMIT, "once in a node timeout");
+    for percent in [0, 60, 100] {
+        attempts.adapt(decided(percent));
+    }
+    assert_eq!(limit(), 88);
+    attempts.limit.store(MIN_LIMIT, Ordering::Relaxed);
     attempts.queue().settled_at = None;
-    end(slow);
-    assert_eq!(limit(), 2 * INITIAL_LIMIT * 7 / 8);
-    end(in_time);
-    assert_eq!(limit(), 2 * INITIAL_LIMIT * 7 / 8);
-    end(AttemptOutcome::Prompt);
+    attempts.adapt(decided(100));
 
-    assert_eq!(limit(), 2 * INITIAL_LIMIT * 7 / 8 + 1);
+    assert_eq!(limit(), MIN_LIMIT);
 }
 
 #[test]

@@ -85,6 +85,13 @@ impl RetryHistory {
         name_waits.filter(|(_, name_wait)| is_released(name_wait)).map(|(nth, _)| nth).collect()
     }
 
+    /// Chooses a lead node for the first try, if many processes wait for the resource.
+    pub(super) fn lead_crowd(&mut self, client: &Client, resource: &Resource, plan: &Plan) {
+        if is_crowd(client.wakeups.listening(resource)) {
+            self.lead_node = first_node(client, resource).map(|node| lead_node(node, plan));
+        }
+    }
+
     /// Records that a try failed, with the number of nodes that granted it. Returns the error of
     /// the request so far.
     pub(crate) fn failed(
@@ -99,13 +106,17 @@ impl RetryHistory {
             LockError::Held { .. } => 0,
             _ => self.silent.saturating_add(1),
         };
-        self.lead_node = None;
+        // An attempt that the lead node granted, or refused, was refused by a holder: contenders ask
+        // that node first as well.
+        let asked_lead = self.lead_node.take().is_some();
+        if let LockError::Held { expires_in, .. } = &error
+            && (asked_lead || !self.split)
+        {
+            self.held_for = Some(expires_in.unwrap_or(Duration::MAX));
+        }
         if let (true, Some(last)) = (refused_by_lead, &self.last) {
             // The answer of one node is not a verdict.
             return last.clone();
-        }
-        if let (LockError::Held { expires_in, .. }, false) = (&error, self.split) {
-            self.held_for = Some(expires_in.unwrap_or(Duration::MAX));
         }
         self.last = Some(error.clone());
         error
@@ -222,9 +233,7 @@ impl Pause {
             }
             if now >= until {
                 if crowd || retries.split {
-                    retries.lead_node = self
-                        .first
-                        .map(|node| LeadNode { node, patience: patience(plan.node_timeout) });
+                    retries.lead_node = self.first.map(|node| lead_node(node, plan));
                 }
                 return Poll::Ready(());
             }
@@ -259,20 +268,29 @@ impl Pause {
     }
 }
 
+fn lead_node(node: usize, plan: &Plan) -> LeadNode {
+    LeadNode { node, patience: patience(plan.node_timeout) }
+}
+
 fn take_turn(retries: &RetryHistory, listening: usize, first: Option<usize>) -> Duration {
     let Some(first) = first.filter(|_| is_crowd(listening)) else { return Duration::ZERO };
     turn(listening, retries.waiting.as_ref().map_or(0, |waiting| waiting.passed(first)))
 }
 
+/// Ratio of two nodes' round trips up to which they are about the same.
+const SIMILAR: u32 = 8;
+
 /// Returns the first node, in the order that all processes share, that is known to answer in time,
-/// and whose clock is not too far behind for the resource's tokens.
+/// and whose clock is not too far behind for the resource's tokens. Where all nodes are slow, as under
+/// load, the first of them: without a lead node, each attempt would ask all of them.
 fn first_node(client: &Client, resource: &Resource) -> Option<usize> {
-    let patience = patience(client.settings.node_timeout);
+    let health: Vec<_> = client.nodes.iter().map(|node| node.health()).collect();
+    let fastest = health.iter().filter_map(|health| health.round_trip).min().unwrap_or_default();
+    let in_time = (client.settings.node_timeout / 10).max(fastest * SIMILAR);
     let (now, wall) = (client.clock().now(), client.clock().wall());
-    client.nodes.iter().position(|node| {
-        let health = node.health();
+    client.nodes.iter().zip(health).position(|(node, health)| {
         health.is_voting()
-            && health.round_trip.is_none_or(|trip| trip < patience / 2)
+            && health.round_trip.is_none_or(|trip| trip <= in_time)
             && node.wall(now, wall).is_none_or(|wall| client.fences.are_acceptable(resource, wall))
     })
 }

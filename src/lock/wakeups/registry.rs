@@ -84,6 +84,14 @@ impl Wakeups {
         others
     }
 
+    /// Returns the number of processes that listened at the latest release of a name that this process
+    /// watches.
+    pub(super) fn listening(&self, resource: &Resource) -> usize {
+        let mut listening = 0;
+        self.each_watched(resource, |releases| listening = listening.max(releases.listening()));
+        listening
+    }
+
     /// Records that the names, held since `since`, are about to be released.
     pub(crate) fn returning(&self, resource: &Resource, since: Timestamp, now: Timestamp) {
         self.each_watched(resource, |releases| releases.returning(now));

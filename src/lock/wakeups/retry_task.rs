@@ -142,12 +142,14 @@ impl RetryState {
 impl PausedRequest {
     /// Polls for the permit for the next attempt. Ready with `None` at the deadline.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Permit>> {
-        let RetryState { core, plan, retries, begun, .. } = &mut self.retry;
+        let RetryState { core, resource, plan, retries, begun, .. } = &mut self.retry;
         let entry = match &mut self.entry {
             Some(entry) => entry,
             entry => {
                 ready!(match &mut self.wait {
-                    RetryWait::Yield(yielding) => yielding.poll(cx),
+                    RetryWait::Yield(yielding) => {
+                        yielding.poll(cx).map(|()| retries.lead_crowd(&core.client, resource, plan))
+                    }
                     RetryWait::Pause(pause) => pause.poll(retries, &core.client, plan, cx),
                     RetryWait::Permit => Poll::Ready(()),
                 });

@@ -384,10 +384,10 @@ pub(super) fn backoff(short: Duration, silent: u32, longest: Duration) -> Durati
     }
 }
 
-/// Returns the timeout for the lead node's answer: a share of the node timeout, so that a hung lead
-/// node costs little time.
+/// Returns the timeout for the lead node's answer: half of the node timeout, so that a hung lead node
+/// costs less than an attempt, and a busy one is waited for.
 pub(super) fn patience(node_timeout: Duration) -> Duration {
-    node_timeout / 5
+    node_timeout / 2
 }
 
 #[cfg(test)]

@@ -276,7 +276,7 @@ impl EmbeddedStore {
         for name in lease.resource().shared_names() {
             match self.keys.entry(Arc::clone(name)) {
                 Entry::Occupied(key) if key.get().is_of(lease, now) => {
-                    if key.remove().awaited {
+                    if key.remove().awaited && !lease.wakes_none() {
                         awaited = true;
                         notices.push(Notice::Freed(Arc::clone(name)));
                     }

@@ -154,7 +154,7 @@ impl Encoder<'_> {
             }
             Op::Release(lease) => {
                 self.call(cmd, by, scripts::RELEASE, None, lease);
-                cmd.arg(&lease.nonce().to_hex()[..]);
+                cmd.arg(&lease.nonce().to_hex()[..]).arg(if lease.wakes_none() { "-" } else { "" });
             }
             Op::Raise(RaiseOp { lease, token, block_end }) => {
                 self.call(cmd, by, scripts::RAISE, Some(self.fences), lease);

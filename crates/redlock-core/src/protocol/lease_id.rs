@@ -63,14 +63,15 @@ pub struct LeaseId {
     lingers: bool,
     is_shared: bool,
     over: AtomicBool,
+    wakes_none: AtomicBool,
 }
 
 impl LeaseId {
     /// Creates the identity of a lease of `owner` on `resource`, requested at `since` (time since
     /// the Unix epoch, for display).
     pub fn new(resource: Resource, nonce: Nonce, owner: Arc<str>, since: Duration) -> Self {
-        let over = AtomicBool::new(false);
-        Self { resource, nonce, owner, since, lingers: false, is_shared: false, over }
+        let [over, wakes_none] = [false, false].map(AtomicBool::new);
+        Self { resource, nonce, owner, since, lingers: false, is_shared: false, over, wakes_none }
     }
 
     /// Sets whether the process may keep the lease after a release, for its next request. The nodes
@@ -122,6 +123,17 @@ impl LeaseId {
     /// Returns whether the process may keep the lease after a release.
     pub fn lingers(&self) -> bool {
         self.lingers
+    }
+
+    /// Returns whether its release wakes no waiter, as other leases have the key on a quorum of nodes.
+    pub fn wakes_none(&self) -> bool {
+        self.wakes_none.load(Ordering::Acquire)
+    }
+
+    /// Makes the release wake no waiter. Called before the release is sent.
+    #[doc(hidden)]
+    pub fn wake_none(&self) {
+        self.wakes_none.store(true, Ordering::Release);
     }
 
     /// Returns whether the lease has ended: its release was sent, or is about to be. From then on

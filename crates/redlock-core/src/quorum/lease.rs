@@ -288,6 +288,12 @@ impl Lease {
         self.refused_by_lead
     }
 
+    /// Returns whether a quorum of nodes reported that other leases have the key. The release then
+    /// wakes no waiter: the releases of those leases do.
+    pub fn is_outvoted(&self) -> bool {
+        self.ballots.count(Ballot::is_held) >= self.ballots.quorum
+    }
+
     /// Returns the number proposed in a round: the proposal in round 0, then the raises.
     pub fn number(&self, round: u8) -> u64 {
         self.rounds.number(round)

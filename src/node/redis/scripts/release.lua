@@ -1,6 +1,6 @@
 -- Deletes the keys of a lease that are its own.
 -- KEYS: the locks.
--- ARGV: nonce.
+-- ARGV: nonce, '-' if no waiter is to be woken: of an attempt that others outvoted.
 -- Answers the number of deleted keys, or {9, number} if one had a waiter. A slot has the mark from the start;
 -- it has a waiter if a process listens. A line feed at the end of
 -- a value marks a waiter; the number of listeners is then published on the name's channel. Works
@@ -15,7 +15,7 @@ for i, key in ipairs(KEYS) do
   if value and string.sub(value, 1, 32) == ARGV[1] then
     redis.call('DEL', key)
     deleted = deleted + 1
-    local colon = string.byte(value, -1) == 10 and string.find(key, ':lock:', 1, true)
+    local colon = ARGV[2] ~= '-' and string.byte(value, -1) == 10 and string.find(key, ':lock:', 1, true)
     if colon then
       local name = string.sub(key, colon + 6)
       local channel = string.sub(key, 1, colon) .. 'free:' .. name

@@ -1,0 +1,200 @@
+//! Processes that all want one name, over nodes that answer late and unevenly, in virtual time.
+
+use std::{
+    future::IntoFuture,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tower_redlock::{
+    Redlock,
+    error::Reason,
+    node::{Node, Op, Reply},
+    testing::{ManualClock, Nodes},
+    time::Clock as _,
+};
+
+use super::wakeups::{MINUTE, SECOND};
+use crate::mock_node::{MockNode, with_nodes};
+
+const MS: Duration = Duration::from_millis(1);
+const PROCESSES: usize = 4;
+const NODES: usize = 5;
+const HOLD: Duration = Duration::from_millis(500);
+
+/// What a crowd did in a minute.
+struct Crowd {
+    /// Grants of each process.
+    grants: Vec<u64>,
+    /// Number of acquires that a node ran for a grant.
+    acquires: f64,
+    /// Number of releases that a node ran for a grant.
+    releases: f64,
+}
+
+impl Crowd {
+    /// Runs a task in each process. Each operation arrives after 0 to `jitter` beyond half of the round trip.
+    fn run(round_trip: Duration, jitter: Duration) -> Self {
+        let clock = ManualClock::with_seed(1);
+        let nodes = Nodes::new(NODES, &clock);
+        let [acquires, releases] = [(); 2].map(|()| Arc::<AtomicU64>::default());
+        let grants = Arc::new(Mutex::new(vec![0; PROCESSES]));
+        let until = clock.now() + MINUTE;
+        for process in 0..PROCESSES {
+            let delays = Delays::new(process, round_trip, jitter);
+            let replica = nodes.replica(format!("p{process}")).redlock();
+            let counts = [Arc::clone(&acquires), Arc::clone(&releases)];
+            let nodes = replica.nodes().iter().map(|node| {
+                counted(&clock, node, &delays, counts.clone()).with_round_trip(round_trip)
+            });
+            let builder = Redlock::builder().clock(clock.clone()).spawner(clock.spawner());
+            let redlock = with_nodes(builder, nodes).build().unwrap();
+            let (time, grants) = (clock.clone(), Arc::clone(&grants));
+            drop(clock.spawn(async move {
+                while time.now() < until {
+                    let Ok(lock) = redlock.lock("x").wait(MINUTE).await else { continue };
+                    grants.lock().unwrap()[process] += 1;
+                    time.sleep(HOLD).await;
+                    drop(lock);
+                }
+            }));
+        }
+        clock.advance(MINUTE + 10 * SECOND);
+        let grants = std::mem::take(&mut *grants.lock().unwrap());
+        let all = grants.iter().sum::<u64>() * u64::try_from(NODES).unwrap();
+        let each = |count: &AtomicU64| ratio(count.load(Ordering::Relaxed), all);
+        Self { acquires: each(&acquires), releases: each(&releases), grants }
+    }
+
+    fn held(&self) -> f64 {
+        let grants = u32::try_from(self.grants.iter().sum::<u64>()).unwrap();
+        (HOLD * grants).as_secs_f64() / MINUTE.as_secs_f64()
+    }
+
+    fn least_to_most(&self) -> f64 {
+        ratio(*self.grants.iter().min().unwrap(), *self.grants.iter().max().unwrap())
+    }
+}
+
+fn ratio(part: u64, whole: u64) -> f64 {
+    let [part, whole] = [part, whole].map(|count| f64::from(u32::try_from(count).unwrap()));
+    part / whole
+}
+
+/// Delays of messages, which differ from one to the next.
+#[derive(Clone)]
+struct Delays {
+    state: Arc<AtomicU64>,
+    half: Duration,
+    jitter: Duration,
+}
+
+impl Delays {
+    fn new(seed: usize, round_trip: Duration, jitter: Duration) -> Self {
+        let state = Arc::new(AtomicU64::new(u64::try_from(seed).unwrap() + 1));
+        Self { state, half: round_trip / 2, jitter }
+    }
+
+    fn next(&self) -> Duration {
+        let step = |x: u64| Some(x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+        let x = self.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step).unwrap();
+        self.half + self.jitter * u32::try_from(x >> 54).unwrap() / 1024
+    }
+}
+
+/// A node to which messages, and from which answers, take some time. Commands of a process arrive in
+/// order.
+fn counted(
+    clock: &ManualClock,
+    inner: &Arc<dyn Node>,
+    delays: &Delays,
+    [acquires, releases]: [Arc<AtomicU64>; 2],
+) -> MockNode {
+    let (clock, node, delays) = (clock.clone(), Arc::clone(inner), delays.clone());
+    let last = Arc::new(Mutex::new(clock.now()));
+    MockNode::over(inner, move |op, reply, _| {
+        match op {
+            Op::Acquire(_) => _ = acquires.fetch_add(1, Ordering::Relaxed),
+            Op::Release(_) => _ = releases.fetch_add(1, Ordering::Relaxed),
+            _ => {}
+        }
+        let arrival = {
+            let mut last = last.lock().unwrap();
+            *last = (*last + Duration::from_nanos(1)).max(clock.now() + delays.next());
+            *last
+        };
+        let (there, back, node, delays) =
+            (clock.clone(), clock.clone(), Arc::clone(&node), delays.clone());
+        drop(clock.spawn(async move {
+            there.sleep(arrival.saturating_duration_since(there.now())).await;
+            let send = move |answer| {
+                let arrival = back.clone();
+                drop(back.spawn(async move {
+                    arrival.sleep(delays.next()).await;
+                    reply.send(answer);
+                }));
+            };
+            node.send(op, Reply::from_fn(send));
+        }));
+    })
+}
+
+/// Nodes that are all as far away are asked one first, as near ones are, so that attempts split no votes.
+#[test]
+fn distant_nodes_are_asked_in_turn() {
+    for (round_trip, jitter) in [(0, 1), (1, 1), (8, 4), (20, 1)] {
+        let crowd = Crowd::run(MS * round_trip, MS * jitter);
+
+        let Crowd { grants, acquires, releases } = &crowd;
+        let what =
+            format!("{round_trip} ms, {jitter} ms: {grants:?}, {acquires:.2}, {releases:.2}");
+        assert!(crowd.held() > 0.9, "held {:.2}: {what}", crowd.held());
+        assert!(crowd.least_to_most() > 0.5, "least to most: {what}");
+        assert!(*acquires < 2.5 && *releases < 1.3, "acquires and releases for a grant: {what}");
+    }
+}
+
+/// The holder has a quorum, but not the node that waiters ask first.
+#[test]
+fn outvoted_attempts_wake_no_waiter() {
+    let clock = ManualClock::with_seed(1);
+    let nodes = Nodes::new(3, &clock);
+    let acquires = Arc::<AtomicU64>::default();
+    let build = |nodes: Vec<MockNode>| {
+        let builder = Redlock::builder().clock(clock.clone()).spawner(clock.spawner());
+        with_nodes(builder, nodes).build().unwrap()
+    };
+    let holder = nodes.replica("holder").redlock();
+    let without_first = holder.nodes().iter().enumerate().map(|(i, node)| {
+        MockNode::refusing(node, Reason::Busy, move |op| i == 0 && matches!(op, Op::Acquire(_)))
+    });
+    let holder = build(without_first.collect());
+    let mut held = clock.spawn(holder.lock("x").into_future());
+    clock.settle();
+    let held = held.take().expect("a quorum answers at once").unwrap();
+
+    let waiting: Vec<_> = (0..4)
+        .map(|process| {
+            let delays = Delays::new(process, MS, MS);
+            let replica = nodes.replica(format!("p{process}")).redlock();
+            let counts = [Arc::clone(&acquires), Arc::default()];
+            let nodes = replica.nodes().iter();
+            let redlock =
+                build(nodes.map(|node| counted(&clock, node, &delays, counts.clone())).collect());
+            clock.spawn(async move { redlock.lock("x").wait(MINUTE).await.map(drop) })
+        })
+        .collect();
+    clock.advance(4 * SECOND);
+    let asked = acquires.load(Ordering::Relaxed);
+    drop(held);
+    clock.advance(SECOND);
+
+    // A round of all, and one a second.
+    assert!(asked < 4 * 3 * 10, "{asked} acquires while it was held");
+    for mut request in waiting {
+        request.take().expect("served within a second").unwrap();
+    }
+}
