@@ -197,19 +197,27 @@ fn set_of(name: &str, count: usize) -> usize {
 fn deciding_part(name: &str) -> &str {
     // What the nodes store of a job has a kind before its name.
     let kind = |stored: &'_ str| stored.find(':').map(|end| end + 1);
-    let name = match name.strip_prefix('\u{1}') {
+    let mut name = match name.strip_prefix('\u{1}') {
         Some(stored) => &stored[kind(stored).unwrap_or(0)..],
         None => name,
     };
-    let slot_of = Resource::slot_of(name).map(|(_, of)| of);
-    let name = slot_of.or_else(|| Resource::any_slot_of(name)).unwrap_or(name);
-    let own = ["job:", "leader:"].into_iter().find_map(|prefix| name.strip_prefix(prefix));
-    let name = own.unwrap_or(name).split('\u{1}').next().unwrap_or_default();
+    // A job's name may itself begin like the name of a lock.
+    while let Some(inner) = without_prefix(name) {
+        name = inner;
+    }
+    let name = name.split('\u{1}').next().unwrap_or_default();
     if switches::is_out(Switch::Braces) {
         return name;
     }
     let in_braces = name.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
     in_braces.map(|(part, _)| part).filter(|part| !part.is_empty()).unwrap_or(name)
+}
+
+/// Returns the name after the prefix of a slot, of a line of requests, of a job or of a leader.
+fn without_prefix(name: &str) -> Option<&str> {
+    let own = || ["job:", "leader:"].into_iter().find_map(|prefix| name.strip_prefix(prefix));
+    let slot = Resource::slot_of(name).map(|(_, of)| of);
+    slot.or_else(|| Resource::any_slot_of(name)).or_else(own)
 }
 
 opaque_debug!(Sets);
@@ -220,7 +228,7 @@ mod tests {
 
     #[test]
     fn names_of_a_job_have_one_set() {
-        for job in ["report", "import:{7}", "slot:03:x"] {
+        for job in ["report", "import:{7}", "slot:03:x", "slot:3:x", "job:a", "leader:job:a"] {
             let names = [
                 format!("job:{job}"),
                 format!("slot:3:job:{job}"),
