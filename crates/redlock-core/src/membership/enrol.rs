@@ -44,7 +44,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Enrolment {
     quorum: usize,
-    max_ttl: Duration,
+    pub(super) max_ttl: Duration,
     pub(super) drift_factor: f64,
     pub(super) nodes: Box<[EnrolledNode]>,
     /// When an old set was last known to be able to grant.

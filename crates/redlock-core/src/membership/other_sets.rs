@@ -99,12 +99,20 @@ impl Enrolment {
         self.nodes[node].other_set.as_ref().map(|(foreign, _)| foreign).filter(|_| is_unused)
     }
 
-    /// Returns whether clients of another set may use a node, as far as its mark shows.
+    /// Returns whether clients of another set may use a node, as far as its mark shows. A node that
+    /// went down, or lost its data, may be used for as long as one whose mark does not change.
     pub fn may_be_used_elsewhere(&self, node: usize, now: Timestamp) -> bool {
-        let in_use = |(foreign, since): &(ForeignSet, Timestamp)| {
-            now < *since + watch_time(foreign.max_ttl, self.drift_factor)
-        };
-        self.is_elsewhere(node) && self.nodes[node].other_set.as_ref().is_none_or(in_use)
+        let entry = &self.nodes[node];
+        let is_watched =
+            |since: Timestamp, max_ttl| now < since + watch_time(max_ttl, self.drift_factor);
+        self.is_elsewhere(node)
+            && match &entry.other_set {
+                Some((foreign, since)) => is_watched(*since, foreign.max_ttl),
+                None => {
+                    entry.status == NodeStatus::OtherLayout
+                        || is_watched(entry.out_since, self.max_ttl)
+                }
+            }
     }
 
     /// Returns when enough nodes of the node's set have been without clients for long enough, those
@@ -277,5 +285,22 @@ mod tests {
     fn nodes_without_votes_do_not_count() {
         assert!(!is_stopped(&left(["a", "", ""]), 2));
         assert!(is_stopped(&left(["a", "", ""]), 3), "all names");
+    }
+
+    #[test]
+    fn gone_server_is_used_elsewhere_for_watch_time() {
+        let mut enrolment = Enrolment::new(3, TTL, 0.01);
+        let is_used = |enrolment: &Enrolment, ms| enrolment.may_be_used_elsewhere(2, at(ms));
+
+        enrolment.see(2, NodeStatus::OtherLayout, at(0));
+        enrolment.see_other_set(2, Some(foreign("old", 3, "1")), None, at(0));
+        enrolment.see(2, NodeStatus::Out, at(5_000));
+        assert!(is_used(&enrolment, 5_000 + END - 1));
+        assert!(!is_used(&enrolment, 5_000 + END));
+        // It returns without its data.
+        enrolment.see(2, NodeStatus::Out, at(60_000));
+        assert!(!is_used(&enrolment, 60_000));
+        enrolment.see(2, NodeStatus::OtherLayout, at(70_000));
+        assert!(is_used(&enrolment, 3_600_000), "of an unknown size");
     }
 }
