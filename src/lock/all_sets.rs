@@ -12,7 +12,7 @@ use crate::{
 
 /// Moves each of the old sets to the new one with its number. Returns the longest probation.
 ///
-/// What can be known before is checked for all sets before the first one adoptions: a half of the sets would
+/// What can be known before is checked for all sets before the first one adopts: a half of the sets would
 /// serve neither the clients of the old list nor those of the new one.
 pub(super) async fn adopt(new: &[&Client], old: &[&Client]) -> Result<Duration, AdoptError> {
     if new.len() != old.len() {

@@ -41,8 +41,8 @@ const MIN_LIMIT: usize = 32;
 pub(crate) struct AttemptLimiter {
     timers: Arc<Timers>,
     limit: AtomicUsize,
-    /// Shortest time until a decision, in ns. It grows when the limit shrinks, as the nodes may have
-    /// become slower for good.
+    /// Shortest time until a decision, in ns. It grows while no attempt is prompt, as the nodes may
+    /// have become slower for good.
     shortest: AtomicU64,
     in_flight: AtomicUsize,
     /// Length of the queue. Written with the queue locked.
@@ -56,7 +56,7 @@ struct PermitQueue {
     lanes: [BTreeMap<u64, Waker>; 2],
     next_lane: usize,
     next_id: u64,
-    /// End of the time in which the limit is not lowered again: slow attempts until then began
+    /// End of the time in which the limit is not lowered again, nor the shortest time raised: slow attempts until then began
     /// under the former limit.
     settled_at: Option<Timestamp>,
 }
@@ -153,12 +153,16 @@ impl AttemptLimiter {
                 let delay = self.delay(took);
                 if delay <= node_timeout / 4 {
                     self.raise_limit();
-                } else if delay > node_timeout / 2 {
-                    self.lower_limit(node_timeout, |limit| limit - limit / 8);
+                } else {
+                    let is_slow = delay > node_timeout / 2;
+                    self.settle(
+                        node_timeout,
+                        |limit| if is_slow { limit - limit / 8 } else { limit },
+                    );
                 }
             }
             AttemptOutcome::TimedOut { node_timeout } => {
-                self.lower_limit(node_timeout, |limit| limit / 2);
+                self.settle(node_timeout, |limit| limit / 2);
             }
             AttemptOutcome::Unknown => {}
         }
@@ -181,7 +185,8 @@ impl AttemptLimiter {
         }
     }
 
-    fn lower_limit(&self, node_timeout: Duration, lowered: impl FnOnce(usize) -> usize) {
+    /// Lowers the limit, and raises the shortest time by an eighth; at most once in a node timeout.
+    fn settle(&self, node_timeout: Duration, lowered: impl FnOnce(usize) -> usize) {
         let now = self.timers.clock().now();
         let mut queue = self.queue();
         if queue.settled_at.is_none_or(|settled| now >= settled) {
@@ -189,7 +194,7 @@ impl AttemptLimiter {
             let limit = lowered(self.limit.load(Ordering::Relaxed)).max(MIN_LIMIT);
             self.limit.store(limit, Ordering::Relaxed);
             let shortest = self.shortest.load(Ordering::Relaxed);
-            self.shortest.store(shortest.saturating_add(shortest / 8), Ordering::Relaxed);
+            self.shortest.store(shortest.saturating_add(shortest / 8 + 1), Ordering::Relaxed);
         }
     }
 

@@ -15,6 +15,7 @@ mod load;
 mod managers;
 #[path = "../support/mock_node.rs"]
 mod mock_node;
+mod outvoted;
 mod pauses;
 mod probations;
 mod seeds;

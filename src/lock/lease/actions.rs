@@ -146,7 +146,9 @@ impl SharedLease {
         state.outbox.push((node, command));
         let is_release = command == LeaseCommand::Release;
         if is_release {
-            if state.lease.is_outvoted() {
+            // The request tries again, and its holder's release wakes all others.
+            let goes_on = self.waits && state.granted.is_none() && !state.grant.holder_gone;
+            if goes_on && state.lease.is_refused_after_lead() {
                 self.id.wake_none();
             }
             self.client.releasing.fetch_add(1, Ordering::AcqRel);

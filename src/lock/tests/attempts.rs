@@ -145,11 +145,21 @@ fn limit_follows_delay_beyond_shortest_decision() {
 
     assert_eq!(limit_after(60), 101, "distance is no delay");
     assert_eq!(limit_after(80), 102);
-    assert_eq!(limit_after(90), 102, "neither prompt nor slow");
+    assert_eq!(limit_after(94), 102, "neither prompt nor slow");
     assert_eq!(limit_after(20), 103);
     assert_eq!(limit_after(71), 91, "slow since one was quicker");
     assert_eq!(limit_after(72), 91, "the shortest decision grew by an eighth");
-    assert_eq!(limit_after(75), 80);
+}
+
+#[test]
+fn limit_recovers_where_nodes_became_slower() {
+    let attempts = attempts(256);
+    attempts.waiting.store(1, Ordering::SeqCst);
+    for percent in std::iter::once(2).chain(std::iter::repeat_n(60, 600)) {
+        attempts.queue().settled_at = None;
+        attempts.adapt(decided(percent));
+    }
+    assert!(attempts.limit.load(Ordering::Relaxed) > 256);
 }
 
 #[test]

@@ -26,9 +26,10 @@
 //! and has a clock that is not too far behind for the name's tokens (R9). Where all nodes are slow, by
 //! distance or load, the first of them leads. Contenders ask the others only if it granted or did not
 //! answer, so that a single contender wins. The answer of the lead node alone is not reported as a
-//! verdict (R3), but it ends as long a pause. A holder may lack the lead node: an attempt that a
-//! quorum refuses wakes nobody by its release, since otherwise its waiters would take turns on the
-//! lead node, round trip by round trip, until the holder releases.
+//! verdict (R3), but it ends as long a pause. A holder may lack the lead node: an attempt that
+//! only the lead node granted wakes nobody by its release, unless its request ends with it, since
+//! otherwise waiters would take turns on the lead node, round trip by round trip, until the holder
+//! releases.
 //!
 //! *Order.* A hint contains the number of listeners. Each process counts the turns of others since
 //! it released the name (releases within 5 ms are one turn). When all others have had a turn, it

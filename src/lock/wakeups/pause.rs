@@ -85,9 +85,16 @@ impl RetryHistory {
         name_waits.filter(|(_, name_wait)| is_released(name_wait)).map(|(nth, _)| nth).collect()
     }
 
-    /// Chooses a lead node for the first try, if many processes wait for the resource.
-    pub(super) fn lead_crowd(&mut self, client: &Client, resource: &Resource, plan: &Plan) {
-        if is_crowd(client.wakeups.listening(resource)) {
+    /// Chooses a lead node for the first try, if many processes wait for the resource. The last try
+    /// asks all nodes, as the answer of one is not a verdict.
+    pub(super) fn lead_crowd(
+        &mut self,
+        client: &Client,
+        resource: &Resource,
+        (plan, deadline): (&Plan, Timestamp),
+    ) {
+        let is_last = plan.max_attempts == Some(1) || client.now() >= deadline;
+        if !is_last && is_crowd(client.wakeups.listening(resource)) {
             self.lead_node = first_node(client, resource).map(|node| lead_node(node, plan));
         }
     }
@@ -106,11 +113,11 @@ impl RetryHistory {
             LockError::Held { .. } => 0,
             _ => self.silent.saturating_add(1),
         };
-        // An attempt that the lead node granted, or refused, was refused by a holder: contenders ask
-        // that node first as well.
-        let asked_lead = self.lead_node.take().is_some();
+        // An attempt that at most the lead node granted was refused by a holder: contenders ask that
+        // node first as well.
+        let at_most = usize::from(self.lead_node.take().is_some());
         if let LockError::Held { expires_in, .. } = &error
-            && (asked_lead || !self.split)
+            && granted <= at_most
         {
             self.held_for = Some(expires_in.unwrap_or(Duration::MAX));
         }
@@ -285,7 +292,8 @@ const SIMILAR: u32 = 8;
 /// load, the first of them: without a lead node, each attempt would ask all of them.
 fn first_node(client: &Client, resource: &Resource) -> Option<usize> {
     let health: Vec<_> = client.nodes.iter().map(|node| node.health()).collect();
-    let fastest = health.iter().filter_map(|health| health.round_trip).min().unwrap_or_default();
+    let voting = health.iter().filter(|health| health.is_voting());
+    let fastest = voting.filter_map(|health| health.round_trip).min().unwrap_or_default();
     let in_time = (client.settings.node_timeout / 10).max(fastest * SIMILAR);
     let (now, wall) = (client.clock().now(), client.clock().wall());
     client.nodes.iter().zip(health).position(|(node, health)| {

@@ -148,7 +148,9 @@ impl PausedRequest {
             entry => {
                 ready!(match &mut self.wait {
                     RetryWait::Yield(yielding) => {
-                        yielding.poll(cx).map(|()| retries.lead_crowd(&core.client, resource, plan))
+                        ready!(yielding.poll(cx));
+                        retries.lead_crowd(&core.client, resource, (plan, self.deadline));
+                        Poll::Ready(())
                     }
                     RetryWait::Pause(pause) => pause.poll(retries, &core.client, plan, cx),
                     RetryWait::Permit => Poll::Ready(()),

@@ -125,7 +125,8 @@ impl LeaseId {
         self.lingers
     }
 
-    /// Returns whether its release wakes no waiter, as other leases have the key on a quorum of nodes.
+    /// Returns whether its release wakes no waiter: of an attempt that only the lead node granted, as the
+    /// release of the lease that has the other nodes wakes them.
     pub fn wakes_none(&self) -> bool {
         self.wakes_none.load(Ordering::Acquire)
     }

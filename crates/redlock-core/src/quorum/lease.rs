@@ -288,10 +288,13 @@ impl Lease {
         self.refused_by_lead
     }
 
-    /// Returns whether a quorum of nodes reported that other leases have the key. The release then
-    /// wakes no waiter: the releases of those leases do.
-    pub fn is_outvoted(&self) -> bool {
-        self.ballots.count(Ballot::is_held) >= self.ballots.quorum
+    /// Returns whether the lead node alone granted the attempt, and another node refused it: a holder
+    /// has a quorum without the lead node, as contenders ask that node first.
+    pub fn is_refused_after_lead(&self) -> bool {
+        let asked_lead = self.params.lead_node.is_some() && self.params.nodes >= 3;
+        asked_lead
+            && self.ballots.count(Ballot::is_granted) <= 1
+            && self.ballots.count(Ballot::is_held) > 0
     }
 
     /// Returns the number proposed in a round: the proposal in round 0, then the raises.

@@ -1,6 +1,6 @@
 -- Deletes the keys of a lease that are its own.
 -- KEYS: the locks.
--- ARGV: nonce, '-' if no waiter is to be woken: of an attempt that others outvoted.
+-- ARGV: nonce, '-' if no waiter is to be woken: of an attempt that only the lead node granted.
 -- Answers the number of deleted keys, or {9, number} if one had a waiter. A slot has the mark from the start;
 -- it has a waiter if a process listens. A line feed at the end of
 -- a value marks a waiter; the number of listeners is then published on the name's channel. Works
