@@ -143,6 +143,8 @@ pub(crate) fn wanted(samples: &Samples) -> Table {
         "p99",
         "longest",
         "least to most served process",
+        "acquires that a server runs for a grant",
+        "scripts",
     ]);
     for case in Wanted::ALL.map(Wanted::case) {
         let of = |what| samples.spread(&key(&case, Kind::Ours.name(), what));
@@ -154,6 +156,8 @@ pub(crate) fn wanted(samples: &Samples) -> Table {
             median(of(waits::P99), time),
             median(of(waits::LONGEST), time),
             with_spread(of(waits::LEAST_TO_MOST), significant),
+            with_spread(of(many::ACQUIRES), significant),
+            with_spread(of(many::SCRIPTS), significant),
         ]);
     }
     table
