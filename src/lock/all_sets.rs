@@ -57,6 +57,10 @@ pub(super) async fn adopt(new: &[&Client], old: &[&Client]) -> Result<Duration, 
 
 /// Lowers the `max_ttl` of all sets at the same time. A set whose servers are down does not end the others'.
 pub(super) async fn lower_max_ttl(sets: &[&Client]) -> Result<(), LowerError> {
+    // Before anything is sent, as the others would be lowered without a word of it.
+    if sets.iter().any(|set| set.set.is_none()) {
+        return Err(LowerError::NoServers);
+    }
     let lowered = join_all(sets.iter().map(|set| lower(set))).await;
     let votes = lowered.into_iter().collect::<Result<Vec<_>, _>>()?;
     if votes.iter().all(is_lowered) {

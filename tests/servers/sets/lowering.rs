@@ -5,13 +5,17 @@ use std::time::{Duration, Instant};
 use tower_redlock::{
     Redlock, RedlockBuilder,
     error::{LowerError, VoteOutcome},
-    node::redis::RestartGuard,
+    node::{EmbeddedNodes, redis::RestartGuard},
 };
 
 use super::scene::Sets;
 use crate::{
     guards::scene::{MAX_TTL, all_vote, in_time, meta, quick},
-    support::{RedisServer, over, urls},
+    support::{
+        RedisServer,
+        mock_node::{MockNode, with_nodes},
+        over, urls,
+    },
 };
 
 const LONGER: Duration = Duration::from_millis(2500);
@@ -84,4 +88,26 @@ async fn other_sets_are_lowered_beside_a_dead_one() {
         assert!(sets.servers.iter().all(|servers| stored(servers, "max_ttl") == ["1000"; 3]));
         assert_eq!(short.sets()[down].health()[0].max_ttl, Some(MAX_TTL));
     }
+}
+
+#[tokio::test]
+async fn set_without_servers_leaves_the_others_as_they_are() {
+    let sets = Sets::start();
+    let own = EmbeddedNodes::new(3);
+    let with_own_nodes = |builder: fn() -> RedlockBuilder| {
+        let servers = over(builder(), urls(&sets.servers[0]));
+        let both =
+            [servers, with_nodes(builder(), own.nodes("").map(|node| MockNode::forwarding(&node)))];
+        Redlock::sharded(both.map(|set| set.restart_guard(RestartGuard::Probation))).unwrap()
+    };
+    let long = with_own_nodes(|| quick().max_ttl(LONGER));
+    all_vote(&long).await;
+    drop(long);
+    let short = with_own_nodes(quick);
+    all_vote(&short).await;
+
+    let error = in_time(short.lower_max_ttl()).await.unwrap_err();
+
+    assert!(matches!(error, LowerError::NoServers), "{error:?}");
+    assert_eq!(stored(&sets.servers[0], "max_ttl"), ["2500"; 3]);
 }
