@@ -7,8 +7,9 @@
 //! less the shortest such time: the distance of the nodes is no load. The limit grows by one for each
 //! attempt with a delay of at most a quarter of the node timeout, while others wait for a permit. It
 //! shrinks by an eighth when a delay is more than half of the node timeout, and by half when an
-//! attempt times out; to 32 at least, and at most once in a node timeout. First attempts and retries get permits in turn. A single attempt waits for a permit for one node
-//! timeout at most, and then fails with `Overloaded`.
+//! attempt times out; to 32 at least, and at most once in a node timeout. First attempts and retries
+//! get permits in turn. A single attempt waits for a permit for one node timeout at most, and then
+//! fails with `Overloaded`.
 //!
 //! Consecutive attempts without a quorum of answers double the pause, and a pause is at least the
 //! last wait for a permit. Retries that no release prompts are 1 ms apart on average over all
@@ -56,8 +57,8 @@ struct PermitQueue {
     lanes: [BTreeMap<u64, Waker>; 2],
     next_lane: usize,
     next_id: u64,
-    /// End of the time in which the limit is not lowered again, nor the shortest time raised: slow attempts until then began
-    /// under the former limit.
+    /// End of the time in which the limit is not lowered again, nor the shortest time raised: slow
+    /// attempts until then began under the former limit.
     settled_at: Option<Timestamp>,
 }
 

@@ -5,8 +5,8 @@
 //!   the other answers. A late grant still counts, and is released with the others.
 //! * **R2: decide.** As soon as q grants are out of reach the attempt is over. It is released at
 //!   once on every node that may store its key, also on those that have not answered, before the
-//!   verdict is known and before any retry. A node that refused stores none. A split vote ends like any other failure; N = 1 and N = 2 need no rules of
-//!   their own.
+//!   verdict is known and before any retry. A node that refused stores none. A split vote ends like
+//!   any other failure; N = 1 and N = 2 need no rules of their own.
 //! * **R3: verdict and release.** `Held` means that a node reported a holder, and that the nodes
 //!   that granted together with those that reported a holder are a quorum. Otherwise the verdict is
 //!   `NoQuorum`. It waits, at most until the node timeout, for answers that could change it, so it

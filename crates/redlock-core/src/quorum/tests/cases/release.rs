@@ -73,6 +73,17 @@ fn no_quorum_once_all_answered() {
     assert_eq!(failed, expected.concat());
 }
 
+/// Of a set of names, another lease may have one, and this lease the others.
+#[test]
+fn refused_extension_leaves_a_key_to_release() {
+    let mut bench = Bench::held();
+    bench.at(3_000).wake();
+    bench.extension(0, 3_000, held("b", Some(1_000)));
+    assert_eq!(bench.at(3_100).release(false), releases(3));
+    let failed = bench.answer(0, OpId::Release, Err(Reason::Disconnected));
+    assert_eq!(failed, [Action::Orphaned { node: 0 }]);
+}
+
 #[test]
 fn nobody_waits_and_nothing_is_said() {
     let mut bench = Bench::held();
