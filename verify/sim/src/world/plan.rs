@@ -172,7 +172,7 @@ impl Planner<'_> {
                 self.jumps = at + self.scene.ttl * 2;
                 let size = i64::try_from({
                     let most = [300, 1_500, 5_000, 20_000][self.rng.index(4)];
-                    self.rng.within(60, most)
+                    self.rng.within(60, most).min(self.scene.longest_jump())
                 })
                 .unwrap_or(0)
                     * 1_000;

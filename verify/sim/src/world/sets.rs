@@ -79,6 +79,7 @@ impl Scene {
                 let end = others + if rng.chance(50) { 0 } else { rng.within(0, 14_000) };
                 // Servers are taken over while there are faults.
                 self.faults_until += 16_000;
+                self.apart = self.apart.min(3_000_000);
                 self.other = Some(Other::AllClients { list, others, last: end });
             }
         }
@@ -129,6 +130,12 @@ impl Scene {
     /// another set.
     pub(super) fn relies_on_data(&self) -> bool {
         self.list != List::Plain && self.other.is_some()
+    }
+
+    /// Returns the longest jump of a server's clock, in ms. Names that move to other servers keep no
+    /// fence, so the clocks there must not be behind by more than the time of the move: 10 s.
+    pub(super) fn longest_jump(&self) -> u64 {
+        if matches!(self.other, Some(Other::AllClients { .. })) { 500 } else { u64::MAX }
     }
 
     pub(super) fn is_last(&self, client: usize) -> bool {
