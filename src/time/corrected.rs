@@ -56,11 +56,17 @@ pub(crate) struct MonotonicWall {
     most: AtomicI64,
     /// See [`set_back_by`](Self::set_back_by), in µs.
     back: AtomicU64,
+    /// When the wall clock was last read, in ns.
+    read_at: AtomicU64,
 }
+
+/// Maximum age of a reading of the wall clock that [`MonotonicWall::at_least`] uses.
+const RECENT: u64 = 1_000_000;
 
 impl MonotonicWall {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
-        let steady = Self { clock, most: AtomicI64::new(i64::MIN), back: AtomicU64::new(0) };
+        let [back, read_at] = [0, 0].map(AtomicU64::new);
+        let steady = Self { clock, most: AtomicI64::new(i64::MIN), back, read_at };
         steady.read(steady.now());
         steady
     }
@@ -69,10 +75,10 @@ impl MonotonicWall {
         self.clock.now()
     }
 
-    /// Returns the time since the Unix epoch at `now`, which was just read.
-    pub(crate) fn read(&self, now: Timestamp) -> Duration {
+    /// Returns the time since the Unix epoch at `at`, the time of the clock that was just read.
+    pub(crate) fn read(&self, at: Timestamp) -> Duration {
         let wall = i64::try_from(self.clock.wall().as_micros()).unwrap_or(i64::MAX);
-        let now = i64::try_from(now.as_nanos() / 1_000).unwrap_or(i64::MAX);
+        let now = i64::try_from(at.as_nanos() / 1_000).unwrap_or(i64::MAX);
         let ahead = wall.saturating_sub(now);
         let mut most = self.most.load(Ordering::Relaxed);
         if ahead > most {
@@ -82,7 +88,21 @@ impl MonotonicWall {
         if back != self.back.load(Ordering::Relaxed) {
             self.back.store(back, Ordering::Relaxed);
         }
+        self.read_at.store(at.as_nanos(), Ordering::Relaxed);
         Duration::from_micros(u64::try_from(now.saturating_add(most)).unwrap_or(0))
+    }
+
+    /// Returns a lower bound of the time since the Unix epoch at `now`, which was just read. It is
+    /// the time itself, unless the wall clock was set forward less than 1 ms ago: only an older
+    /// reading of it is repeated.
+    pub(crate) fn at_least(&self, now: Timestamp) -> Duration {
+        let age = now.as_nanos().wrapping_sub(self.read_at.load(Ordering::Relaxed));
+        if age >= RECENT {
+            return self.read(now);
+        }
+        let now = i64::try_from(now.as_nanos() / 1_000).unwrap_or(i64::MAX);
+        let wall = now.saturating_add(self.most.load(Ordering::Relaxed));
+        Duration::from_micros(u64::try_from(wall).unwrap_or(0))
     }
 
     /// Returns how far the wall clock was below its maximum when it was last read.
@@ -172,5 +192,23 @@ mod wall_tests {
 
         clock.set_wall(NOON + 60 * SECOND);
         assert_eq!((read(), steady.set_back_by()), (NOON + 60 * SECOND, Duration::ZERO));
+    }
+
+    #[test]
+    fn recent_reading_is_not_repeated() {
+        let clock = ManualClock::new();
+        clock.set_wall(NOON);
+        let steady = MonotonicWall::new(Arc::new(clock.clone()));
+        let at_least = || steady.at_least(steady.now());
+        let moment = Duration::from_micros(999);
+
+        clock.advance(moment);
+        clock.set_wall(NOON + SECOND);
+
+        assert_eq!(at_least(), NOON + moment, "a lower bound");
+
+        clock.advance(Duration::from_micros(1));
+
+        assert_eq!(at_least(), NOON + SECOND + Duration::from_micros(1));
     }
 }

@@ -2,6 +2,8 @@
 
 use std::{borrow::Cow, convert::Infallible, fmt, sync::Arc, time::Duration};
 
+use crate::stripe::stripe;
+
 /// One name, or a set of up to 16 names that are locked all or none.
 ///
 /// A name has 1 to 512 bytes and no control characters. A set is sorted, without duplicates, so
@@ -33,11 +35,18 @@ const SLOT: &str = "slot:";
 /// The beginning of the name of a line of requests for any slot.
 const ANY_SLOT: &str = "slot:*:";
 
-/// One name, the usual case, takes one allocation.
+/// One name, the usual case, takes one allocation, and its stripe is known.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum ResourceNames {
-    One(Arc<str>),
+    One(Arc<str>, u16),
     Many(Arc<[Arc<str>]>),
+}
+
+impl ResourceNames {
+    fn one(name: Arc<str>) -> Self {
+        let stripe = stripe(&name);
+        Self::One(name, stripe)
+    }
 }
 
 impl Resource {
@@ -69,7 +78,7 @@ impl Resource {
         }
         names.iter().try_for_each(|name| check(name))?;
         let names = match <[_; 1]>::try_from(names) {
-            Ok([name]) => ResourceNames::One(name),
+            Ok([name]) => ResourceNames::one(name),
             Err(names) => ResourceNames::Many(names.into()),
         };
         Ok(Self { names, is_own: false })
@@ -164,7 +173,7 @@ impl Resource {
     #[doc(hidden)]
     pub fn of_any_slot(name: &str) -> Self {
         let name = format!("{ANY_SLOT}{name}");
-        Self { names: ResourceNames::One(name.into()), is_own: true }
+        Self { names: ResourceNames::one(name.into()), is_own: true }
     }
 
     /// Returns the name whose slots a line of requests is for, if it is [one](Self::of_any_slot).
@@ -187,7 +196,7 @@ impl Resource {
     /// Returns the number of the slot and the name that it belongs to, if it is a [slot](Self::of_slot).
     pub fn slot(&self) -> Option<(u32, &str)> {
         match &self.names {
-            ResourceNames::One(name) if self.is_own => Self::slot_of(name),
+            ResourceNames::One(name, _) if self.is_own => Self::slot_of(name),
             _ => None,
         }
     }
@@ -236,14 +245,23 @@ impl Resource {
     #[doc(hidden)]
     pub fn of_invalid(name: &str) -> Self {
         debug_assert!(check(name).is_err(), "{name:?} is valid");
-        Self { names: ResourceNames::One(name.into()), is_own: false }
+        Self { names: ResourceNames::one(name.into()), is_own: false }
+    }
+
+    /// Returns the stripes of the names, perhaps with duplicates.
+    pub(crate) fn stripes(&self) -> impl Iterator<Item = usize> {
+        let (one, many): (_, &[_]) = match &self.names {
+            ResourceNames::One(_, stripe) => (Some(*stripe), &[]),
+            ResourceNames::Many(names) => (None, names),
+        };
+        one.into_iter().chain(many.iter().map(|name| stripe(name))).map(usize::from)
     }
 
     /// Returns the names, which can be cloned without an allocation.
     #[doc(hidden)]
     pub fn shared_names(&self) -> &[Arc<str>] {
         match &self.names {
-            ResourceNames::One(name) => std::slice::from_ref(name),
+            ResourceNames::One(name, _) => std::slice::from_ref(name),
             ResourceNames::Many(names) => names,
         }
     }
@@ -287,7 +305,7 @@ macro_rules! one_name {
 
             fn try_from(name: $name) -> Result<Self, ResourceError> {
                 check(&name)?;
-                Ok(Self { names: ResourceNames::One(Arc::from(name)), is_own: false })
+                Ok(Self { names: ResourceNames::one(Arc::from(name)), is_own: false })
             }
         }
     )*};

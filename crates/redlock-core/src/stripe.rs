@@ -8,14 +8,14 @@ pub const STRIPES: usize = 1024;
 
 /// Returns the stripes of a resource's names, perhaps with duplicates.
 pub fn stripes(resource: &Resource) -> impl Iterator<Item = usize> {
-    resource.names().map(stripe)
+    resource.stripes()
 }
 
 /// Returns the stripe of a name.
-pub fn stripe(name: &str) -> usize {
+pub(crate) fn stripe(name: &str) -> u16 {
     let hash = fnv(name);
     let folded = hash ^ (hash >> 32);
-    usize::try_from(folded % STRIPES as u64).unwrap_or(0)
+    u16::try_from(folded % STRIPES as u64).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -33,7 +33,7 @@ mod tests {
     fn names_spread_over_stripes() {
         let mut counts = vec![0_u32; STRIPES];
         for i in 0..STRIPES * 16 {
-            counts[stripe(&format!("account:{i}"))] += 1;
+            counts[usize::from(stripe(&format!("account:{i}")))] += 1;
         }
         assert!(counts.iter().all(|count| (1..=64).contains(count)), "{counts:?}");
     }

@@ -96,10 +96,12 @@ impl EmbeddedStore {
         match op {
             Op::Acquire(AcquireOp { lease, ttl, token, block_end, waits, .. }) => {
                 let proposal = (*token, *block_end);
-                self.acquire(lease, *ttl, proposal, (now, clock.read(now)), (*waits, notices))
+                check_lead(*token, now, clock)?;
+                Ok(self.acquire(lease, *ttl, proposal, now, (*waits, notices)))
             }
             Op::Raise(RaiseOp { lease, token, block_end }) => {
-                self.raise(lease, (*token, *block_end), now, clock.read(now))
+                check_lead(*token, now, clock)?;
+                self.raise(lease, (*token, *block_end), now)
             }
             Op::Extend(ExtendOp { lease, ttl, token, .. }) => {
                 Ok(self.extend(lease, *ttl, *token, now))
@@ -162,10 +164,9 @@ impl EmbeddedStore {
         lease: &LeaseId,
         ttl: Duration,
         (token, block_end): (u64, u64),
-        (now, wall): (Timestamp, Duration),
+        now: Timestamp,
         (waits, notices): (bool, &mut Vec<Notice>),
-    ) -> Result<Answer, Reason> {
-        check_lead(token, wall)?;
+    ) -> Answer {
         let fence = self.fence(lease.resource());
         // Other requests may wait that a key refused while it was shared.
         let was_shared =
@@ -178,7 +179,7 @@ impl EmbeddedStore {
             names.find_map(|name| self.shared.held(name, fence, now, (waits, &mut *notices)))
         };
         if let Some(held) = shared {
-            return Ok(Answer::Held(held));
+            return Answer::Held(held);
         }
         if let Some(held) = self.held(lease, fence, now) {
             let mut names = lease.resource().shared_names().iter();
@@ -196,7 +197,7 @@ impl EmbeddedStore {
                     notices.push(Notice::Asked { owner, name });
                 }
             }
-            return Ok(held);
+            return held;
         }
         if lease.is_shared() {
             self.end_exclusive(lease, now, notices);
@@ -211,7 +212,7 @@ impl EmbeddedStore {
         if accepted {
             self.set_fence(lease.resource(), if lease.is_shared() { token } else { block_end });
         }
-        Ok(Answer::Granted(GrantedAnswer { accepted, fence: if accepted { 0 } else { fence } }))
+        Answer::Granted(GrantedAnswer { accepted, fence: if accepted { 0 } else { fence } })
     }
 
     /// Removes the key of the exclusive lease that becomes this shared one. Shared requests that it
@@ -232,9 +233,7 @@ impl EmbeddedStore {
         lease: &LeaseId,
         (token, block_end): (u64, u64),
         now: Timestamp,
-        wall: Duration,
     ) -> Result<Answer, Reason> {
-        check_lead(token, wall)?;
         let names = lease.resource().shared_names();
         if !names.iter().all(|name| self.is_ours(name, lease, now)) {
             return Err(Reason::KeyGone);
@@ -401,8 +400,10 @@ fn accepts(lease: &LeaseId, token: u64, fence: u64) -> bool {
     token > fence || (lease.is_shared() && token > 0 && token == fence)
 }
 
-fn check_lead(token: u64, wall: Duration) -> Result<(), Reason> {
-    if u128::from(token) > wall.as_micros() + u128::from(TOKEN_LEAD) {
+/// Refuses a token that is too far ahead of the wall clock.
+fn check_lead(token: u64, now: Timestamp, clock: &MonotonicWall) -> Result<(), Reason> {
+    let is_ahead = |wall: Duration| u128::from(token) > wall.as_micros() + u128::from(TOKEN_LEAD);
+    if is_ahead(clock.at_least(now)) && is_ahead(clock.read(now)) {
         return Err(Reason::TokenAhead);
     }
     Ok(())
