@@ -70,7 +70,7 @@ impl SharedLease {
                     Self::set_valid_until(&state, until);
                     for grant in state.each_grant() {
                         grant.renewals += 1;
-                        grant.renewal_watchers.take(&mut wakers);
+                        grant.take_renewal_watchers(&mut wakers);
                     }
                     report.renewed = true;
                     false
@@ -120,7 +120,7 @@ impl SharedLease {
             permit.end(self.outcome(decision.as_ref(), now));
         }
         // A grant may take effect until the end of the patience, and its TTL starts then.
-        let longest = self.ttl + self.patience() * 2;
+        let longest = self.plan.ttl + self.patience() * 2;
         for node in orphans {
             self.client.releaser.push(node, Arc::clone(&self.id), longest);
         }
@@ -147,7 +147,8 @@ impl SharedLease {
         let is_release = command == LeaseCommand::Release;
         if is_release {
             // The request tries again, and its holder's release wakes all others.
-            let goes_on = self.waits && state.granted.is_none() && !state.grant.holder_gone;
+            let goes_on =
+                self.plan.awaits_release() && state.granted.is_none() && !state.grant.holder_gone;
             if goes_on && state.lease.is_refused_after_lead() {
                 self.id.wake_none();
             }
@@ -199,15 +200,16 @@ impl SharedLease {
         }
         for grant in state.each_grant() {
             if let Some((cause, _)) = &report.lost
-                && !matches!(grant.loss, Some(LossCause::MaxHold { .. }))
+                && !matches!(grant.loss.as_deref(), Some(LossCause::MaxHold { .. }))
             {
-                grant.loss = Some(cause.clone());
+                grant.loss = Some(Box::new(cause.clone()));
             }
             if let Some(votes) = &not_extended {
                 grant.extension = Some(Err(Box::new(LockError::NoQuorum { votes: votes.clone() })));
             }
             if let Some(votes) = &not_released {
-                grant.released = Some(Err(ReleaseError::NoQuorum { votes: votes.clone() }));
+                let error = ReleaseError::NoQuorum { votes: votes.clone() };
+                grant.released = Some(Err(Box::new(error)));
             }
             // Tasks may have registered again meanwhile.
             grant.watchers.take(wakers);
@@ -246,10 +248,11 @@ impl SharedLease {
 
     fn op(&self, command: LeaseCommand) -> (Op, OpId) {
         let lease = Arc::clone(&self.id);
-        let (ttl, patience, waits) = (self.ttl, self.patience(), self.waits);
+        let (ttl, patience) = (self.plan.ttl, self.patience());
         match command {
             LeaseCommand::Acquire { token, expires } => {
                 let block_end = block_end(token, self.block);
+                let waits = self.plan.awaits_release();
                 let op = AcquireOp { lease, ttl, token, block_end, expires, waits };
                 (Op::Acquire(op), OpId::Acquire)
             }
@@ -273,9 +276,10 @@ impl SharedLease {
 
     /// Returns the load of the nodes, as the decision shows it.
     fn outcome(&self, decision: Option<&Result<(), Refusal>>, now: Timestamp) -> AttemptOutcome {
-        let (took, node_timeout) = (now.saturating_duration_since(self.started), self.node_timeout);
+        let took = now.saturating_duration_since(self.started);
+        let node_timeout = self.plan.node_timeout;
         match decision {
-            Some(Ok(()) | Err(Refusal::Held { .. })) if !self.asks_lead => {
+            Some(Ok(()) | Err(Refusal::Held { .. })) if self.plan.lead_node.is_none() => {
                 AttemptOutcome::Decided { took, node_timeout }
             }
             Some(Err(Refusal::NoQuorum { .. })) if took >= node_timeout => {
@@ -305,7 +309,7 @@ impl SharedLease {
         };
         overran.extend(state.each_grant().filter(is_lost).filter_map(invalidate));
         for grant in state.each_grant().filter(is_lost) {
-            grant.loss = Some(self.lost(loss.clone(), &grant.plan));
+            grant.loss = Some(Box::new(self.lost(loss.clone(), &grant.plan)));
         }
         let cause = self.lost(loss, &plan);
         let planned = matches!(cause, LossCause::MaxHold { .. }) || !plan.auto_extend;
@@ -375,7 +379,7 @@ impl SharedLease {
         if !grant.is_over() {
             return;
         }
-        grant.renewal_watchers.take(wakers);
+        grant.take_renewal_watchers(wakers);
         if let Some(key) = grant.stall_timer.take() {
             self.client.timers.remove(key);
         }

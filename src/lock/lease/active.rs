@@ -276,7 +276,7 @@ impl ActiveLease {
     /// yet, so the algorithm is woken first.
     pub(crate) fn loss(&self) -> LossCause {
         self.handle(Event::Wake);
-        let loss = self.state().and_then(|state| state.grant.loss.clone());
+        let loss = self.state().and_then(|state| state.grant.loss.as_deref().cloned());
         loss.unwrap_or(LossCause::Released)
     }
 

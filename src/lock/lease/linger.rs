@@ -174,7 +174,7 @@ impl HeldLease for SharedLease {
         }
         let now = self.client.clock().now();
         let fits = resource == self.resource()
-            && plan.ttl == self.ttl
+            && plan.ttl == self.plan.ttl
             && !plan.keeps_records
             && !plan.is_shared();
         let next = NextHolder { max_hold: plan.max_hold, auto_extend: plan.auto_extend };
@@ -203,7 +203,7 @@ impl HeldLease for SharedLease {
     }
 
     fn fits(&self, resource: &Resource, plan: &Plan) -> bool {
-        plan.is_shared() && plan.ttl == self.ttl && resource == self.resource()
+        plan.is_shared() && plan.ttl == self.plan.ttl && resource == self.resource()
     }
 
     fn join(self: &Arc<Self>, resource: &Resource, plan: &Arc<Plan>) -> Option<Arc<ActiveLease>> {

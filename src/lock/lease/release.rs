@@ -115,12 +115,12 @@ impl SharedLease {
             self.token.store(hand_off.token, Ordering::Release);
             Some(ActiveLease::new(self, nth, Arc::clone(plan), now, Some(hand_off)))
         };
-        let handed = ticket.hand_on(self.ttl, |at_grant| in_turn(nth, at_grant), &mut make);
+        let handed = ticket.hand_on(self.plan.ttl, |at_grant| in_turn(nth, at_grant), &mut make);
         // All slots of the process serve its line, so for other processes the time counts, as in a second
         // pass of the line.
         let slot = self.resource().slot().filter(|_| handed.is_none());
         let to_any =
-            slot.and_then(|slot| ticket.hand_on_slot(slot, self.ttl, || in_turn(1, 1), make));
+            slot.and_then(|slot| ticket.hand_on_slot(slot, self.plan.ttl, || in_turn(1, 1), make));
         handed.or(to_any)
     }
 }

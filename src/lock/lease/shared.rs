@@ -2,7 +2,7 @@
 
 use std::{
     sync::{Arc, Weak},
-    task::Wake,
+    task::{Wake, Waker},
     time::Duration,
 };
 
@@ -39,9 +39,8 @@ use crate::{
 pub(crate) struct SharedLease {
     pub(super) client: Arc<Client>,
     pub(super) id: Arc<LeaseId>,
-    pub(super) ttl: Duration,
-    pub(super) validity: Duration,
-    pub(super) node_timeout: Duration,
+    /// The settings of the first request.
+    pub(super) plan: Arc<Plan>,
     /// Start of the attempt. The first validity counts from it.
     pub(super) started: Timestamp,
     /// Number of jumps of servers' clocks before it.
@@ -50,10 +49,6 @@ pub(crate) struct SharedLease {
     pub(super) proposal: u64,
     /// Number of tokens that the lease reserves.
     pub(super) block: u64,
-    /// Whether another attempt follows a refusal.
-    pub(super) waits: bool,
-    /// Whether the attempt asked a lead node first.
-    pub(super) asks_lead: bool,
     /// The newest grant's token, which is sent to the nodes.
     pub(super) token: AtomicU64,
     /// When another process was last refused the lease, in ns; 0 if none was.
@@ -97,14 +92,14 @@ pub(super) struct Grant {
     /// The holder's handle.
     pub(super) lease: Weak<ActiveLease>,
     pub(super) decision: Option<Result<(), Box<LockError>>>,
-    pub(super) loss: Option<LossCause>,
+    pub(super) loss: Option<Box<LossCause>>,
     /// Result of the last extension that was requested.
     pub(super) extension: Option<Result<(), Box<LockError>>>,
-    pub(super) released: Option<Result<Released, ReleaseError>>,
+    pub(super) released: Option<Result<Released, Box<ReleaseError>>>,
     pub(super) watchers: WakerSet,
     /// Number of renewals. They wake their own watchers only, not the guarded work.
     pub(super) renewals: u64,
-    pub(super) renewal_watchers: WakerSet,
+    pub(super) renewal_watchers: Option<Box<WakerSet>>,
     /// Timer of the next stall check.
     pub(super) stall_timer: Option<TimerKey>,
     /// Start of the grant, until the holder releases it.
@@ -170,11 +165,18 @@ impl Grant {
             released: None,
             watchers: WakerSet::default(),
             renewals: 0,
-            renewal_watchers: WakerSet::default(),
+            renewal_watchers: None,
             stall_timer: None,
             held_since: None,
             holder_gone: false,
             over: false,
+        }
+    }
+
+    /// Moves the wakers of those who wait for a renewal to `wakers`.
+    pub(super) fn take_renewal_watchers(&mut self, wakers: &mut Vec<Waker>) {
+        if let Some(watchers) = &mut self.renewal_watchers {
+            watchers.take(wakers);
         }
     }
 
@@ -298,15 +300,11 @@ impl SharedLease {
         let this = Arc::new(Self {
             client,
             id: Arc::new(id),
-            ttl: plan.ttl,
-            validity: plan.validity,
-            node_timeout: plan.node_timeout,
+            plan: Arc::clone(&plan),
             started: now,
             first_epoch: epoch,
             proposal: token,
             block,
-            waits: plan.awaits_release(),
-            asks_lead: plan.lead_node.is_some(),
             token: AtomicU64::new(token),
             asked_at: AtomicU64::new(0),
             is_lingering: AtomicBool::new(false),
@@ -338,7 +336,7 @@ impl SharedLease {
 
     /// Returns the time after sending for which a node may still store the key: two node timeouts.
     pub(super) fn patience(&self) -> Duration {
-        self.node_timeout * 2
+        self.plan.node_timeout * 2
     }
 
     /// Returns the latest vote of each node.
@@ -360,7 +358,8 @@ impl SharedLease {
             },
             Refusal::NoQuorum { votes } => LockError::NoQuorum { votes: self.client.votes(votes) },
             Refusal::TooSlow { elapsed } => {
-                LockError::TooSlow { elapsed, validity: self.validity, votes: self.votes() }
+                let validity = self.plan.validity;
+                LockError::TooSlow { elapsed, validity, votes: self.votes() }
             }
         }
     }

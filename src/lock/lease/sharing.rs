@@ -153,7 +153,8 @@ impl SharedLease {
             let ended = lease.valid_until();
             lease.ended.store(ended.as_nanos(), Ordering::SeqCst);
             lease.valid_until.store(0, Ordering::SeqCst);
-            grant.loss = Some(LossCause::MaxHold { limit: lease.plan.max_hold });
+            let loss = LossCause::MaxHold { limit: lease.plan.max_hold };
+            grant.loss = Some(Box::new(loss));
             grant.watchers.take(&mut wakers);
             overran.push((lease, ended));
         }

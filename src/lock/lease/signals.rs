@@ -71,7 +71,7 @@ impl ActiveLease {
         cx: &Context<'_>,
     ) -> Option<Result<(), LockError>> {
         let extension = |grant: &mut Grant| match &grant.loss {
-            Some(cause) => Some(Err(LockError::lost(cause.clone()))),
+            Some(cause) => Some(Err(LockError::lost(LossCause::clone(cause)))),
             None => Some(grant.extension.clone()?.map_err(|error| *error)),
         };
         self.poll_grant(key, cx, extension, Err(released()))
@@ -82,12 +82,13 @@ impl ActiveLease {
         key: &mut WakerKey,
         cx: &Context<'_>,
     ) -> Option<Result<Released, ReleaseError>> {
-        self.poll_grant(key, cx, |grant| grant.released.clone(), Ok(Released::Released))
+        let released = |grant: &mut Grant| Some(grant.released.clone()?.map_err(|error| *error));
+        self.poll_grant(key, cx, released, Ok(Released::Released))
     }
 
     pub(crate) fn poll_lost(&self, key: &mut WakerKey, cx: &Context<'_>) -> Option<LossCause> {
         let lost = |grant: &mut Grant| {
-            grant.loss.clone().or_else(|| grant.over.then_some(LossCause::Released))
+            grant.loss.as_deref().cloned().or_else(|| grant.over.then_some(LossCause::Released))
         };
         self.poll_grant(key, cx, lost, LossCause::Released)
     }
@@ -121,7 +122,7 @@ impl ActiveLease {
         if grant.is_over() {
             return Poll::Ready(None);
         }
-        let replaced = grant.renewal_watchers.register(key, waker);
+        let replaced = grant.renewal_watchers.get_or_insert_default().register(key, waker);
         drop(state);
         drop(replaced);
         Poll::Pending
@@ -129,7 +130,9 @@ impl ActiveLease {
 
     #[cfg(feature = "scheduler")]
     pub(crate) fn unwatch_renewals(&self, key: &mut WakerKey) {
-        let waker = self.state().and_then(|mut state| state.grant.renewal_watchers.remove(key));
+        let waker = self.state().and_then(|mut state| {
+            state.grant.renewal_watchers.as_mut().and_then(|watchers| watchers.remove(key))
+        });
         drop(waker);
     }
 

@@ -21,15 +21,14 @@ use super::{
 use crate::{
     switches::{self, Switch},
     timestamp::Timestamp,
-    token::block_end,
     vote::VoteOutcome,
 };
 
 /// Decides when the lock is held, when the attempt is over, and with which verdict.
 impl Lease {
     pub(super) fn send_acquire(&self, node: usize, out: &mut Vec<Action>) {
-        let token = self.params.proposal.unwrap_or(0);
-        let expires = self.started + self.params.validity;
+        let token = self.rounds.number(0);
+        let expires = self.started + self.terms.validity;
         out.push(Action::Send { node, command: LeaseCommand::Acquire { token, expires } });
     }
 
@@ -66,8 +65,8 @@ impl Lease {
             None if now < until => {}
             _ => {
                 self.asked_lead = None;
-                self.timeout_at = now + self.params.node_timeout;
-                for node in (0..self.params.nodes).filter(|node| *node != lead) {
+                self.timeout_at = now + self.terms.node_timeout;
+                for node in (0..self.ballots.len()).filter(|node| *node != lead) {
                     self.ballots[node] = Ballot::new();
                     self.send_acquire(node, out);
                 }
@@ -94,8 +93,8 @@ impl Lease {
     /// late: this process was paused, and the answers may be unread. The validity still counts from
     /// the start.
     fn grant_grace(&mut self, now: Timestamp) -> bool {
-        let late = now.saturating_duration_since(self.timeout_at) >= self.params.node_timeout / 8;
-        let timeout_at = now + self.params.node_timeout / 2;
+        let late = now.saturating_duration_since(self.timeout_at) >= self.terms.node_timeout / 8;
+        let timeout_at = now + self.terms.node_timeout / 2;
         if !late || self.grace_used || timeout_at >= self.end() {
             return false;
         }
@@ -115,7 +114,7 @@ impl Lease {
             if let Some(token) = self.agreed_token() {
                 // The comparison with the clock comes last, after everything that takes time.
                 if switches::is_out(Switch::AcquireDeadline) {
-                    self.valid_until = now + self.params.validity;
+                    self.valid_until = now + self.terms.validity;
                 }
                 if now < self.end() {
                     self.hold(token, out);
@@ -137,7 +136,7 @@ impl Lease {
     }
 
     fn agreed_token(&self) -> Option<u64> {
-        if self.params.proposal.is_none() {
+        if !self.terms.is_fenced {
             Some(0)
         } else if switches::is_out(Switch::RaiseRound) {
             Some(self.rounds.number(0))
@@ -149,7 +148,7 @@ impl Lease {
     fn hold(&mut self, token: u64, out: &mut Vec<Action>) {
         self.phase = LeasePhase::Held;
         self.token = token;
-        self.last_token = block_end(token, self.params.block);
+        self.last_token = self.rounds.block_end(token);
         self.schedule_renewal();
         out.push(Action::Acquired { token, until: self.end() });
     }
@@ -178,7 +177,7 @@ impl Lease {
             granted.for_each(|(_, ballot)| ballot.fail_raise());
             return false;
         }
-        self.timeout_at = now + self.params.node_timeout;
+        self.timeout_at = now + self.terms.node_timeout;
         self.send_raise(out);
         true
     }

@@ -18,8 +18,8 @@ pub(super) struct Ballot {
     pub(super) confirmed: Option<Timestamp>,
     /// The view under which the node last granted or confirmed.
     pub(super) view: Option<Arc<View>>,
-    /// Upper bound of the jumps of the node's clock since that confirmation.
-    pub(super) jumped: Duration,
+    /// Upper bound of the jumps of the node's clock since that confirmation, in ns.
+    jumped: u64,
     /// Bit r: the node accepted the number of round r; round 0 is the proposal.
     accepted: u8,
     /// Bit r: raise r was sent to the node.
@@ -28,8 +28,8 @@ pub(super) struct Ballot {
     raising: u8,
     /// The node's fence is too far ahead of the proposal for a sound node.
     pub(super) far: bool,
-    /// Why the node did not answer a raise.
-    raise_error: Option<Box<Reason>>,
+    /// Why the node did not answer the latest raise, or later the release.
+    error: Option<Box<Reason>>,
     /// Whether the holder that the node reported may keep its lease after a release.
     pub(super) lingers: bool,
     /// Number of shared leases that the node reported.
@@ -49,7 +49,7 @@ enum PossibleKey {
     Extended,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) enum ReleaseState {
     #[default]
     NotSent,
@@ -57,7 +57,7 @@ pub(super) enum ReleaseState {
     Acknowledged {
         existed: bool,
     },
-    Failed(Box<Reason>),
+    Failed,
 }
 
 impl Ballot {
@@ -150,7 +150,7 @@ impl Ballot {
                 self.far = rounds.see(fence);
             }
             Err(Reason::KeyGone) => self.take_back(Reason::KeyGone),
-            Err(reason) => self.raise_error = Some(Box::new(reason)),
+            Err(reason) => self.error = Some(Box::new(reason)),
             Ok(_) => {}
         }
     }
@@ -193,12 +193,23 @@ impl Ballot {
                 self.key = PossibleKey::None;
                 ReleaseState::Acknowledged { existed }
             }
-            Ok(_) => ReleaseState::Failed(Box::new(Reason::Protocol(
-                "not an answer to a release".into(),
-            ))),
-            Err(reason) => ReleaseState::Failed(Box::new(reason)),
+            Ok(_) => self.fail_release(Reason::Protocol("not an answer to a release".into())),
+            Err(reason) => self.fail_release(reason),
         };
         true
+    }
+
+    fn fail_release(&mut self, reason: Reason) -> ReleaseState {
+        self.error = Some(Box::new(reason));
+        ReleaseState::Failed
+    }
+
+    /// Adds a jump of the node's clock of `at_most`. Returns the upper bound of all jumps since the
+    /// confirmation.
+    pub(super) fn jumped(&mut self, at_most: Duration) -> Duration {
+        let nanos = u64::try_from(at_most.as_nanos()).unwrap_or(u64::MAX);
+        self.jumped = self.jumped.saturating_add(nanos);
+        Duration::from_nanos(self.jumped)
     }
 
     /// Records that the request that `started` then set the key's TTL. Returns false if a later
@@ -207,7 +218,7 @@ impl Ballot {
         let is_latest = self.confirmed <= Some(started);
         if is_latest {
             self.confirmed = Some(started);
-            self.jumped = Duration::ZERO;
+            self.jumped = 0;
         }
         is_latest
     }
@@ -255,7 +266,7 @@ impl Ballot {
 
     /// Discounts the node's grant, because no quorum accepted any number.
     pub(super) fn fail_raise(&mut self) {
-        let reason = self.raise_error.take().map_or(Reason::FenceAhead, |reason| *reason);
+        let reason = self.error.take().map_or(Reason::FenceAhead, |reason| *reason);
         self.discount(reason);
     }
 
@@ -279,10 +290,10 @@ impl Ballot {
 
     /// Returns the node's answer to the release, as errors report it.
     pub(super) fn acknowledgement(&self) -> VoteOutcome {
-        let reason = match &self.release {
+        let reason = match self.release {
             ReleaseState::Acknowledged { existed: true } => return VoteOutcome::Granted,
             ReleaseState::Acknowledged { existed: false } => Reason::KeyGone,
-            ReleaseState::Failed(reason) => Reason::clone(reason),
+            ReleaseState::Failed => self.error.as_deref().cloned().unwrap_or(Reason::TimedOut),
             ReleaseState::NotSent | ReleaseState::Sent => Reason::TimedOut,
         };
         VoteOutcome::NotCounted(reason)

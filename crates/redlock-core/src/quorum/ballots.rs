@@ -128,6 +128,11 @@ impl Ballots {
         })
     }
 
+    /// Returns the number of nodes.
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
     /// Returns the verdict on a release, once it is certain or `late`.
     pub(super) fn release_verdict(&self, late: bool) -> Option<ReleaseVerdict> {
         let count = |state: ReleaseState| self.count(|ballot| ballot.release == state);

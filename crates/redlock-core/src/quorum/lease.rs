@@ -21,7 +21,7 @@ use crate::{
 /// what the next was granted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Lease {
-    pub(super) params: LeaseParams,
+    pub(super) terms: LeaseTerms,
     pub(super) phase: LeasePhase,
     pub(super) ballots: Ballots,
     pub(super) rounds: TokenRounds,
@@ -58,6 +58,21 @@ pub struct Lease {
     release_timeout: Option<Timestamp>,
 }
 
+/// The [parameters](LeaseParams) that a lease needs after its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct LeaseTerms {
+    pub(super) validity: Duration,
+    pub(super) slack: Duration,
+    pub(super) node_timeout: Duration,
+    /// The maximum hold time of the present holder.
+    pub(super) max_hold: Duration,
+    pub(super) auto_extend: bool,
+    /// Whether it has a fencing token.
+    pub(super) is_fenced: bool,
+    /// Whether one node was asked before the others.
+    pub(super) asks_lead: bool,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum LeasePhase {
     /// Votes are being counted.
@@ -91,7 +106,18 @@ impl Lease {
     /// If there are no nodes.
     pub fn start(params: LeaseParams, now: Timestamp, out: &mut Vec<Action>) -> Self {
         assert!(params.nodes > 0, "a lease needs at least one node");
+        // With fewer than three nodes, votes cannot split.
+        let lead = params.lead_node.filter(|lead| lead.node < params.nodes && params.nodes >= 3);
         let mut lease = Self {
+            terms: LeaseTerms {
+                validity: params.validity,
+                slack: params.slack,
+                node_timeout: params.node_timeout,
+                max_hold: params.max_hold,
+                auto_extend: params.auto_extend,
+                is_fenced: params.proposal.is_some(),
+                asks_lead: lead.is_some(),
+            },
             phase: LeasePhase::Acquiring,
             ballots: Ballots::new(params.nodes),
             rounds: TokenRounds::new(params.proposal.unwrap_or(0), params.block, params.shared_at),
@@ -111,14 +137,10 @@ impl Lease {
             halted: None,
             lingers_until: None,
             release_timeout: None,
-            params,
         };
-        match params.lead_node {
-            // With fewer than three nodes, votes cannot split.
-            Some(lead) if lead.node < params.nodes && params.nodes >= 3 => {
-                lease.ask_lead(lead, now, out);
-            }
-            _ => (0..params.nodes).for_each(|node| lease.send_acquire(node, out)),
+        match lead {
+            Some(lead) => lease.ask_lead(lead, now, out),
+            None => (0..params.nodes).for_each(|node| lease.send_acquire(node, out)),
         }
         lease
     }
@@ -218,7 +240,7 @@ impl Lease {
     /// the last event.
     fn check(&self, actions: &[Action]) {
         if self.phase == LeasePhase::Held {
-            let validity = self.params.validity;
+            let validity = self.terms.validity;
             let confirms = |ballot: &Ballot| {
                 ballot.confirmed.is_some_and(|at| at + validity >= self.valid_until)
             };
@@ -230,7 +252,7 @@ impl Lease {
                 self.valid_until
             );
             assert!(
-                self.params.proposal.is_none() || (1..=self.last_token).contains(&self.token),
+                !self.terms.is_fenced || (1..=self.last_token).contains(&self.token),
                 "the token {} is outside of the lease's block: {self:?}",
                 self.token
             );
@@ -258,7 +280,7 @@ impl Lease {
             }
             LeasePhase::Held if self.lingers_until.is_some() => self.lingers_until,
             LeasePhase::Held => {
-                let extension = self.extension.map(|started| started + self.params.node_timeout);
+                let extension = self.extension.map(|started| started + self.terms.node_timeout);
                 let next = self.end().min(self.renew_at);
                 Some(extension.map_or(next, |at| next.min(at)))
             }
@@ -291,8 +313,7 @@ impl Lease {
     /// Returns whether the lead node alone granted the attempt, and another node refused it: a holder
     /// has a quorum without the lead node, as contenders ask that node first.
     pub fn is_refused_after_lead(&self) -> bool {
-        let asked_lead = self.params.lead_node.is_some() && self.params.nodes >= 3;
-        asked_lead
+        self.terms.asks_lead
             && self.ballots.count(Ballot::is_granted) <= 1
             && self.ballots.count(Ballot::is_held) > 0
     }
@@ -303,7 +324,7 @@ impl Lease {
     }
 
     pub(super) fn hold_until(&self) -> Timestamp {
-        self.held_from + self.params.max_hold
+        self.held_from + self.terms.max_hold
     }
 
     /// Returns whether the next holder may take over: the lease is held and renewed, a quorum
@@ -317,10 +338,10 @@ impl Lease {
             && self.halted.is_none()
             && !self.is_disputed
             && now < end;
-        let has_token = self.params.proposal.is_none() || self.token < self.last_token;
+        let has_token = !self.terms.is_fenced || self.token < self.last_token;
         is_sound
             && has_token
-            && self.valid_until.saturating_duration_since(now) >= self.params.validity / 2
+            && self.valid_until.saturating_duration_since(now) >= self.terms.validity / 2
     }
 
     /// Hands the lease to `next` at `now`, without a message: the nodes keep the key, renewal
@@ -331,13 +352,13 @@ impl Lease {
         if !self.can_be_handed_on(now) {
             return None;
         }
-        if self.params.proposal.is_some() {
+        if self.terms.is_fenced {
             self.token += 1;
         }
         self.lingers_until = None;
         self.held_from = now;
-        self.params.max_hold = next.max_hold;
-        self.params.auto_extend = next.auto_extend;
+        self.terms.max_hold = next.max_hold;
+        self.terms.auto_extend = next.auto_extend;
         // The former holder asked for it. Its result is not reported to the next holder.
         self.extension = None;
         let is_scheduled = self.renew_at < Timestamp::MAX;
@@ -346,7 +367,7 @@ impl Lease {
             // a round each.
             self.schedule_renewal();
             if let Some(started) = self.round_started {
-                let next = started + formulas::renewal_retry(self.params.validity);
+                let next = started + formulas::renewal_retry(self.terms.validity);
                 self.renew_at = self.renew_at.max(next);
             }
         }
@@ -357,17 +378,17 @@ impl Lease {
     /// time is that of the holder who may stay longest. Returns `None`, and changes nothing, unless
     /// the lease is held and renewed, a quorum confirms its end, and half of its validity is left.
     pub fn join(&mut self, next: NextHolder, now: Timestamp) -> Option<HandOff> {
-        debug_assert!(self.params.shared_at.is_some(), "an exclusive lease has one holder");
+        debug_assert!(self.rounds.is_shared(), "an exclusive lease has one holder");
         let is_sound = self.phase == LeasePhase::Held
             && self.halted.is_none()
             && !self.is_disputed
             && now < self.end()
-            && self.valid_until.saturating_duration_since(now) >= self.params.validity / 2;
+            && self.valid_until.saturating_duration_since(now) >= self.terms.validity / 2;
         if !is_sound {
             return None;
         }
         if now + next.max_hold > self.hold_until() {
-            (self.held_from, self.params.max_hold) = (now, next.max_hold);
+            (self.held_from, self.terms.max_hold) = (now, next.max_hold);
             if self.renew_at == Timestamp::MAX {
                 self.schedule_renewal();
             }
@@ -378,8 +399,8 @@ impl Lease {
     /// Sets the maximum hold time of a shared lease, after a holder has left: to that of the holder who may
     /// stay longest, who has held it since `held_from`.
     pub fn leave(&mut self, held_from: Timestamp, max_hold: Duration) {
-        debug_assert!(self.params.shared_at.is_some(), "an exclusive lease has one holder");
-        (self.held_from, self.params.max_hold) = (held_from, max_hold);
+        debug_assert!(self.rounds.is_shared(), "an exclusive lease has one holder");
+        (self.held_from, self.terms.max_hold) = (held_from, max_hold);
     }
 
     /// Keeps the lease for the next holder until `until`, after the present one has released it:
@@ -390,7 +411,7 @@ impl Lease {
         if !self.can_be_handed_on(now) {
             return false;
         }
-        let last = self.valid_until.saturating_sub(self.params.validity / 2);
+        let last = self.valid_until.saturating_sub(self.terms.validity / 2);
         self.lingers_until = Some(until.min(last));
         self.renew_at = Timestamp::MAX;
         self.extension = None;
@@ -407,7 +428,7 @@ impl Lease {
         self.asked_lead = None;
         self.lingers_until = None;
         if awaited {
-            self.release_timeout = Some(now + self.params.node_timeout);
+            self.release_timeout = Some(now + self.terms.node_timeout);
         }
         self.send_releases(out);
     }

@@ -26,15 +26,15 @@ impl Lease {
     /// Schedules the first round of renewal at a third of the validity.
     pub(super) fn schedule_renewal(&mut self) {
         self.renew_at = if self.wants_renewal() {
-            let counted_from = self.valid_until.saturating_sub(self.params.validity);
-            counted_from + formulas::renewal_interval(self.params.validity)
+            let counted_from = self.valid_until.saturating_sub(self.terms.validity);
+            counted_from + formulas::renewal_interval(self.terms.validity)
         } else {
             Timestamp::MAX
         };
     }
 
     pub(super) fn wants_renewal(&self) -> bool {
-        self.params.auto_extend && self.halted.is_none() && self.valid_until < self.hold_until()
+        self.terms.auto_extend && self.halted.is_none() && self.valid_until < self.hold_until()
     }
 
     pub(super) fn on_held_wake(&mut self, now: Timestamp, out: &mut Vec<Action>) {
@@ -42,7 +42,7 @@ impl Lease {
             return;
         }
         if let Some(started) = self.extension
-            && now >= started + self.params.node_timeout
+            && now >= started + self.terms.node_timeout
         {
             self.extension = None;
             out.push(Action::Extended(Err(self.renewal_votes())));
@@ -87,7 +87,7 @@ impl Lease {
         if self.round_started == Some(now) {
             // An answer to an earlier round may have made the next one due at this moment.
             if self.renew_at <= now {
-                self.renew_at = now + formulas::renewal_retry(self.params.validity);
+                self.renew_at = now + formulas::renewal_retry(self.terms.validity);
             }
             return;
         }
@@ -95,7 +95,7 @@ impl Lease {
         self.round_started = Some(now);
         // R4: a failed or slow round is retried until the deadline.
         if self.renew_at != Timestamp::MAX {
-            self.renew_at = now + formulas::renewal_retry(self.params.validity);
+            self.renew_at = now + formulas::renewal_retry(self.terms.validity);
         }
         let command = LeaseCommand::Extend { started: now, until: self.end() };
         for (node, ballot) in self.ballots.iter_mut() {
@@ -116,7 +116,7 @@ impl Lease {
             return;
         }
         let Some(confirmed) = self.find_disputed() else { return };
-        let until = confirmed + self.params.validity;
+        let until = confirmed + self.terms.validity;
         if until > self.valid_until && self.halted.is_none() {
             self.move_end(until, out);
         }
@@ -155,8 +155,7 @@ impl Lease {
         if ballot.confirmed.is_none_or(|confirmed| confirmed > seen) {
             return;
         }
-        ballot.jumped = ballot.jumped.saturating_add(at_most);
-        if ballot.jumped <= self.params.slack {
+        if ballot.jumped(at_most) <= self.terms.slack {
             return;
         }
         ballot.take_back(Reason::ClockJumped { by_micros });
@@ -171,7 +170,7 @@ impl Lease {
                     self.lose(Loss::ClockJumped { votes }, out);
                     return;
                 };
-                let until = confirmed + self.params.validity;
+                let until = confirmed + self.terms.validity;
                 if until < self.valid_until {
                     self.move_end(until, out);
                     self.check_end(now, out);
@@ -185,7 +184,7 @@ impl Lease {
     /// the key.
     pub(super) fn find_disputed(&mut self) -> Option<Timestamp> {
         let confirmed = self.ballots.confirmed_by_quorum();
-        let until = confirmed.map(|confirmed| confirmed + self.params.validity);
+        let until = confirmed.map(|confirmed| confirmed + self.terms.validity);
         self.is_disputed = until < Some(self.valid_until);
         confirmed
     }

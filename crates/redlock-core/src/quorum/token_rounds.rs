@@ -55,6 +55,16 @@ impl TokenRounds {
         Self { numbers, round: 0, block, seen: 0, highest: 0, shared_at }
     }
 
+    /// Returns whether it is for a shared lease.
+    pub(super) fn is_shared(&self) -> bool {
+        self.shared_at.is_some()
+    }
+
+    /// Returns the last token of the block that begins with this one.
+    pub(super) fn block_end(&self, token: u64) -> u64 {
+        block_end(token, self.block)
+    }
+
     /// Records a node's fence. Returns whether it is so far ahead that no sound node accepts a
     /// token above it.
     pub(super) fn see(&mut self, fence: u64) -> bool {
@@ -92,18 +102,18 @@ impl TokenRounds {
         let last = self.number(self.round);
         let next = match self.shared_at {
             Some(_) => fence,
-            None => fence.max(block_end(last, self.block)).saturating_add(1),
+            None => fence.max(self.block_end(last)).saturating_add(1),
         };
         if next <= last {
             return false;
         }
-        if self.round == MAX_RAISES || block_end(next, self.block) >= TOKEN_LIMIT {
+        if self.round == MAX_RAISES || self.block_end(next) >= TOKEN_LIMIT {
             return false;
         }
         self.round += 1;
         self.numbers[usize::from(self.round)] = next;
         debug_assert!(
-            self.shared_at.is_some() || next > block_end(last, self.block),
+            self.shared_at.is_some() || next > self.block_end(last),
             "blocks of two rounds overlap"
         );
         debug_assert!(
