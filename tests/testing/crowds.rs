@@ -10,9 +10,9 @@ use std::{
 };
 
 use tower_redlock::{
-    Redlock,
-    error::Reason,
-    node::{Node, Op, Reply},
+    LockError, Redlock,
+    error::{Reason, Vote, VoteOutcome},
+    node::{Node, NodeState, Op, Reply},
     testing::{ManualClock, Nodes},
     time::Clock as _,
 };
@@ -38,6 +38,15 @@ struct Crowd {
 impl Crowd {
     /// Runs a task in each process. Each operation arrives after 0 to `jitter` beyond half of the round trip.
     fn run(round_trip: Duration, jitter: Duration) -> Self {
+        Self::run_over(round_trip, jitter, |_, node| node)
+    }
+
+    /// Does so over the nodes that `change` makes of these.
+    fn run_over(
+        round_trip: Duration,
+        jitter: Duration,
+        change: impl Fn(usize, MockNode) -> MockNode,
+    ) -> Self {
         let clock = ManualClock::with_seed(1);
         let nodes = Nodes::new(NODES, &clock);
         let [acquires, releases] = [(); 2].map(|()| Arc::<AtomicU64>::default());
@@ -47,8 +56,9 @@ impl Crowd {
             let delays = Delays::new(process, round_trip, jitter);
             let replica = nodes.replica(format!("p{process}")).redlock();
             let counts = [Arc::clone(&acquires), Arc::clone(&releases)];
-            let nodes = replica.nodes().iter().map(|node| {
-                counted(&clock, node, &delays, counts.clone()).with_round_trip(round_trip)
+            let nodes = replica.nodes().iter().enumerate().map(|(i, node)| {
+                let node = counted(&clock, node, &delays, counts.clone());
+                change(i, node.with_round_trip(round_trip))
             });
             let builder = Redlock::builder().clock(clock.clone()).spawner(clock.spawner());
             let redlock = with_nodes(builder, nodes).build().unwrap();
@@ -155,6 +165,59 @@ fn distant_nodes_are_asked_in_turn() {
         assert!(crowd.least_to_most() > 0.5, "least to most: {what}");
         assert!(*acquires < 2.5 && *releases < 1.3, "acquires and releases for a grant: {what}");
     }
+}
+
+#[test]
+fn fast_node_without_a_vote_sets_no_pace() {
+    let crowd = Crowd::run_over(MS * 20, MS, |i, node| {
+        let probation =
+            NodeState::Probation { remaining: MINUTE, since: Duration::ZERO, blocked: None };
+        if i == 4 { node.in_state(probation).with_round_trip(Duration::ZERO) } else { node }
+    });
+
+    assert!(crowd.acquires < 2.5, "acquires for a grant: {:.2}", crowd.acquires);
+}
+
+/// The answer of one node is not a verdict, so requests of one attempt ask all nodes, in a crowd as well.
+#[test]
+fn only_attempt_asks_all_nodes() {
+    let clock = ManualClock::with_seed(1);
+    let nodes = Nodes::new(NODES, &clock);
+    let until = clock.now() + MINUTE;
+    let refusals = Arc::new(Mutex::new(Vec::new()));
+    for process in 0..PROCESSES {
+        let delays = Delays::new(process, MS, MS);
+        let replica = nodes.replica(format!("p{process}")).redlock();
+        let nodes = replica.nodes().iter().map(|node| {
+            counted(&clock, node, &delays, [(); 2].map(|()| Arc::default())).with_round_trip(MS)
+        });
+        let builder = Redlock::builder().clock(clock.clone()).spawner(clock.spawner());
+        let redlock = with_nodes(builder, nodes).build().unwrap();
+        let (time, refusals) = (clock.clone(), Arc::clone(&refusals));
+        drop(clock.spawn(async move {
+            // The first of two leaves a subscription, which tells how many others wait.
+            for attempts in [u32::MAX, 1].into_iter().cycle().take_while(|_| time.now() < until) {
+                match redlock.lock("x").wait(MINUTE).max_attempts(attempts).await {
+                    Ok(lock) => {
+                        time.sleep(MS * 10).await;
+                        drop(lock);
+                    }
+                    Err(LockError::Held { votes, .. }) => {
+                        let is_held =
+                            |vote: &&Vote| matches!(vote.outcome, VoteOutcome::Held { .. });
+                        refusals.lock().unwrap().push(votes.iter().filter(is_held).count());
+                        time.sleep(MS * 10).await;
+                    }
+                    Err(_) => time.sleep(MS * 10).await,
+                }
+            }
+        }));
+    }
+    clock.advance(MINUTE + 10 * SECOND);
+
+    let refusals = refusals.lock().unwrap();
+    assert!(refusals.len() > 100, "{} refusals", refusals.len());
+    assert!(refusals.iter().all(|held| *held > 1), "nodes that refused: {refusals:?}");
 }
 
 /// Returns the acquires of four waiters in 4 s, in which a holder has a quorum, but not the node that
