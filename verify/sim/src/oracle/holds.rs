@@ -113,17 +113,21 @@ impl Oracle {
             };
             let is_time_sound = !book.excused.contains(&Promise::Exclusion);
             for name in hold.names.iter().filter(|_| token > 0) {
-                // If holds may overlap, a lease that is handed over within its process, or that a
-                // further request joins, is ordered like the first one of its block.
-                let own = (name.clone(), client, is_shared);
-                let last = book.holds.own.get(&own);
-                let follows = |last: &&Granted| last.token + u64::from(!is_shared) == token;
-                let before = match last.filter(|last| follows(last) && !is_time_sound) {
+                // If holds may overlap, a lease that is handed over within its process, that a
+                // further request joins, or that becomes a shared one, is ordered like the first one
+                // of its block.
+                let own = |is_shared| (name.clone(), client, is_shared);
+                let last = |of, step| {
+                    let last = book.holds.own.get(&own(of));
+                    last.filter(|last| last.token + step == token)
+                };
+                let last = if is_shared { last(true, 0).or(last(false, 0)) } else { last(false, 1) };
+                let before = match last.filter(|_| !is_time_sound) {
                     Some(last) => last.before.min(requested),
                     None => requested,
                 };
                 let granted = Granted { at: now, token, client, before };
-                book.holds.own.insert(own, granted);
+                book.holds.own.insert(own(is_shared), granted);
                 // Shared leases of one time have equal tokens.
                 let earlier = if is_shared { &book.holds.exclusive } else { &book.holds.tokens };
                 let known = earlier.get(name).map_or(&[][..], Vec::as_slice);
