@@ -18,21 +18,19 @@ pub(super) async fn adopt(new: &[&Client], old: &[&Client]) -> Result<Duration, 
     if new.len() != old.len() {
         return Err(AdoptError::OtherNumber { old: old.len(), new: new.len() });
     }
-    let (mut adoptions, mut has_done) = (Vec::new(), false);
+    let mut adoptions = Vec::new();
     for (new, old) in new.iter().zip(old) {
         let (Some(to), Some(from)) = (&new.set, &old.set) else {
             return Err(AdoptError::NotGuarded);
         };
         match Adoption::plan(to, from).await {
-            // By an earlier run, which ended at another set.
-            Ok(adoption) if adoption.is_done().await => has_done = true,
             Ok(adoption) => adoptions.push((new.settings.place, adoption)),
             // The others may change.
             Err(AdoptError::SameLayout) => {}
             Err(error) => return Err(error),
         }
     }
-    if adoptions.is_empty() && !has_done {
+    if adoptions.is_empty() {
         return Err(AdoptError::SameLayout);
     }
     for (place, adoption) in &adoptions {

@@ -413,7 +413,7 @@ impl Redlock {
     ///
     /// Held locks of the old set stay held until they end, without renewals. Fencing tokens
     /// continue above the tokens of the old set; other records stay with their servers. A second
-    /// run restarts the probation of a new set, unless the first one moved all nodes and all of them vote.
+    /// run restarts the probation of the new set.
     ///
     /// # Errors
     ///

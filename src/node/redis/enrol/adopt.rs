@@ -41,25 +41,6 @@ impl<'a> Adoption<'a> {
         Ok(Self { new, old, is_former, old_layout })
     }
 
-    /// Returns whether an earlier run has moved all nodes of the old set, and all of the new one vote.
-    pub(crate) async fn is_done(&self) -> bool {
-        self.all(self.old, |_| true).await
-            && self
-                .all(self.new, |report| report.tag.is_active() && report.tag.run() == &*report.run)
-                .await
-    }
-
-    /// Returns whether all nodes of a set can be read, are in the new layout, and are like that.
-    async fn all(&self, of: &NodeSet, is: impl Fn(&NodeReport) -> bool) -> bool {
-        for node in 0..of.members().len() {
-            match of.read(node).await {
-                Ok(report) if *report.tag.layout() == *self.new.layout.hash && is(&report) => {}
-                _ => return false,
-            }
-        }
-        true
-    }
-
     /// Checks, by their records, that enough nodes can be moved. Changes nothing.
     pub(crate) async fn check(&self, set: SetNumber) -> Result<(), AdoptError> {
         let nodes = self.old.members().len();
