@@ -150,8 +150,11 @@ impl Ballot {
                 self.far = rounds.see(fence);
             }
             Err(Reason::KeyGone) => self.take_back(Reason::KeyGone),
-            Err(reason) => self.error = Some(Box::new(reason)),
-            Ok(_) => {}
+            // The release may have failed before.
+            Err(reason) if self.release == ReleaseState::NotSent => {
+                self.error = Some(Box::new(reason));
+            }
+            Ok(_) | Err(_) => {}
         }
     }
 

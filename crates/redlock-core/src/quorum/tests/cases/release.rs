@@ -73,6 +73,18 @@ fn no_quorum_once_all_answered() {
     assert_eq!(failed, expected.concat());
 }
 
+#[test]
+fn late_answer_to_a_raise_hides_no_failed_release() {
+    let mut bench = Bench::held();
+    bench.release(true);
+    bench.acknowledge(0, true);
+    bench.answer(1, OpId::Release, Err(Reason::Disconnected));
+    bench.answer(1, OpId::Raise(1), Err(Reason::Overloaded));
+
+    let votes = vec![VoteOutcome::Granted, unheard(Reason::Disconnected), unheard(Reason::KeyGone)];
+    assert_eq!(bench.acknowledge(2, false), verdict(ReleaseVerdict::NoQuorum { votes }));
+}
+
 /// Of a set of names, another lease may have one, and this lease the others.
 #[test]
 fn refused_extension_leaves_a_key_to_release() {
