@@ -384,6 +384,7 @@ impl SharedLease {
 
     pub(super) fn handle<'a>(self: &'a Arc<Self>, mut state: Guard<'a, LeaseState>, event: Event) {
         let mut actions = scratch::actions();
+        let is_answer = matches!(event, Event::Answer { .. });
         let now = if let Event::Answer { op: OpId::Release, .. } = event {
             // The result of this event does not depend on the time.
             self.started
@@ -394,6 +395,10 @@ impl SharedLease {
             now
         };
         state.lease.handle(event, now, &mut actions);
+        // The thread that is sending sets the timer afterwards.
+        if is_answer && actions.is_empty() && state.sending {
+            return scratch::keep_actions(actions);
+        }
         self.carry_out(state, actions, now);
     }
 
