@@ -11,9 +11,11 @@ use std::{
 mod circles;
 
 /// The modules of `redlock-core` from the bottom to the top. A module uses those of earlier rows only.
-const CORE_LAYERS: [&[&str]; 6] = [
-    &["hash", "resource", "server_text", "switches", "timestamp", "token"],
-    &["stripe", "unfit"],
+const CORE_LAYERS: [&[&str]; 8] = [
+    &["hash", "server_text", "switches", "timestamp", "token"],
+    &["stripe"],
+    &["resource"],
+    &["unfit"],
     &["schedule", "vote"],
     &["tick_policy", "protocol"],
     &["membership", "quorum"],

@@ -31,7 +31,7 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     node::redis::NodeSet,
     resource::Resource,
-    stripe::{STRIPES, stripes},
+    stripe::STRIPES,
     sync::atomic::{AtomicU64, Ordering},
     token::{BLOCK, TOKEN_LEAD, block_end},
 };
@@ -72,11 +72,12 @@ impl Fences {
     /// single token. They are also small in a new set of nodes, whose floor is at the maximum lead.
     pub(crate) fn propose(&self, resource: &Resource, wall: Duration) -> Proposal {
         let wall = micros(wall);
-        let known = stripes(resource).map(|stripe| self.known(stripe, wall)).max();
+        let known = resource.stripes().map(|stripe| self.known(stripe, wall)).max();
         let floor = self.floor(wall);
         let known = known.unwrap_or(0).max(floor);
         let limit = known.max(wall).saturating_add(RESERVED_LEAD);
-        let reserved = stripes(resource)
+        let reserved = resource
+            .stripes()
             .map(|stripe| self.reserved[stripe].load(Ordering::Relaxed))
             .filter(|end| *end <= limit);
         let next = known.max(reserved.max().unwrap_or(0)).saturating_add(1);
@@ -88,7 +89,7 @@ impl Fences {
 
     /// Returns the largest known fence, for a shared lease, which has no token of its own.
     pub(crate) fn propose_shared(&self, resource: &Resource, wall: Duration) -> Proposal {
-        let known = stripes(resource).map(|stripe| self.known(stripe, micros(wall))).max();
+        let known = resource.stripes().map(|stripe| self.known(stripe, micros(wall))).max();
         Proposal { token: known.unwrap_or(0).max(1), block: 1 }
     }
 
@@ -108,7 +109,7 @@ impl Fences {
     /// Returns whether a node whose clock shows `wall` accepts a token above the known fences.
     pub(crate) fn are_acceptable(&self, resource: &Resource, wall: Duration) -> bool {
         let limit = micros(wall).saturating_add(TOKEN_LEAD);
-        stripes(resource).all(|stripe| self.known[stripe].load(Ordering::Relaxed) < limit)
+        resource.stripes().all(|stripe| self.known[stripe].load(Ordering::Relaxed) < limit)
     }
 
     /// Returns the floor of tokens after a probation, unless it comes from a wrong clock.
@@ -121,7 +122,7 @@ impl Fences {
     /// it comes from a wrong clock.
     pub(crate) fn see(&self, resource: &Resource, fence: u64, wall: impl FnOnce() -> Duration) {
         let known = |stripe: usize| self.known[stripe].load(Ordering::Relaxed);
-        if fence == 0 || stripes(resource).all(|stripe| fence <= known(stripe)) {
+        if fence == 0 || resource.stripes().all(|stripe| fence <= known(stripe)) {
             return;
         }
         if fence <= micros(wall()).saturating_add(TOKEN_LEAD) {
@@ -131,7 +132,7 @@ impl Fences {
 
     /// Stores the end of a block that a node accepted.
     pub(crate) fn accepted(&self, resource: &Resource, end: u64) {
-        for stripe in stripes(resource) {
+        for stripe in resource.stripes() {
             if self.known[stripe].load(Ordering::Relaxed) < end {
                 self.known[stripe].fetch_max(end, Ordering::Relaxed);
             }
@@ -140,7 +141,7 @@ impl Fences {
 
     /// Stores the end of a proposed block, so that other attempts propose others.
     pub(crate) fn reserve(&self, resource: &Resource, end: u64) {
-        for stripe in stripes(resource) {
+        for stripe in resource.stripes() {
             self.reserved[stripe].store(end, Ordering::Relaxed);
         }
     }

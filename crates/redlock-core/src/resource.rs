@@ -248,8 +248,9 @@ impl Resource {
         Self { names: ResourceNames::one(name.into()), is_own: false }
     }
 
-    /// Returns the stripes of the names, perhaps with duplicates.
-    pub(crate) fn stripes(&self) -> impl Iterator<Item = usize> {
+    /// Returns the [stripes](crate::stripe) of the names, perhaps with duplicates.
+    #[doc(hidden)]
+    pub fn stripes(&self) -> impl Iterator<Item = usize> {
         let (one, many): (_, &[_]) = match &self.names {
             ResourceNames::One(_, stripe) => (Some(*stripe), &[]),
             ResourceNames::Many(names) => (None, names),

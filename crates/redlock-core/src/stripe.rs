@@ -1,15 +1,10 @@
 //! The 1,024 stripes of names that share a fence, so that a node's memory does not grow with the
 //! names.
 
-use crate::{hash::fnv, resource::Resource};
+use crate::hash::fnv;
 
 /// Number of stripes. Part of the format on the servers, so it must not change.
 pub const STRIPES: usize = 1024;
-
-/// Returns the stripes of a resource's names, perhaps with duplicates.
-pub fn stripes(resource: &Resource) -> impl Iterator<Item = usize> {
-    resource.stripes()
-}
 
 /// Returns the stripe of a name.
 pub(crate) fn stripe(name: &str) -> u16 {

@@ -15,7 +15,7 @@ use crate::{
         ScanOp, ScannedAnswer, Stored, StoredLease,
     },
     resource::Resource,
-    stripe::{STRIPES, stripes},
+    stripe::STRIPES,
     time::{MonotonicWall, Timestamp},
     token::TOKEN_LEAD,
 };
@@ -371,11 +371,11 @@ impl EmbeddedStore {
     }
 
     fn fence(&self, resource: &Resource) -> u64 {
-        stripes(resource).map(|stripe| self.fences[stripe]).max().unwrap_or(0)
+        resource.stripes().map(|stripe| self.fences[stripe]).max().unwrap_or(0)
     }
 
     fn set_fence(&mut self, resource: &Resource, fence: u64) {
-        for stripe in stripes(resource) {
+        for stripe in resource.stripes() {
             self.fences[stripe] = fence;
         }
     }

@@ -15,7 +15,6 @@ use crate::{
         AcquireOp, ClaimOp, ExtendOp, ForgetJobOp, ForgetOp, LeaseId, Op, PrepareOp, RaiseOp,
         Record, RecordOp, RepairOp, ScanKind, ScanOp, StoredLease,
     },
-    stripe::stripes,
     time::Timestamp,
 };
 
@@ -392,7 +391,7 @@ fn write_record(cmd: &mut Command, record: &Record) {
 
 /// Adds the field of each key's fence.
 fn stripe_fields(cmd: &mut Command, lease: &LeaseId) {
-    for stripe in stripes(lease.resource()) {
+    for stripe in lease.resource().stripes() {
         cmd.arg(stripe);
     }
 }
