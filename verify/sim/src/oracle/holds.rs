@@ -121,7 +121,8 @@ impl Oracle {
                     let last = book.holds.own.get(&own(of));
                     last.filter(|last| last.token + step == token)
                 };
-                let last = if is_shared { last(true, 0).or(last(false, 0)) } else { last(false, 1) };
+                let last =
+                    if is_shared { last(true, 0).or(last(false, 0)) } else { last(false, 1) };
                 let before = match last.filter(|_| !is_time_sound) {
                     Some(last) => last.before.min(requested),
                     None => requested,
