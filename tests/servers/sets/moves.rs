@@ -183,6 +183,33 @@ async fn dead_set_is_named_before_anything_moves() {
     }
 }
 
+/// That servers vote for the new list does not show that a move gave them what the old ones know.
+#[tokio::test]
+async fn retry_teaches_servers_that_voted_for_the_list_before() {
+    let scene = Moving::start(4).await;
+    let lists = [scene.group(2), scene.group(3)];
+    let former = build(&lists);
+    all_vote(&former).await;
+    former.shutdown().await;
+    let client = build(&lists);
+    connected(&client, 0..2).await;
+    for server in scene.group(2) {
+        server.set_config("min-replicas-to-write", "1");
+    }
+    let error = in_time(client.adopt(&scene.operator)).await.unwrap_err();
+    assert!(matches!(error, AdoptError::InSet { .. }), "{error}");
+    for server in scene.group(2) {
+        server.set_config("min-replicas-to-write", "0");
+    }
+
+    let wait = in_time(client.adopt(&scene.operator)).await.unwrap();
+
+    assert!(wait > MAX_TTL, "{wait:?}");
+    let next = taken(&client, &scene.names[0]).await;
+    assert!(!scene.held[0].is_valid(), "two clients hold the lock");
+    assert!(next.fencing_token() > scene.held[0].fencing_token());
+}
+
 #[tokio::test]
 async fn failure_half_way_says_what_was_moved() {
     let scene = Moving::start(4).await;

@@ -43,9 +43,9 @@ pub(super) struct Ballot {
 enum PossibleKey {
     #[default]
     None,
-    /// By the acquire.
+    /// The acquire may have stored one.
     Acquired,
-    /// By an extension, which stores it whatever the node answers to the acquire.
+    /// An extension may have stored one, whatever the node answers to the acquire.
     Extended,
 }
 
@@ -209,7 +209,7 @@ impl Ballot {
 
     /// Adds a jump of the node's clock of `at_most`. Returns the upper bound of all jumps since the
     /// confirmation.
-    pub(super) fn jumped(&mut self, at_most: Duration) -> Duration {
+    pub(super) fn add_jump(&mut self, at_most: Duration) -> Duration {
         let nanos = u64::try_from(at_most.as_nanos()).unwrap_or(u64::MAX);
         self.jumped = self.jumped.saturating_add(nanos);
         Duration::from_nanos(self.jumped)

@@ -69,7 +69,7 @@ pub(super) struct LeaseTerms {
     pub(super) auto_extend: bool,
     /// Whether it has a fencing token.
     pub(super) is_fenced: bool,
-    /// Whether one node was asked before the others.
+    /// Whether a lead node gets the first request.
     pub(super) asks_lead: bool,
 }
 
@@ -374,9 +374,10 @@ impl Lease {
         Some(HandOff { token: self.token, until: self.end() })
     }
 
-    /// Lets a further holder use a shared lease from `now` on, beside the present ones: the maximum hold
-    /// time is that of the holder who may stay longest. Returns `None`, and changes nothing, unless
-    /// the lease is held and renewed, a quorum confirms its end, and half of its validity is left.
+    /// Lets a further holder use a shared lease from `now` on, beside the present ones. The holder that
+    /// may stay longest gives the lease its maximum hold time. Returns `None`, and changes nothing,
+    /// unless the lease is held and renewed, a quorum confirms its end, and half of its validity is
+    /// left.
     pub fn join(&mut self, next: NextHolder, now: Timestamp) -> Option<HandOff> {
         debug_assert!(self.rounds.is_shared(), "an exclusive lease has one holder");
         let is_sound = self.phase == LeasePhase::Held
@@ -396,8 +397,8 @@ impl Lease {
         Some(HandOff { token: self.token, until: self.end() })
     }
 
-    /// Sets the maximum hold time of a shared lease, after a holder has left: to that of the holder who may
-    /// stay longest, who has held it since `held_from`.
+    /// Sets the maximum hold time of a shared lease, after a holder has left. The holder that may stay
+    /// longest of the others has held it since `held_from`, and for `max_hold` at most.
     pub fn leave(&mut self, held_from: Timestamp, max_hold: Duration) {
         debug_assert!(self.rounds.is_shared(), "an exclusive lease has one holder");
         (self.held_from, self.terms.max_hold) = (held_from, max_hold);

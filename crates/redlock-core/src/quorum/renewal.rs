@@ -155,7 +155,7 @@ impl Lease {
         if ballot.confirmed.is_none_or(|confirmed| confirmed > seen) {
             return;
         }
-        if ballot.jumped(at_most) <= self.terms.slack {
+        if ballot.add_jump(at_most) <= self.terms.slack {
             return;
         }
         ballot.take_back(Reason::ClockJumped { by_micros });

@@ -18,8 +18,8 @@
 //! A shared lease has no number of its own, as shared leases must not refuse each other: its token
 //! is the greatest fence. It proposes the largest fence that the client knows, nodes accept a
 //! number that is not below their fence, and a raise goes to the highest fence seen. So q nodes
-//! have that fence or a smaller one, which becomes that: the token is at least that of each
-//! exclusive lease that was completed before, and below that of each later one.
+//! have the token as their fence then. The token is at least as great as the token of each exclusive
+//! lease that was completed before, and below the token of each later one.
 //!
 //! A hand-off gives the next holder the next token of the block. No other lease gets a token of the
 //! block, because a quorum stored its end. When the block is used up, the lock returns to the
