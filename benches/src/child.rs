@@ -116,6 +116,10 @@ pub(crate) fn count(turns: &[Vec<Turn>]) -> f64 {
     f64::from(u32::try_from(count).expect("some millions"))
 }
 
+/// The contestants that run in processes of their own, by the words of their orders.
+const KINDS: [(Kind, &str); 3] =
+    [(Kind::Ours, "ours"), (Kind::OnRuntime, "on-runtime"), (Kind::Rslock, "rslock")];
+
 /// Runs a number of processes in parallel, and returns the turns of each.
 pub(crate) fn run_all(servers: &Servers, part: Part, processes: usize) -> Vec<Vec<Turn>> {
     let begin = SystemTime::now() + HEAD_START;
@@ -129,7 +133,7 @@ fn start(part: Part, begin: SystemTime, urls: &[String]) -> Child {
     let begin = begin.duration_since(UNIX_EPOCH).expect("after it").as_nanos();
     let orders = format!(
         "{} {} {} {} {begin} {} {}",
-        if part.kind == Kind::Ours { "ours" } else { "rslock" },
+        KINDS.iter().find(|(kind, _)| *kind == part.kind).expect("one of these").1,
         part.tasks,
         part.locks.to_words(),
         part.hold.as_micros(),
@@ -169,7 +173,8 @@ pub(crate) fn orders() -> Option<String> {
 pub(crate) fn obey(orders: &str) {
     let mut words = orders.split(' ');
     let mut next = || words.next().expect("complete orders");
-    let kind = if next() == "ours" { Kind::Ours } else { Kind::Rslock };
+    let word = next();
+    let kind = KINDS.iter().find(|(_, other)| *other == word).expect("one of these").0;
     let number = |word: &str| word.parse::<u64>().expect("a number");
     let count = |word: &str| word.parse::<usize>().expect("a number");
     let (tasks, locks) = (count(next()), Locks::from_words(next(), count(next())));

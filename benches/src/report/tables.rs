@@ -61,9 +61,10 @@ pub(crate) fn handover(samples: &Samples) -> Table {
         "p99",
         "a node's round trip",
         "median to the round trip",
+        "two third answers of five to the round trip",
     ]);
     for case in handover::Place::ALL.map(handover::Place::case) {
-        for kind in contended::KINDS {
+        for kind in handover::KINDS {
             let of = |what| samples.spread(&key(&case, kind.name(), what));
             table.add([
                 format!("{case}: {}", kind.name()),
@@ -73,6 +74,7 @@ pub(crate) fn handover(samples: &Samples) -> Table {
                 median(of(handover::P99), time),
                 median(of(handover::TRIP), time),
                 with_spread(of(handover::TO_TRIP), times),
+                median(of(handover::LEAST), times),
             ]);
         }
     }

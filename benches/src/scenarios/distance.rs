@@ -235,7 +235,7 @@ fn measure_one(servers: &Servers, who: Who, load: Load, time: Duration) -> Outco
     outcome
 }
 
-async fn connect(urls: Vec<String>) -> Vec<MultiplexedConnection> {
+pub(super) async fn connect(urls: Vec<String>) -> Vec<MultiplexedConnection> {
     let mut connections = Vec::new();
     for url in urls {
         // By default, a command waits for the answer to an earlier one (Nagle's algorithm).
@@ -307,7 +307,7 @@ async fn cycle(subject: &Subject, name: &str) -> Result<Instant, String> {
 }
 
 /// Waits for three of five answers.
-async fn third(connections: &[MultiplexedConnection]) {
+pub(super) async fn third(connections: &[MultiplexedConnection]) {
     let pings: FuturesUnordered<_> = connections
         .iter()
         .map(async |connection| {

@@ -4,15 +4,18 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
 
-use super::contended::KINDS;
+use super::distance::{connect, third};
 use crate::{
     child::{Locks, Part, Turn, run_all},
+    contestants::Kind,
     options::Options,
     report::format::time,
     samples::tell,
     servers::Servers,
     spread::rank,
 };
+
+pub(crate) const KINDS: [Kind; 3] = [Kind::Ours, Kind::OnRuntime, Kind::Rslock];
 
 /// Long enough for the other process to wait when the hold ends.
 const HOLD: Duration = Duration::from_millis(10);
@@ -43,6 +46,9 @@ pub(crate) const P90: &str = "p90";
 pub(crate) const P99: &str = "p99";
 pub(crate) const TO_TRIP: &str = "median to a round trip";
 pub(crate) const TRIP: &str = "round trip";
+/// The time of two requests to all servers, one after the other, each until the third answer: a
+/// release and an acquire have to be that, and nothing else, at the least.
+pub(crate) const LEAST: &str = "two third answers";
 pub(crate) const COUNT: &str = "hand-overs";
 
 pub(crate) fn measure(servers: &Servers, options: &Options) {
@@ -55,7 +61,7 @@ pub(crate) fn measure(servers: &Servers, options: &Options) {
 fn measure_at(place: Place, servers: &Servers, options: &Options) {
     let case = place.case();
     options.rounds(&KINDS, |kind| {
-        let trip = round_trip(&servers.urls()[0]);
+        let (trip, least) = round_trips(servers.urls());
         let part = Part { kind, tasks: 1, locks: Locks::Names(1), hold: HOLD, time: options.time };
         let turns = run_all(servers, part, 2);
         let mut latencies = latencies(&turns[0], &turns[1]);
@@ -63,12 +69,14 @@ fn measure_at(place: Place, servers: &Servers, options: &Options) {
         latencies.sort_by(f64::total_cmp);
         let who = kind.name();
         tell(&case, who, TRIP, trip);
+        tell(&case, who, LEAST, least / trip);
         tell(&case, who, COUNT, latencies.iter().map(|_| 1.0).sum());
         if latencies.is_empty() {
             return eprintln!("  {case}, {who}: none");
         }
         let [median, p90, p99] = [50, 90, 99].map(|percent| rank(&latencies, percent));
-        eprintln!("  {case}, {who}: {}, round trip {}", time(median), time(trip));
+        let [middle, trip_time, least] = [median, trip, least].map(time);
+        eprintln!("  {case}, {who}: {middle}, round trip {trip_time}, two third answers {least}");
         tell(&case, who, MEDIAN, median);
         tell(&case, who, P90, p90);
         tell(&case, who, P99, p99);
@@ -92,22 +100,28 @@ fn latencies(from: &[Turn], to: &[Turn]) -> Vec<f64> {
         .collect()
 }
 
-/// Returns the median round trip of a command over a connection of the redis crate, from a task, in
-/// seconds.
-fn round_trip(url: &str) -> f64 {
-    let mut trips = Runtime::new().expect("the system gives threads").block_on(async {
-        let client = redis::Client::open(url).expect("a valid URL");
-        let mut node = client.get_multiplexed_async_connection().await.expect("it is up");
-        let mut trips = Vec::new();
+/// Returns the medians of a round trip of a command over a connection of the redis crate, from a
+/// task, and of [`LEAST`], in seconds.
+fn round_trips(urls: Vec<String>) -> (f64, f64) {
+    let runtime = Runtime::new().expect("the system gives threads");
+    let (mut trips, mut least) = runtime.block_on(async {
+        let nodes = connect(urls).await;
+        let (mut trips, mut least) = (Vec::new(), Vec::new());
         for _ in 0..100 {
-            // As rare as handovers are, so that threads sleep in between.
+            // As rare as hand-overs are, so that threads sleep in between.
             tokio::time::sleep(HOLD).await;
             let sent = Instant::now();
-            let () = redis::cmd("PING").query_async(&mut node).await.expect("it is up");
+            let () = redis::cmd("PING").query_async(&mut nodes[0].clone()).await.expect("it is up");
             trips.push(sent.elapsed().as_secs_f64());
+            tokio::time::sleep(HOLD).await;
+            let sent = Instant::now();
+            third(&nodes).await;
+            third(&nodes).await;
+            least.push(sent.elapsed().as_secs_f64());
         }
-        trips
+        (trips, least)
     });
     trips.sort_by(f64::total_cmp);
-    rank(&trips, 50)
+    least.sort_by(f64::total_cmp);
+    (rank(&trips, 50), rank(&least, 50))
 }
