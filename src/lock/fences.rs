@@ -46,6 +46,9 @@ pub(crate) struct Fences {
     set: Option<Arc<NodeSet>>,
 }
 
+/// Number of tokens that a lease reserves if it lingers. Each holder after a linger takes one, and a
+/// process may need no more than a µs for that. Without one left, the lease goes back to the nodes.
+const LINGER_BLOCK: u64 = 16 * BLOCK;
 /// Maximum difference between servers' clocks, which set floors, in µs.
 const FLOOR_SLACK: u64 = 5_000_000;
 /// Maximum lead of reservations before the clock and known fences, in µs.
@@ -70,7 +73,13 @@ impl Fences {
     ///
     /// If leases are so frequent that their blocks exceed the clock, blocks get smaller, down to a
     /// single token. They are also small in a new set of nodes, whose floor is at the maximum lead.
-    pub(crate) fn propose(&self, resource: &Resource, wall: Duration) -> Proposal {
+    /// A lease that lingers for a time gets a token for each µs of it, up to [`LINGER_BLOCK`].
+    pub(crate) fn propose(
+        &self,
+        resource: &Resource,
+        wall: Duration,
+        linger: Duration,
+    ) -> Proposal {
         let wall = micros(wall);
         let known = resource.stripes().map(|stripe| self.known(stripe, wall)).max();
         let floor = self.floor(wall);
@@ -82,7 +91,8 @@ impl Fences {
             .filter(|end| *end <= limit);
         let next = known.max(reserved.max().unwrap_or(0)).saturating_add(1);
         let token = wall.max(next);
-        let block = block_of(token - wall, floor > wall);
+        let most = micros(linger).clamp(BLOCK, LINGER_BLOCK);
+        let block = block_of(token - wall, floor > wall, most);
         self.reserve(resource, block_end(token, block));
         Proposal { token, block }
     }
@@ -151,12 +161,12 @@ fn micros(wall: Duration) -> u64 {
     u64::try_from(wall.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Returns the number of tokens that a lease reserves, by the lead of the first before the nodes'
-/// wall clock, in µs.
-fn block_of(lead: u64, is_new_set: bool) -> u64 {
+/// Returns the number of tokens that a lease reserves, at the most `most`, by the lead of the first
+/// before the nodes' wall clock, in µs.
+fn block_of(lead: u64, is_new_set: bool, most: u64) -> u64 {
     // Compares the rest of the maximum lead, because nodes' clocks may be behind.
     match TOKEN_LEAD.saturating_sub(lead) {
-        10_000_000.. if is_new_set || lead < 1_000_000 => BLOCK,
+        10_000_000.. if is_new_set || lead < 1_000_000 => most,
         // Enough tokens for the default number of hand-offs, while the lead shrinks.
         10_000_000.. => BLOCK / 8,
         1_000_000.. if is_new_set => BLOCK / 16,
@@ -175,7 +185,9 @@ mod tests {
     #[test]
     fn proposals_follow_clock_and_fences() {
         let fences = Fences::new(None);
-        let propose = |seconds| fences.propose(&resource(), Duration::from_secs(seconds)).token;
+        let propose = |seconds| {
+            fences.propose(&resource(), Duration::from_secs(seconds), Duration::ZERO).token
+        };
         assert_eq!(propose(1), 1_000_000);
         assert_eq!(propose(1), 1_000_256, "above the first block");
         fences.see(&resource(), 5_000_000, || Duration::from_secs(1));
@@ -188,8 +200,8 @@ mod tests {
         let fences = Fences::new(None);
         fences.accepted(&Resource::try_from("b").unwrap(), 700);
         let set = Resource::try_from(["a", "b"]).unwrap();
-        assert_eq!(fences.propose(&set, Duration::ZERO).token, 701);
-        assert_eq!(fences.propose(&resource(), Duration::ZERO).token, 957);
+        assert_eq!(fences.propose(&set, Duration::ZERO, Duration::ZERO).token, 701);
+        assert_eq!(fences.propose(&resource(), Duration::ZERO, Duration::ZERO).token, 957);
     }
 
     #[test]
@@ -197,9 +209,13 @@ mod tests {
         let fences = Fences::new(None);
         let wall = Duration::from_secs(100);
         fences.see(&resource(), 160_000_001, || wall);
-        assert_eq!(fences.propose(&resource(), wall).token, 100_000_000);
+        assert_eq!(fences.propose(&resource(), wall, Duration::ZERO).token, 100_000_000);
         fences.see(&resource(), 160_000_000, || wall);
-        assert_eq!(fences.propose(&resource(), wall).token, 160_000_001, "just within bounds");
+        assert_eq!(
+            fences.propose(&resource(), wall, Duration::ZERO).token,
+            160_000_001,
+            "just within bounds"
+        );
     }
 
     const AHEAD: Duration = Duration::from_secs(7_200 + 100);
@@ -210,27 +226,35 @@ mod tests {
         let fences = Fences::new(None);
 
         for _ in 0..3 {
-            fences.propose(&resource(), AHEAD);
+            fences.propose(&resource(), AHEAD, Duration::ZERO);
         }
-        assert_eq!(fences.propose(&resource(), RIGHT).token, 100_000_000);
+        assert_eq!(fences.propose(&resource(), RIGHT, Duration::ZERO).token, 100_000_000);
 
         // Nor are raises.
         for end in [9_000_000_000, 130_000_000] {
             fences.reserve(&resource(), end);
-            assert_eq!(fences.propose(&resource(), RIGHT).token, 100_000_000);
+            assert_eq!(fences.propose(&resource(), RIGHT, Duration::ZERO).token, 100_000_000);
         }
 
-        assert_eq!(fences.propose(&resource(), RIGHT).token, 100_000_256, "one in flight is kept");
+        assert_eq!(
+            fences.propose(&resource(), RIGHT, Duration::ZERO).token,
+            100_000_256,
+            "one in flight is kept"
+        );
     }
 
     #[test]
     fn clock_reset_forgets_accepted_tokens() {
         let fences = Fences::new(None);
         fences.accepted(&resource(), 7_300_000_255);
-        assert_eq!(fences.propose(&resource(), AHEAD).token, 7_300_000_256);
-        assert_eq!(fences.propose(&resource(), RIGHT).token, 100_000_000);
+        assert_eq!(fences.propose(&resource(), AHEAD, Duration::ZERO).token, 7_300_000_256);
+        assert_eq!(fences.propose(&resource(), RIGHT, Duration::ZERO).token, 100_000_000);
         fences.see(&resource(), 120_000_000, || RIGHT);
-        assert_eq!(fences.propose(&resource(), RIGHT).token, 120_000_001, "fences count again");
+        assert_eq!(
+            fences.propose(&resource(), RIGHT, Duration::ZERO).token,
+            120_000_001,
+            "fences count again"
+        );
     }
 
     #[test]
@@ -246,11 +270,13 @@ mod tests {
     #[test]
     fn blocks_shrink_with_the_room() {
         let seconds = |seconds: u64| seconds * 1_000_000;
-        let old = [0, 1, 50, 51, 60].map(|lead| block_of(seconds(lead), false));
+        let old = [0, 1, 50, 51, 60].map(|lead| block_of(seconds(lead), false, BLOCK));
         assert_eq!(old, [256, 32, 32, 1, 1]);
-        let new = [60, 59, 51, 50, 1].map(|lead| block_of(seconds(lead), true));
+        let new = [60, 59, 51, 50, 1].map(|lead| block_of(seconds(lead), true, BLOCK));
         assert_eq!(new, [1, 16, 16, 256, 256]);
-        assert_eq!(block_of(seconds(65), true), 1, "a server's clock ahead of ours");
+        assert_eq!(block_of(seconds(65), true, BLOCK), 1, "a server's clock ahead of ours");
+        let lingering = [0, 1, 50, 51, 60].map(|lead| block_of(seconds(lead), false, LINGER_BLOCK));
+        assert_eq!(lingering, [4_096, 32, 32, 1, 1]);
     }
 
     #[test]
@@ -262,7 +288,7 @@ mod tests {
         let mut last = 0;
 
         for wall in leases(1_000_000) {
-            let Proposal { token, block } = fences.propose(&resource(), wall);
+            let Proposal { token, block } = fences.propose(&resource(), wall, Duration::ZERO);
             assert!(token > last, "tokens never fall back");
             last = block_end(token, block);
             fences.accepted(&resource(), last);

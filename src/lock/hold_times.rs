@@ -34,11 +34,12 @@ impl HoldTimes {
         for slot in resource.names().map(class).chain([STRIPES]) {
             let mean = &self.0[slot];
             // A race between two threads may lose a measurement.
-            let next = match mean.load(Ordering::Relaxed) {
-                0 => time,
-                old => old - old / WEIGHT + time / WEIGHT,
-            };
-            mean.store(next.max(1), Ordering::Relaxed);
+            let old = mean.load(Ordering::Relaxed);
+            let next = if old == 0 { time } else { old - old / WEIGHT + time / WEIGHT };
+            // All threads write here, so what is known is not written again.
+            if next.max(1) != old {
+                mean.store(next.max(1), Ordering::Relaxed);
+            }
         }
     }
 

@@ -13,7 +13,7 @@ use crate::{
     time::{Timers, Timestamp},
 };
 
-/// Maximum number of leases of a manager that linger at a time.
+/// Maximum number of leases of a manager that have lingered and did not go back to the nodes yet.
 const MAX_LINGERING: usize = 10_000;
 
 /// Time for which leases of a name do not linger after another process asked for it.
@@ -43,7 +43,7 @@ pub(crate) struct RemoteRequests {
     reports: Arc<RequestReports>,
     /// The subscriptions. They are not in `reports`, because they keep it alive.
     subscriptions: OnceLock<Vec<Subscription>>,
-    /// Number of leases that linger.
+    /// Number of leases that have lingered. Not changed at each linger, as all threads write it.
     lingering: AtomicUsize,
 }
 
@@ -131,13 +131,13 @@ impl RemoteRequests {
         last
     }
 
-    /// Counts a lease that is about to linger. Returns false if too many leases linger.
+    /// Counts a lease that is about to linger for the first time. Returns false if too many do.
     pub(crate) fn enter(&self) -> bool {
         let more = |lingering| (lingering < MAX_LINGERING).then_some(lingering + 1);
         self.lingering.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
     }
 
-    /// Counts a lease that no longer lingers.
+    /// Counts a lease that has ended.
     pub(crate) fn leave(&self) {
         self.lingering.fetch_sub(1, Ordering::AcqRel);
     }

@@ -126,7 +126,7 @@ impl SharedLease {
         }
         drop(ticket);
         for (lease, poll, ended) in overran {
-            let Plan { on_overrun, slack, .. } = *lease.plan;
+            let Plan { on_overrun, slack, .. } = *lease.plan();
             OverrunWatch::start(&lease, poll, on_overrun, ended, slack);
         }
         if let Some(decision) = decision {
@@ -298,7 +298,7 @@ impl SharedLease {
         report: &mut LeaseReport,
     ) -> Vec<(Arc<ActiveLease>, u64, Timestamp)> {
         let mut overran = Vec::new();
-        let plan = Arc::clone(&state.grant.plan);
+        let own_plan = state.grant.own_plan.clone();
         // The maximum hold time of a shared grant may have been reached before.
         let is_lost = |grant: &&mut Grant| grant.loss.is_none();
         let invalidate = |grant: &mut Grant| {
@@ -309,9 +309,10 @@ impl SharedLease {
         };
         overran.extend(state.each_grant().filter(is_lost).filter_map(invalidate));
         for grant in state.each_grant().filter(is_lost) {
-            grant.loss = Some(Box::new(self.lost(loss.clone(), &grant.plan)));
+            grant.loss = Some(Box::new(self.lost(loss.clone(), grant.plan(&self.plan))));
         }
-        let cause = self.lost(loss, &plan);
+        let plan = own_plan.as_ref().unwrap_or(&self.plan);
+        let cause = self.lost(loss, plan);
         let planned = matches!(cause, LossCause::MaxHold { .. }) || !plan.auto_extend;
         report.lost = Some((cause, planned));
         // A jump of a server's clock moves the end into the past.
@@ -345,7 +346,7 @@ impl SharedLease {
         };
         match (&decision, &lease, &ticket) {
             (Ok(()), Some(lease), ticket) => {
-                StallWatch::start(lease, &lease.plan);
+                StallWatch::start(lease, lease.plan());
                 if let Some(ticket) = ticket {
                     // From now on requests of other processes for the name reach the lease.
                     let has_waiters = ticket.holding(self);
@@ -392,8 +393,8 @@ impl SharedLease {
         let mut wanted = state.lease.next_wake();
         if state.is_held() {
             // The lead depends on the current lateness of timers, so it is read again near the end.
-            let check = Some(Self::stop_at(state, timers.max_lead())).filter(|at| now < *at);
-            let mut at = check.unwrap_or_else(|| Self::stop_at(state, timers.lead()));
+            let check = Some(self.stop_at(state, timers.max_lead())).filter(|at| now < *at);
+            let mut at = check.unwrap_or_else(|| self.stop_at(state, timers.lead()));
             if self.id.is_shared()
                 && let Some(first) = state.held().map(|lease| lease.own_end()).min()
             {

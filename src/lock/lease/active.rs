@@ -27,7 +27,8 @@ pub(crate) struct ActiveLease {
     pub(super) shared: Arc<SharedLease>,
     /// Number of grants before this one under the lease.
     pub(super) nth: u32,
-    pub(super) plan: Arc<Plan>,
+    /// The settings of its request, unless they are those of the lease's first one.
+    pub(super) own_plan: Option<Arc<Plan>>,
     started: Timestamp,
     pub(super) token: AtomicU64,
     /// End of the validity in ns while it is held, else 0. Every poll of guarded work reads it.
@@ -71,8 +72,8 @@ impl ActiveLease {
         turn: (Ticket<SharedLease>, Permit),
         nonce: Nonce,
     ) -> Arc<Self> {
-        let (shared, actions) = SharedLease::new(client, resource, Arc::clone(&plan), turn, nonce);
-        let this = Self::new(&shared, 0, plan, shared.started, None);
+        let (shared, actions) = SharedLease::new(client, resource, plan, turn, nonce);
+        let this = Self::new(&shared, 0, &shared.plan, shared.started, None);
         let mut state = shared.state();
         state.grant.lease = Arc::downgrade(&this);
         shared.carry_out(state, actions, shared.started);
@@ -82,7 +83,7 @@ impl ActiveLease {
     pub(super) fn new(
         shared: &Arc<SharedLease>,
         nth: u32,
-        plan: Arc<Plan>,
+        plan: &Arc<Plan>,
         started: Timestamp,
         hand_off: Option<HandOff>,
     ) -> Arc<Self> {
@@ -90,7 +91,8 @@ impl ActiveLease {
         Arc::new(Self {
             shared: Arc::clone(shared),
             nth,
-            plan,
+            // Cloned only where it has to be: all requests without options of their own share one.
+            own_plan: (!Arc::ptr_eq(plan, &shared.plan)).then(|| Arc::clone(plan)),
             started,
             token: AtomicU64::new(hand_off.map_or(0, |hand_off| hand_off.token)),
             valid_until: AtomicU64::new(until),
@@ -117,6 +119,11 @@ impl ActiveLease {
         }
     }
 
+    /// Returns the settings of its request.
+    pub(super) fn plan(&self) -> &Plan {
+        self.own_plan.as_ref().unwrap_or(&self.shared.plan)
+    }
+
     /// Returns the start of the attempt or of the hand-off.
     pub(crate) fn started(&self) -> Timestamp {
         self.started
@@ -124,7 +131,7 @@ impl ActiveLease {
 
     /// Returns the end of the maximum hold time.
     pub(super) fn own_end(&self) -> Timestamp {
-        self.started + self.plan.max_hold
+        self.started + self.plan().max_hold
     }
 
     /// Returns whether others may hold the resource beside it.
@@ -134,7 +141,7 @@ impl ActiveLease {
 
     /// Returns the `wait` of its request.
     pub(crate) fn wait(&self) -> Duration {
-        self.plan.wait
+        self.plan().wait
     }
 
     pub(crate) fn resource(&self) -> &Resource {
@@ -209,21 +216,21 @@ impl ActiveLease {
     /// of its work are answered.
     #[cfg(feature = "http")]
     pub(crate) fn over_at(&self) -> Timestamp {
-        self.started + self.plan.max_hold + self.client().settings.max_ttl
+        self.started + self.plan().max_hold + self.client().settings.max_ttl
     }
 
     /// Returns when guarded work has to stop, without another renewal; `None` after a loss.
     pub(crate) fn soft_deadline(&self) -> Option<Timestamp> {
         let end = self.valid_until();
-        let lead = self.plan.cap_lead(self.timers().lead());
-        (end > Timestamp::ZERO).then(|| end.saturating_sub(lead + self.plan.stop_margin))
+        let lead = self.plan().cap_lead(self.timers().lead());
+        (end > Timestamp::ZERO).then(|| end.saturating_sub(lead + self.plan().stop_margin))
     }
 
     /// Returns whether the validity ends at `max_hold`, so that no renewal extends it.
     #[cfg(feature = "scheduler")]
     pub(crate) fn is_in_last_validity(&self) -> bool {
         let until = self.valid_until().as_nanos().max(self.ended.load(Ordering::SeqCst));
-        Timestamp::from_nanos(until) >= self.started + self.plan.max_hold
+        Timestamp::from_nanos(until) >= self.started + self.plan().max_hold
     }
 
     /// Enters a poll of guarded work, before the clock is read, so that a thread that checks after
@@ -268,7 +275,7 @@ impl ActiveLease {
     pub(crate) fn too_slow(&self) -> LockError {
         let elapsed = self.now().saturating_duration_since(self.started);
         // A hold that is limited to less than the validity ends earlier.
-        let validity = self.plan.validity.min(self.plan.max_hold);
+        let validity = self.plan().validity.min(self.plan().max_hold);
         LockError::TooSlow { elapsed, validity, votes: self.shared.votes() }
     }
 

@@ -56,7 +56,7 @@ impl SharedLease {
     pub(super) fn may_stay(&self, state: &LeaseState, now: Timestamp) -> bool {
         state.announced
             // Records identify holders by the lease's nonce.
-            && !state.grant.plan.keeps_records
+            && !state.grant.plan(&self.plan).keeps_records
             && !self.client.is_closed()
             // After a clock jump the lock returns to the nodes.
             && self.client.clock_jumps.epoch() == self.first_epoch
@@ -71,10 +71,13 @@ impl SharedLease {
         mut state: Guard<'a, LeaseState>,
         now: Timestamp,
     ) -> Result<(), Guard<'a, LeaseState>> {
-        let Plan { linger, .. } = *state.grant.plan;
+        let Plan { linger, .. } = *state.grant.plan(&self.plan);
         // Runs under the mutex of the lines: a shutdown closes the manager, then locks that mutex.
         let begin = || {
-            let may_begin = !self.client.is_closed() && self.client.remote_requests.enter();
+            let is_counted = self.has_lingered.load(Ordering::Acquire);
+            let may_begin =
+                !self.client.is_closed() && (is_counted || self.client.remote_requests.enter());
+            self.has_lingered.store(is_counted || may_begin, Ordering::Release);
             self.is_lingering.store(may_begin, Ordering::Release);
             may_begin
         };
@@ -119,14 +122,9 @@ impl SharedLease {
             self.client.wakeups.returning(self.resource(), self.started, self.client.now());
             // Set at once, for requests that join the lines.
             if let Some(ticket) = &state.ticket {
-                ticket.report_linger_end(|| self.stop_lingering());
+                ticket.report_linger_end(|| self.is_lingering.store(false, Ordering::Release));
             }
         }
-    }
-
-    fn stop_lingering(&self) {
-        self.is_lingering.store(false, Ordering::Release);
-        self.client.remote_requests.leave();
     }
 
     /// Ends the linger, or closes a shared lease to further requests for a time, because another process
@@ -144,6 +142,14 @@ impl SharedLease {
     pub(super) fn record_earlier_ask(self: &Arc<Self>) {
         if let Some(at) = self.client.remote_requests.asked_since(self.resource(), self.started) {
             self.asked(at);
+        }
+    }
+}
+
+impl Drop for SharedLease {
+    fn drop(&mut self) {
+        if self.has_lingered.load(Ordering::Acquire) {
+            self.client.remote_requests.leave();
         }
     }
 }
@@ -183,10 +189,9 @@ impl HeldLease for SharedLease {
             self.handle(state, Event::Release { awaited: false });
             return None;
         };
-        self.stop_lingering();
+        self.is_lingering.store(false, Ordering::Release);
         self.token.store(hand_off.token, Ordering::Release);
-        let lease =
-            ActiveLease::new(self, state.grant.nth + 1, Arc::clone(plan), now, Some(hand_off));
+        let lease = ActiveLease::new(self, state.grant.nth + 1, plan, now, Some(hand_off));
         let former = std::mem::replace(&mut state.grant, Grant::of(&lease, now));
         let nudge = self.arm_later(&mut state, now);
         drop(state);
@@ -194,7 +199,7 @@ impl HeldLease for SharedLease {
         self.client.timers.nudge(nudge);
         metrics::taken_over();
         crate::log::debug!(resource = %self.resource(), "taken over");
-        StallWatch::start(&lease, &lease.plan);
+        StallWatch::start(&lease, lease.plan());
         Some(lease)
     }
 

@@ -53,7 +53,7 @@ impl ActiveLease {
         report();
         left.update_gauge();
         crate::log::debug!(resource = %self.resource(), "handed on");
-        StallWatch::start(&lease, &lease.plan);
+        StallWatch::start(&lease, lease.plan());
         crate::sync::wake_all(wakers);
         crate::sync::wake(waker);
     }
@@ -104,7 +104,8 @@ impl SharedLease {
             && state
                 .granted
                 .is_some_and(|since| now.saturating_duration_since(since) < HAND_OFF_PERIOD);
-        let lingers = || limit > 0 && !state.grant.plan.linger.is_zero() && self.is_unwanted();
+        let lingers =
+            || limit > 0 && !state.grant.plan(&self.plan).linger.is_zero() && self.is_unwanted();
         let is_allowed = (is_short || lingers()) && self.may_stay(state, now);
         let ticket = state.ticket.as_ref().filter(|_| is_allowed)?;
         let lease = &mut state.lease;
@@ -113,7 +114,7 @@ impl SharedLease {
             let next = NextHolder { max_hold: plan.max_hold, auto_extend: plan.auto_extend };
             let hand_off = lease.hand_on(next, now)?;
             self.token.store(hand_off.token, Ordering::Release);
-            Some(ActiveLease::new(self, nth, Arc::clone(plan), now, Some(hand_off)))
+            Some(ActiveLease::new(self, nth, plan, now, Some(hand_off)))
         };
         let handed = ticket.hand_on(self.plan.ttl, |at_grant| in_turn(nth, at_grant), &mut make);
         // All slots of the process serve its line, so for other processes the time counts, as in a second

@@ -55,6 +55,8 @@ pub(crate) struct SharedLease {
     pub(super) asked_at: AtomicU64,
     /// Whether it lingers. Set with the local lines locked.
     pub(super) is_lingering: AtomicBool,
+    /// Whether it has lingered, and counts among the leases that may.
+    pub(super) has_lingered: AtomicBool,
     state: Mutex<LeaseState>,
 }
 
@@ -88,7 +90,8 @@ pub(super) struct LeaseState {
 pub(super) struct Grant {
     /// Number of grants before it. All of them are over.
     pub(super) nth: u32,
-    pub(super) plan: Arc<Plan>,
+    /// The settings of its request, unless they are those of the lease's first one.
+    pub(super) own_plan: Option<Arc<Plan>>,
     /// The holder's handle.
     pub(super) lease: Weak<ActiveLease>,
     pub(super) decision: Option<Result<(), Box<LockError>>>,
@@ -150,14 +153,14 @@ impl Grant {
         Self {
             lease: Arc::downgrade(lease),
             held_since: Some(now),
-            ..Self::new(lease.nth, Arc::clone(&lease.plan))
+            ..Self::new(lease.nth, lease.own_plan.clone())
         }
     }
 
-    pub(super) fn new(nth: u32, plan: Arc<Plan>) -> Self {
+    pub(super) fn new(nth: u32, own_plan: Option<Arc<Plan>>) -> Self {
         Self {
             nth,
-            plan,
+            own_plan,
             lease: Weak::new(),
             decision: None,
             loss: None,
@@ -171,6 +174,11 @@ impl Grant {
             holder_gone: false,
             over: false,
         }
+    }
+
+    /// Returns the settings of its request; `first` are those of the lease's first one.
+    pub(super) fn plan<'a>(&'a self, first: &'a Plan) -> &'a Plan {
+        self.own_plan.as_deref().unwrap_or(first)
     }
 
     /// Moves the wakers of those who wait for a renewal to `wakers`.
@@ -281,17 +289,18 @@ impl SharedLease {
         let now = client.clock().now();
         let wall = client.clock().wall();
         let nodes_wall = client.nodes_wall(now, wall);
+        let lingers = !plan.linger.is_zero() && !client.remote_requests.is_paused(&resource, now);
         let propose = || {
             if plan.is_shared() {
                 client.fences.propose_shared(&resource, nodes_wall)
             } else {
-                client.fences.propose(&resource, nodes_wall)
+                let linger = if lingers { plan.linger } else { Duration::ZERO };
+                client.fences.propose(&resource, nodes_wall, linger)
             }
         };
         let proposal = client.settings.fencing.then(propose);
         let (token, block) = proposal.map_or((0, 1), |proposal| (proposal.token, proposal.block));
         let owner = Arc::clone(&client.settings.owner);
-        let lingers = !plan.linger.is_zero() && !client.remote_requests.is_paused(&resource, now);
         let id =
             LeaseId::new(resource, nonce, owner, wall).lingering(lingers).shared(plan.is_shared());
         let nodes = client.nodes.len();
@@ -300,7 +309,7 @@ impl SharedLease {
         let this = Arc::new(Self {
             client,
             id: Arc::new(id),
-            plan: Arc::clone(&plan),
+            plan,
             started: now,
             first_epoch: epoch,
             proposal: token,
@@ -308,6 +317,7 @@ impl SharedLease {
             token: AtomicU64::new(token),
             asked_at: AtomicU64::new(0),
             is_lingering: AtomicBool::new(false),
+            has_lingered: AtomicBool::new(false),
             state: Mutex::new(LeaseState {
                 lease,
                 outbox: Commands::new(),
@@ -318,7 +328,7 @@ impl SharedLease {
                 epoch,
                 ticket: Some(ticket),
                 permit: Some(permit),
-                grant: Grant::new(0, plan),
+                grant: Grant::new(0, None),
                 others: Vec::new(),
                 grants: 1,
             }),
@@ -404,8 +414,8 @@ impl SharedLease {
 
     /// P2: returns when a grant ends: earlier than the validity by the lead of timers, so that its
     /// work is dropped before the end of the validity.
-    pub(super) fn stop_at(state: &LeaseState, lead: Duration) -> Timestamp {
-        state.lease.end().saturating_sub(state.grant.plan.cap_lead(lead))
+    pub(super) fn stop_at(&self, state: &LeaseState, lead: Duration) -> Timestamp {
+        state.lease.end().saturating_sub(state.grant.plan(&self.plan).cap_lead(lead))
     }
 
     /// R10: handles jumps of servers' clocks.
@@ -484,7 +494,7 @@ impl Wake for SharedLease {
         if self.id.is_shared() {
             (state, is_over) = self.end_own_holds(state);
         }
-        let stop_at = Self::stop_at(&state, self.client.timers.lead());
+        let stop_at = self.stop_at(&state, self.client.timers.lead());
         is_over |= state.is_held() && self.client.clock().now() >= stop_at;
         self.handle(state, if is_over { Event::Stop } else { Event::Wake });
         self.readmit();

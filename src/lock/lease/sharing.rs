@@ -47,7 +47,7 @@ impl ActiveLease {
     ///
     /// The grant ends before the first message: from then on others may share the key.
     pub(crate) fn downgrade(self: &Arc<Self>) -> Result<Arc<Self>, LockError> {
-        let plan = Arc::new(self.plan.to_shared(self.resource())?);
+        let plan = Arc::new(self.plan().to_shared(self.resource())?);
         let lost = || LockError::lost(self.loss());
         let mut state = self.state().filter(|_| self.is_valid()).ok_or_else(lost)?;
         let Some(ticket) = state.ticket.take() else {
@@ -91,7 +91,7 @@ impl SharedLease {
         hand_off.until = hand_off.until.min(now + plan.max_hold);
         let nth = state.grants;
         state.grants = nth.checked_add(1)?;
-        let lease = ActiveLease::new(self, nth, Arc::clone(plan), now, Some(hand_off));
+        let lease = ActiveLease::new(self, nth, plan, now, Some(hand_off));
         state.others.push(Grant::of(&lease, now));
         let nudge = self.arm_later(&mut state, now);
         drop(state);
@@ -120,7 +120,7 @@ impl SharedLease {
         former.watchers.take(&mut wakers);
         self.end_checks(&mut former, &mut wakers);
         if let Some(lease) = state.held().max_by_key(|lease| lease.own_end()) {
-            state.lease.leave(lease.started(), lease.plan.max_hold);
+            state.lease.leave(lease.started(), lease.plan().max_hold);
         }
         let nudge = self.arm_later(&mut state, now);
         drop(state);
@@ -153,7 +153,7 @@ impl SharedLease {
             let ended = lease.valid_until();
             lease.ended.store(ended.as_nanos(), Ordering::SeqCst);
             lease.valid_until.store(0, Ordering::SeqCst);
-            let loss = LossCause::MaxHold { limit: lease.plan.max_hold };
+            let loss = LossCause::MaxHold { limit: lease.plan().max_hold };
             grant.loss = Some(Box::new(loss));
             grant.watchers.take(&mut wakers);
             overran.push((lease, ended));
@@ -162,7 +162,13 @@ impl SharedLease {
         for (lease, ended) in overran {
             crate::log::debug!(resource = %self.resource(), "a shared holder reached max_hold");
             if let Some((poll, _)) = lease.poll_under_way() {
-                OverrunWatch::start(&lease, poll, lease.plan.on_overrun, ended, lease.plan.slack);
+                OverrunWatch::start(
+                    &lease,
+                    poll,
+                    lease.plan().on_overrun,
+                    ended,
+                    lease.plan().slack,
+                );
             }
         }
         crate::sync::wake_all(wakers);

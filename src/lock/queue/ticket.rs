@@ -115,12 +115,22 @@ impl<L: HeldLease> Ticket<L> {
     /// Ends the turn of a holder whose lease stays with the process, if no request waits and `keep`
     /// returns true. `keep` is called with the lines locked.
     pub(crate) fn keep_if(&self, keep: impl FnOnce() -> bool) -> bool {
-        let mut lines = self.queue.lines();
+        let [first, others @ ..] = self.names() else { return false };
+        let mut guard = self.queue.lines();
+        let lines = &mut *guard;
         let is_empty = |name| lines.names.get(name).is_some_and(Line::is_empty);
-        if !self.names().iter().all(is_empty) || !keep() {
+        if !others.iter().all(is_empty) {
             return false;
         }
-        for name in self.names() {
+        // Usually there is one name, which is looked up once.
+        let Some(line) = lines.names.get_mut(first).filter(|line| line.is_empty()) else {
+            return false;
+        };
+        if !keep() {
+            return false;
+        }
+        line.next_turn();
+        for name in others {
             if let Some(line) = lines.names.get_mut(name) {
                 line.next_turn();
             }

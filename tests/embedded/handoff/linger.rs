@@ -249,12 +249,35 @@ fn hand_offs_have_no_other_limit() {
 
 #[test]
 fn it_ends_with_the_block() {
-    let scene = scene();
-    let first = scene.lock("x").fencing_token().get();
-    for nth in 1..600 {
-        assert_eq!(scene.lock("x").fencing_token().get(), first + nth);
+    // A token for each µs of the linger, at least 256, at most 4,096.
+    for (linger, block) in [(MS / 10, 256), (MS, 1_000), (LINGER, 4_096)] {
+        let scene = Scene::with(|builder| builder.linger(linger));
+        let first = scene.lock("x").fencing_token().get();
+        for nth in 1..=2 * block {
+            assert_eq!(scene.lock("x").fencing_token().get(), first + nth);
+        }
+        assert_eq!(scene.leases(), 3, "{linger:?}");
     }
-    assert_eq!(scene.leases(), 3);
+}
+
+#[test]
+fn bounded_number_lingers() {
+    const MOST: usize = 10_000;
+
+    let (clock, nodes, redlock) = in_virtual_time(LINGER);
+    let keys = || nodes.key_counts()[0];
+    let lingers = |range: std::ops::Range<usize>| {
+        let before = keys();
+        range.for_each(|nth| drop(granted(&mut redlock.lock(nth.to_string()).into_future())));
+        keys() - before
+    };
+    assert_eq!(lingers(0..MOST + 1), MOST);
+    assert_eq!(lingers(0..MOST + 1), 0, "taken over, and kept again");
+
+    clock.advance(LINGER);
+
+    assert_eq!(keys(), 0, "released");
+    assert_eq!(lingers(MOST..2 * MOST + 1), MOST, "the places are free again");
 }
 
 #[test]

@@ -4,11 +4,12 @@
 //! 1,024 stripes (FNV-1a of the name), without expiry, so its memory does not grow with the names.
 //! The client proposes max(the nodes' wall clock, the largest number that it knows for the stripe +
 //! 1). A node that grants, and whose fence is below the proposal, stores the end of the proposal's
-//! block (256 numbers, for hand-offs within a process) and answers "accepted". If q nodes granted
-//! and accepted the same number, it is the token, after one round trip. Otherwise the client
-//! raises: it sends a number above every fence it saw to all nodes that granted. A node accepts it
-//! if the key still belongs to the lease and the number is above its fence. Acceptances of
-//! different numbers are never added up. After three raises the attempt is over.
+//! block (256 numbers, for hand-offs within a process; more if the lease lingers) and answers
+//! "accepted". If q nodes granted and accepted the same number, it is the token, after one round
+//! trip. Otherwise the client raises: it sends a number above every fence it saw to all nodes that
+//! granted. A node accepts it if the key still belongs to the lease and the number is above its
+//! fence. Acceptances of different numbers are never added up. After three raises the attempt is
+//! over.
 //!
 //! Why it is correct: q nodes stored the end of the block, and any later lease needs q grants. The
 //! two sets share a node, and that node refuses a number at or below its fence. Reading fences
