@@ -13,7 +13,7 @@ use crate::{
     time::{Timers, Timestamp},
 };
 
-/// Maximum number of leases of a manager that have lingered and did not go back to the nodes yet.
+/// Maximum number of leases of a manager that linger, or lingered before they were taken over.
 const MAX_LINGERING: usize = 10_000;
 
 /// Time for which leases of a name do not linger after another process asked for it.
@@ -43,7 +43,8 @@ pub(crate) struct RemoteRequests {
     reports: Arc<RequestReports>,
     /// The subscriptions. They are not in `reports`, because they keep it alive.
     subscriptions: OnceLock<Vec<Subscription>>,
-    /// Number of leases that have lingered. Not changed at each linger, as all threads write it.
+    /// Number of leases from their first linger to their release. It does not change at each
+    /// linger, because all threads would write it.
     lingering: AtomicUsize,
 }
 
@@ -137,7 +138,7 @@ impl RemoteRequests {
         self.lingering.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
     }
 
-    /// Counts a lease that has ended.
+    /// Counts a lease that is released to the nodes.
     pub(crate) fn leave(&self) {
         self.lingering.fetch_sub(1, Ordering::AcqRel);
     }

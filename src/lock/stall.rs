@@ -46,8 +46,9 @@ const UNPOLLED: u64 = u64::MAX;
 const MIN_PAUSE: Duration = Duration::from_millis(1);
 
 impl StallWatch {
-    /// Starts the checks, unless the plan has no limits.
-    pub(super) fn start(lease: &Arc<ActiveLease>, plan: &Plan) {
+    /// Starts the checks, unless the request has no limits.
+    pub(super) fn start(lease: &Arc<ActiveLease>) {
+        let plan = lease.plan();
         let (stall, heartbeat, polled) =
             (plan.stall_limit, plan.heartbeat_within, plan.polled_within);
         let Some(shortest) = [stall, heartbeat, polled].into_iter().flatten().min() else { return };

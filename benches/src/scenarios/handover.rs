@@ -46,8 +46,8 @@ pub(crate) const P90: &str = "p90";
 pub(crate) const P99: &str = "p99";
 pub(crate) const TO_TRIP: &str = "median to a round trip";
 pub(crate) const TRIP: &str = "round trip";
-/// The time of two requests to all servers, one after the other, each until the third answer: a
-/// release and an acquire have to be that, and nothing else, at the least.
+/// The time of two requests to all servers, one after the other, each until the third answer, as a
+/// release and an acquire are, without scripts and without a second process.
 pub(crate) const LEAST: &str = "two third answers";
 pub(crate) const COUNT: &str = "hand-overs";
 

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// Number of tokens that a lease reserves, for hand-offs in its process.
+/// Number of tokens that a lease reserves, for hand-offs in its process; one that lingers may
+/// reserve more.
 pub const BLOCK: u64 = 256;
 /// Maximum lead of a token before a node's clock, in µs.
 pub const TOKEN_LEAD: u64 = 60_000_000;

@@ -298,7 +298,6 @@ impl SharedLease {
         report: &mut LeaseReport,
     ) -> Vec<(Arc<ActiveLease>, u64, Timestamp)> {
         let mut overran = Vec::new();
-        let own_plan = state.grant.own_plan.clone();
         // The maximum hold time of a shared grant may have been reached before.
         let is_lost = |grant: &&mut Grant| grant.loss.is_none();
         let invalidate = |grant: &mut Grant| {
@@ -311,7 +310,7 @@ impl SharedLease {
         for grant in state.each_grant().filter(is_lost) {
             grant.loss = Some(Box::new(self.lost(loss.clone(), grant.plan(&self.plan))));
         }
-        let plan = own_plan.as_ref().unwrap_or(&self.plan);
+        let plan = state.grant.plan(&self.plan);
         let cause = self.lost(loss, plan);
         let planned = matches!(cause, LossCause::MaxHold { .. }) || !plan.auto_extend;
         report.lost = Some((cause, planned));
@@ -346,7 +345,7 @@ impl SharedLease {
         };
         match (&decision, &lease, &ticket) {
             (Ok(()), Some(lease), ticket) => {
-                StallWatch::start(lease, lease.plan());
+                StallWatch::start(lease);
                 if let Some(ticket) = ticket {
                     // From now on requests of other processes for the name reach the lease.
                     let has_waiters = ticket.holding(self);

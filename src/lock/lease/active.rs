@@ -120,7 +120,7 @@ impl ActiveLease {
     }
 
     /// Returns the settings of its request.
-    pub(super) fn plan(&self) -> &Plan {
+    pub(in crate::lock) fn plan(&self) -> &Plan {
         self.own_plan.as_ref().unwrap_or(&self.shared.plan)
     }
 

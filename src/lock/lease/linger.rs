@@ -20,7 +20,8 @@
 //! requested, and all lingering leases are given back when fewer than a quorum report. So one of
 //! the nodes that keep the lease reports. A client that reaches only others of them is refused
 //! without asking, and a report may be lost: then the client waits for the end of the linger, which
-//! is bounded.
+//! is bounded. If the name is always in use, it waits until the lease has had 256 holders and is a
+//! second old.
 //!
 //! Safety: a lease that lingers has no holder and an end that a quorum confirmed, and the next
 //! holder has no later one.
@@ -41,7 +42,12 @@ use crate::{
     resource::Resource,
     sync::{Guard, atomic::Ordering},
     time::{Nudge, Timestamp},
+    token::BLOCK,
 };
+
+/// Time after which a lease that had as many holders as a lease has tokens at least returns to the
+/// nodes.
+const LONGEST_STAY: Duration = Duration::from_secs(1);
 
 impl SharedLease {
     /// Returns whether no other process wants the lease: the nodes would have reported a refused
@@ -60,8 +66,16 @@ impl SharedLease {
             && !self.client.is_closed()
             // After a clock jump the lock returns to the nodes.
             && self.client.clock_jumps.epoch() == self.first_epoch
-            && state.grant.nth < u32::MAX
+            && !Self::is_long_kept(state, now)
             && state.lease.can_be_handed_on(now)
+    }
+
+    /// Returns whether the lease has had many holders for a long time. Some processes that want it
+    /// can't ask for it.
+    fn is_long_kept(state: &LeaseState, now: Timestamp) -> bool {
+        let since = state.granted.unwrap_or(now);
+        u64::from(state.grant.nth) + 1 >= BLOCK
+            && now.saturating_duration_since(since) >= LONGEST_STAY
     }
 
     /// Keeps the lease, whose holder is releasing it, for the next request of this process. Returns
@@ -74,10 +88,10 @@ impl SharedLease {
         let Plan { linger, .. } = *state.grant.plan(&self.plan);
         // Runs under the mutex of the lines: a shutdown closes the manager, then locks that mutex.
         let begin = || {
-            let is_counted = self.has_lingered.load(Ordering::Acquire);
+            let is_counted = self.is_counted.load(Ordering::Acquire);
             let may_begin =
                 !self.client.is_closed() && (is_counted || self.client.remote_requests.enter());
-            self.has_lingered.store(is_counted || may_begin, Ordering::Release);
+            self.is_counted.store(is_counted || may_begin, Ordering::Release);
             self.is_lingering.store(may_begin, Ordering::Release);
             may_begin
         };
@@ -118,6 +132,10 @@ impl SharedLease {
     /// Records that the lease, whose release is decided, does not linger any more: requests of this
     /// process wait for its turn as for an attempt.
     pub(super) fn mark_ended(&self, state: &LeaseState) {
+        if self.is_counted.load(Ordering::Acquire) && self.is_counted.swap(false, Ordering::AcqRel)
+        {
+            self.client.remote_requests.leave();
+        }
         if self.is_lingering() {
             self.client.wakeups.returning(self.resource(), self.started, self.client.now());
             // Set at once, for requests that join the lines.
@@ -142,14 +160,6 @@ impl SharedLease {
     pub(super) fn record_earlier_ask(self: &Arc<Self>) {
         if let Some(at) = self.client.remote_requests.asked_since(self.resource(), self.started) {
             self.asked(at);
-        }
-    }
-}
-
-impl Drop for SharedLease {
-    fn drop(&mut self) {
-        if self.has_lingered.load(Ordering::Acquire) {
-            self.client.remote_requests.leave();
         }
     }
 }
@@ -199,7 +209,7 @@ impl HeldLease for SharedLease {
         self.client.timers.nudge(nudge);
         metrics::taken_over();
         crate::log::debug!(resource = %self.resource(), "taken over");
-        StallWatch::start(&lease, lease.plan());
+        StallWatch::start(&lease);
         Some(lease)
     }
 

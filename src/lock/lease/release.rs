@@ -53,7 +53,7 @@ impl ActiveLease {
         report();
         left.update_gauge();
         crate::log::debug!(resource = %self.resource(), "handed on");
-        StallWatch::start(&lease, lease.plan());
+        StallWatch::start(&lease);
         crate::sync::wake_all(wakers);
         crate::sync::wake(waker);
     }

@@ -55,8 +55,8 @@ pub(crate) struct SharedLease {
     pub(super) asked_at: AtomicU64,
     /// Whether it lingers. Set with the local lines locked.
     pub(super) is_lingering: AtomicBool,
-    /// Whether it has lingered, and counts among the leases that may.
-    pub(super) has_lingered: AtomicBool,
+    /// Whether it counts among the leases that linger: from its first linger to its release.
+    pub(super) is_counted: AtomicBool,
     state: Mutex<LeaseState>,
 }
 
@@ -317,7 +317,7 @@ impl SharedLease {
             token: AtomicU64::new(token),
             asked_at: AtomicU64::new(0),
             is_lingering: AtomicBool::new(false),
-            has_lingered: AtomicBool::new(false),
+            is_counted: AtomicBool::new(false),
             state: Mutex::new(LeaseState {
                 lease,
                 outbox: Commands::new(),

@@ -4,7 +4,7 @@ use std::{convert::Infallible, future::IntoFuture, task::Poll, time::Duration};
 
 use tower::{Layer, Service, ServiceExt, service_fn};
 use tower_redlock::{
-    Lock, LockError, Redlock, RedlockLayer,
+    Lock, LockError, LockOptions, Redlock, RedlockLayer,
     error::LossCause,
     lock::Released,
     node::EmbeddedNodes,
@@ -266,9 +266,13 @@ fn bounded_number_lingers() {
 
     let (clock, nodes, redlock) = in_virtual_time(LINGER);
     let keys = || nodes.key_counts()[0];
-    let lingers = |range: std::ops::Range<usize>| {
+    let mut contexts = Vec::new();
+    let mut lingers = |range: std::ops::Range<usize>| {
         let before = keys();
-        range.for_each(|nth| drop(granted(&mut redlock.lock(nth.to_string()).into_future())));
+        for nth in range {
+            let lock = granted(&mut redlock.lock(nth.to_string()).into_future());
+            contexts.push(lock.context());
+        }
         keys() - before
     };
     assert_eq!(lingers(0..MOST + 1), MOST);
@@ -277,7 +281,41 @@ fn bounded_number_lingers() {
     clock.advance(LINGER);
 
     assert_eq!(keys(), 0, "released");
-    assert_eq!(lingers(MOST..2 * MOST + 1), MOST, "the places are free again");
+    assert_eq!(lingers(MOST..2 * MOST + 1), MOST, "the places are free, whoever keeps a context");
+}
+
+#[test]
+fn busy_name_returns_after_a_second() {
+    let scene = scene();
+    for _ in 0..600 {
+        let lock = scene.lock("x");
+        scene.clock.advance(MS * 10);
+        drop(lock);
+    }
+    assert_eq!(scene.leases(), 3, "256 holders each: some processes can't ask for it");
+}
+
+#[test]
+fn settings_are_those_of_each_request() {
+    let (clock, nodes, redlock) = in_virtual_time(LINGER);
+    let first = |options| granted(&mut redlock.lock("x").options(options).into_future());
+    let beating = LockOptions::new().heartbeat_within(MS * 100);
+    let token = first(beating).fencing_token().get();
+
+    let lock = first(LockOptions::new());
+    clock.advance(TTL * 3);
+    assert!(lock.is_valid(), "it needs no heartbeat");
+    drop(lock);
+    let lock = first(beating);
+    assert_eq!(lock.fencing_token().get(), token + 2, "taken over");
+    clock.advance(TTL * 3);
+    assert!(!lock.is_valid(), "it needs heartbeats");
+    drop(lock);
+
+    drop(first(LockOptions::new()));
+    assert_eq!(nodes.key_counts(), [1; NODES]);
+    drop(first(LockOptions::new().linger(Duration::ZERO)));
+    assert_eq!(nodes.key_counts(), [0; NODES], "the last request keeps nothing");
 }
 
 #[test]
