@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::{lease::ActiveLease, settings::Plan};
+use super::lease::ActiveLease;
 use crate::{quorum::Halt, sync::Mutex, time::Timestamp};
 
 /// Checks, on the crate's thread, whether the work of a lease hangs in a poll or sends no
