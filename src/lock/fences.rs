@@ -23,8 +23,8 @@
 //! wrong once) is not followed: the client proposes the nodes' clock, and raises above the fences
 //! of the other nodes, which suffice. And a resource that is leased more than 3,906 times a second
 //! would outrun the clock with blocks of 256: blocks shrink to 32 and to one token as the lead
-//! grows beyond 1 s and 50 s, and those of leases that linger to 256 beyond 0.1 s. The tokens of a
-//! new set start 60 s ahead (R6), and have whole blocks until then.
+//! grows beyond 1 s and 50 s. The tokens of a new set start 60 s ahead (R6), and have whole blocks
+//! until then.
 
 use std::{sync::Arc, time::Duration};
 
@@ -50,9 +50,6 @@ pub(crate) struct Fences {
 /// one, and a process may need no more than a µs for that. Without one left, the lease goes back to
 /// the nodes.
 const LINGER_BLOCK: u64 = 16 * BLOCK;
-/// Lead of a token before the nodes' wall clock from which on lingering leases reserve as many
-/// tokens as others, in µs.
-const LINGER_LEAD: u64 = 100_000;
 /// Maximum difference between servers' clocks, which set floors, in µs.
 const FLOOR_SLACK: u64 = 5_000_000;
 /// Maximum lead of reservations before the clock and known fences, in µs.
@@ -170,8 +167,8 @@ fn micros(wall: Duration) -> u64 {
 fn block_of(lead: u64, is_new_set: bool, most: u64) -> u64 {
     // Compares the rest of the maximum lead, because nodes' clocks may be behind.
     match TOKEN_LEAD.saturating_sub(lead) {
-        10_000_000.. if lead < LINGER_LEAD => most,
-        10_000_000.. if is_new_set || lead < 1_000_000 => BLOCK,
+        10_000_000.. if lead < 1_000_000 => most,
+        10_000_000.. if is_new_set => BLOCK,
         // Enough tokens for the default number of hand-offs, while the lead shrinks.
         10_000_000.. => BLOCK / 8,
         1_000_000.. if is_new_set => BLOCK / 16,
@@ -281,11 +278,11 @@ mod tests {
         assert_eq!(new, [1, 16, 16, 256, 256]);
         assert_eq!(block_of(seconds(65), true, BLOCK), 1, "a server's clock ahead of ours");
         let lingering = |is_new| {
-            let leads = [0, 99_999, 100_000, 999_999, 1_000_000, 50_000_001];
+            let leads = [0, 999_999, 1_000_000, 50_000_001];
             leads.map(|lead| block_of(lead, is_new, LINGER_BLOCK))
         };
-        assert_eq!(lingering(false), [4_096, 4_096, 256, 256, 32, 1]);
-        assert_eq!(lingering(true), [4_096, 4_096, 256, 256, 256, 16]);
+        assert_eq!(lingering(false), [4_096, 4_096, 32, 1]);
+        assert_eq!(lingering(true), [4_096, 4_096, 256, 16]);
     }
 
     #[test]
