@@ -316,8 +316,9 @@ impl RedlockBuilder {
     ///
     /// A lock also returns to the nodes if the next task wants another set of names or another TTL,
     /// less than half of the validity is left, a server's clock has jumped, or the 256 fencing
-    /// tokens of a lease (up to 4,096 if it may linger) are used up; and [`once`](mod@crate::once) always asks the nodes. A
-    /// hand-off is a grant like any other: with a greater fencing token, and its own `max_hold`.
+    /// tokens of a lease (up to 4,096 if it may linger) are used up; and
+    /// [`once`](mod@crate::once) always asks the nodes. A hand-off is a grant like any other: with a
+    /// greater fencing token, and its own `max_hold`.
     pub fn handoff_limit(mut self, limit: u32) -> Self {
         self.handoff_limit = limit;
         self

@@ -162,7 +162,7 @@ fn micros(wall: Duration) -> u64 {
     u64::try_from(wall.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Returns the number of tokens that a lease reserves, at the most `most`, by the lead of the first
+/// Returns the number of tokens that a lease reserves, at most `most`, by the lead of the first token
 /// before the nodes' wall clock, in µs.
 fn block_of(lead: u64, is_new_set: bool, most: u64) -> u64 {
     // Compares the rest of the maximum lead, because nodes' clocks may be behind.

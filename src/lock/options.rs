@@ -146,15 +146,15 @@ impl LockOptions {
     /// [`handoff_limit`](crate::RedlockBuilder::handoff_limit) does not apply.
     ///
     /// For names that this process locks again and again: others only cost memory (some KiB each,
-    /// at most 10,000 at a time, with those in use again), and wait longer elsewhere. Call
+    /// at most 10,000 at a time, including kept locks that are in use), and wait longer elsewhere. Call
     /// [`Redlock::shutdown`](crate::Redlock::shutdown) before the process ends: it releases what
     /// lingers, which would otherwise block others until the TTL.
     ///
     /// Needs [`wakeups`](crate::RedlockBuilder::wakeups): each server has one more connection from
     /// this manager, and all clients need permission for `PUBLISH` on the channels
     /// `{key_prefix}:free:*`. While fewer than a quorum of nodes would report requests of others,
-    /// nothing lingers. Clients of versions without the option do not ask; a name that is always in
-    /// use here is free for them after 256 holders, and not before a second.
+    /// nothing lingers. Clients of versions without the option do not ask. For them, a lock that is
+    /// always in use here returns to the servers after 256 holders, and not before a second.
     ///
     /// An error for a [`Job`](crate::Job), a [`Leader`](crate::Leader) and
     /// [once](mod@crate::once), whose locks never linger.

@@ -74,7 +74,7 @@ pub(crate) fn handover(samples: &Samples) -> Table {
                 median(of(handover::P99), time),
                 median(of(handover::TRIP), time),
                 with_spread(of(handover::TO_TRIP), times),
-                median(of(handover::LEAST), times),
+                median(of(handover::TWO_REQUESTS), times),
             ]);
         }
     }

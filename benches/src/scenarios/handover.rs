@@ -48,7 +48,7 @@ pub(crate) const TO_TRIP: &str = "median to a round trip";
 pub(crate) const TRIP: &str = "round trip";
 /// The time of two requests to all servers, one after the other, each until the third answer, as a
 /// release and an acquire are, without scripts and without a second process.
-pub(crate) const LEAST: &str = "two third answers";
+pub(crate) const TWO_REQUESTS: &str = "two third answers";
 pub(crate) const COUNT: &str = "hand-overs";
 
 pub(crate) fn measure(servers: &Servers, options: &Options) {
@@ -61,7 +61,7 @@ pub(crate) fn measure(servers: &Servers, options: &Options) {
 fn measure_at(place: Place, servers: &Servers, options: &Options) {
     let case = place.case();
     options.rounds(&KINDS, |kind| {
-        let (trip, least) = round_trips(servers.urls());
+        let (trip, twice) = round_trips(servers.urls());
         let part = Part { kind, tasks: 1, locks: Locks::Names(1), hold: HOLD, time: options.time };
         let turns = run_all(servers, part, 2);
         let mut latencies = latencies(&turns[0], &turns[1]);
@@ -69,14 +69,14 @@ fn measure_at(place: Place, servers: &Servers, options: &Options) {
         latencies.sort_by(f64::total_cmp);
         let who = kind.name();
         tell(&case, who, TRIP, trip);
-        tell(&case, who, LEAST, least / trip);
+        tell(&case, who, TWO_REQUESTS, twice / trip);
         tell(&case, who, COUNT, latencies.iter().map(|_| 1.0).sum());
         if latencies.is_empty() {
             return eprintln!("  {case}, {who}: none");
         }
         let [median, p90, p99] = [50, 90, 99].map(|percent| rank(&latencies, percent));
-        let [middle, trip_time, least] = [median, trip, least].map(time);
-        eprintln!("  {case}, {who}: {middle}, round trip {trip_time}, two third answers {least}");
+        let [middle, trip_time, twice] = [median, trip, twice].map(time);
+        eprintln!("  {case}, {who}: {middle}, round trip {trip_time}, two third answers {twice}");
         tell(&case, who, MEDIAN, median);
         tell(&case, who, P90, p90);
         tell(&case, who, P99, p99);
@@ -101,12 +101,12 @@ fn latencies(from: &[Turn], to: &[Turn]) -> Vec<f64> {
 }
 
 /// Returns the medians of a round trip of a command over a connection of the redis crate, from a
-/// task, and of [`LEAST`], in seconds.
+/// task, and of [`TWO_REQUESTS`], in seconds.
 fn round_trips(urls: Vec<String>) -> (f64, f64) {
     let runtime = Runtime::new().expect("the system gives threads");
-    let (mut trips, mut least) = runtime.block_on(async {
+    let (mut trips, mut twice) = runtime.block_on(async {
         let nodes = connect(urls).await;
-        let (mut trips, mut least) = (Vec::new(), Vec::new());
+        let (mut trips, mut twice) = (Vec::new(), Vec::new());
         for _ in 0..100 {
             // As rare as hand-overs are, so that threads sleep in between.
             tokio::time::sleep(HOLD).await;
@@ -117,11 +117,11 @@ fn round_trips(urls: Vec<String>) -> (f64, f64) {
             let sent = Instant::now();
             third(&nodes).await;
             third(&nodes).await;
-            least.push(sent.elapsed().as_secs_f64());
+            twice.push(sent.elapsed().as_secs_f64());
         }
-        (trips, least)
+        (trips, twice)
     });
     trips.sort_by(f64::total_cmp);
-    least.sort_by(f64::total_cmp);
-    (rank(&trips, 50), rank(&least, 50))
+    twice.sort_by(f64::total_cmp);
+    (rank(&trips, 50), rank(&twice, 50))
 }

@@ -45,8 +45,7 @@ use crate::{
     token::BLOCK,
 };
 
-/// Time after which a lease that had as many holders as a lease has tokens at least returns to the
-/// nodes.
+/// Time after which a lease that has had 256 holders ([`BLOCK`]) returns to the nodes.
 const LONGEST_STAY: Duration = Duration::from_secs(1);
 
 impl SharedLease {
