@@ -10,7 +10,7 @@ use super::Spawner;
 #[cfg(feature = "scheduler")]
 use super::slots::is_quorum;
 use super::{
-    Holder, LockRequest, Redlock, inspect,
+    Holder, LockRequest, OwedKind, Redlock, inspect,
     records::{self, Asked, QueryAnswers},
     test_vote::test_vote,
 };
@@ -19,7 +19,7 @@ use crate::error::{Vote, VoteOutcome};
 use crate::{
     error::{LockError, Reason},
     node::redis::{NodeSet, RestartGuard, count},
-    protocol::Nonce,
+    protocol::{Nonce, Record},
     resource::Resource,
     time::{Sleep, Timestamp},
 };
@@ -92,6 +92,19 @@ impl Redlock {
     /// See [`records::read`].
     pub(crate) fn read_record(&self, name: &Arc<str>) -> Asked {
         records::read(self.set_of(name).client(), name)
+    }
+
+    /// Returns the record of ended work that this process owes to the nodes, and the time for which it is
+    /// kept.
+    pub(crate) fn owed_record(&self, name: &Arc<str>) -> Option<(Arc<Record>, Duration)> {
+        self.set_of(name).client().owed.record(name)
+    }
+
+    /// Ends what this process owes of a key, as a person decides about it.
+    pub(crate) fn cancel_owed_record(&self, name: &Arc<str>) {
+        if let Some(owed) = self.set_of(name).client().owed.end(OwedKind::Record, name) {
+            owed.cancel();
+        }
     }
 
     /// See [`records::read_all`].

@@ -121,16 +121,14 @@ where
         }
         Ok(None) => {
             // If the record is not stored, the next request runs the check again.
-            let (record, _) = started.store_end((true, Arc::default()), terms.retain).await;
+            let end = (true, Arc::default());
+            let (record, _) = started.store_end(hold.into_lock(), end, terms.retain).await;
             Ok(OnceOutcome::Done { record, remaining: terms.retain })
         }
         Ok(Some((output, WorkVerdict::Done { payload }))) => {
-            match started.store_end((true, payload), terms.retain).await.1 {
+            match started.store_end(hold.into_lock(), (true, payload), terms.retain).await.1 {
                 Ok(()) => Ok(OnceOutcome::Ran(output)),
-                Err(error) => {
-                    telemetry::unrecorded(hold.lease(), &error);
-                    Ok(OnceOutcome::Unrecorded(output, error))
-                }
+                Err(error) => Ok(OnceOutcome::Unrecorded(output, error)),
             }
         }
         Ok(Some((output, WorkVerdict::Free))) => {
@@ -138,13 +136,15 @@ where
             Ok(OnceOutcome::Ran(output))
         }
         Ok(Some((output, WorkVerdict::Unknown { hold: time }))) => {
+            let lease = Arc::clone(hold.lease());
             let is_stored = match time {
                 Some(time) if !started.is_stored() => {
-                    started.store_end((false, Arc::default()), time).await.1.is_ok()
+                    let end = (false, Arc::default());
+                    started.store_end(hold.into_lock(), end, time).await.1.is_ok()
                 }
                 _ => started.keep(),
             };
-            telemetry::unknown(hold.lease(), is_stored);
+            telemetry::unknown(&lease, is_stored);
             Ok(OnceOutcome::Ran(output))
         }
     }

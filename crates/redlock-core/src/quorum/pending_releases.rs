@@ -92,6 +92,11 @@ impl<T> PendingReleases<T> {
         self.retry = FIRST_RETRY;
     }
 
+    /// Records that an operation that was taken is not sent, as it is moot.
+    pub fn moot(&mut self) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+    }
+
     /// Records that a repeated release was not acknowledged.
     pub fn failed(&mut self, entry: PendingRelease<T>, now: Timestamp) {
         self.in_flight = self.in_flight.saturating_sub(1);
