@@ -42,7 +42,7 @@ pub enum OnceState {
     Unknown,
 }
 
-impl<C> OnceRequest<C> {
+impl<C, G> OnceRequest<C, G> {
     /// Returns the status of the key; `None` if it is free. Restores the record of done work on nodes
     /// that lost it; changes nothing else.
     ///

@@ -1,6 +1,9 @@
 //! Events and metrics of once requests.
 
-use super::{OnceError, outcome::OnceOutcome};
+use super::{
+    OnceError,
+    outcome::{KeyEnd, OnceOutcome},
+};
 use crate::{error::LockError, lock::ActiveLease, metrics, resource::Resource};
 
 /// The operator has to find out how far the work came.
@@ -27,7 +30,9 @@ const fn key_state(is_held: bool) -> &'static str {
 /// Reports how a request ended.
 pub(super) fn ended<T, E>(resource: &Resource, result: &Result<OnceOutcome<T>, OnceError<E>>) {
     let outcome = match result {
-        Ok(OnceOutcome::Ran(_)) => "ran",
+        Ok(OnceOutcome::Ran(_, KeyEnd::Done)) => "ran",
+        Ok(OnceOutcome::Ran(_, KeyEnd::Free)) => "freed",
+        Ok(OnceOutcome::Ran(_, KeyEnd::Unknown)) => "uncertain",
         Ok(OnceOutcome::Unrecorded(..)) => "owed",
         Ok(OnceOutcome::Done { .. }) => "already_done",
         Ok(OnceOutcome::Busy { unknown: false, .. }) => "in_progress",
