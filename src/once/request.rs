@@ -177,7 +177,8 @@ impl<C, G> OnceRequest<C, G> {
     /// Runs the work, unless it is done, or another client runs it.
     ///
     /// Acquires the key's lock, reads the record from a majority of the nodes, runs the work under the
-    /// lock, and stores the record on a majority before the release, for up to ten node timeouts.
+    /// lock, and stores the record on a majority before the release. After ten node timeouts it returns, and
+    /// the record is stored in the background: [`RanUnrecorded`](super::Once::RanUnrecorded).
     ///
     /// # Errors
     ///
@@ -191,7 +192,8 @@ impl<C, G> OnceRequest<C, G> {
     ///
     /// Dropping the future drops the work, then releases the lock. Before the start of the work, the key
     /// is then free. After that the outcome is unknown: the key is free, or held with
-    /// [`UnknownOutcome::Hold`], and a WARN is logged. Work that has ended is recorded nevertheless.
+    /// [`UnknownOutcome::Hold`], and a WARN is logged. The record of work that has ended is stored in the
+    /// background.
     ///
     /// # Panics
     ///
