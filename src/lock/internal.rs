@@ -10,7 +10,7 @@ use super::Spawner;
 #[cfg(feature = "scheduler")]
 use super::slots::is_quorum;
 use super::{
-    Holder, LockRequest, OwedKind, Redlock, inspect,
+    Holder, LockRequest, Redlock, inspect,
     records::{self, Asked, QueryAnswers},
     test_vote::test_vote,
 };
@@ -102,9 +102,7 @@ impl Redlock {
 
     /// Ends what this process owes of a key, as a person decides about it.
     pub(crate) fn cancel_owed_record(&self, name: &Arc<str>) {
-        if let Some(owed) = self.set_of(name).client().owed.end(OwedKind::Record, name) {
-            owed.cancel();
-        }
+        self.set_of(name).client().owed.cancel_record(name);
     }
 
     /// See [`records::read_all`].

@@ -118,13 +118,13 @@ pub(crate) use builder::RedlockBuilder;
 pub(crate) use client::DetachedWork;
 pub use counts::{LockCounts, WaitTimes};
 pub(crate) use inside::{Inside, is_inside};
-pub use obligations::{Owed, OwedKind};
 pub use inspect::{Holder, SharedHolder};
 pub(crate) use lease::ActiveLease;
 pub(crate) use lock::Lock;
 #[cfg(feature = "scheduler")]
 pub(crate) use lock::Renewals;
 pub use lock::{Lost, Release, Stopping};
+pub use obligations::{Owed, OwedKind};
 pub(crate) use options::LockOptions;
 pub use options::Overrun;
 #[cfg(feature = "http")]

@@ -3,8 +3,8 @@
 use std::{future::Future, time::Duration};
 
 use super::{
-    Always, Check, Completes, Once, OnceError, Unchecked, UnknownOutcome, claim::KeyRequest, execution,
-    outcome::OnceOutcome, terms, work::WorkVerdict,
+    Always, Check, Completes, Once, OnceError, Unchecked, UnknownOutcome, claim::KeyRequest,
+    execution, outcome::OnceOutcome, terms, work::WorkVerdict,
 };
 use crate::{
     error::LockError,

@@ -14,8 +14,8 @@ use super::{
 use crate::{
     error::{LockError, LossCause, ReleaseError, VoteOutcome},
     lock::{
-        attempts::AttemptOutcome, obligations::Obligation, overrun::OverrunWatch, released::Released, settings::Plan,
-        stall::StallWatch,
+        attempts::AttemptOutcome, obligations::Obligation, overrun::OverrunWatch,
+        released::Released, settings::Plan, stall::StallWatch,
     },
     node::{Reply, ReplySink},
     protocol::{AcquireOp, ExtendOp, Op, OpId, RaiseOp},

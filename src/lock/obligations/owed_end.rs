@@ -8,11 +8,9 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::Notify;
-
 use super::{
     Obligation,
-    owed_ends::{Owed, OwedKind},
+    owed_ends::{ListedEnd, Owed, OwedKind},
 };
 #[cfg(feature = "scheduler")]
 use crate::protocol::{ClaimOp, TickClaim};
@@ -24,7 +22,7 @@ use crate::{
         lock::{Lock, Lost},
     },
     protocol::{Answer, Op, Record, RecordOp, RepairOp, formulas},
-    sync::{Guard, Mutex},
+    sync::{Guard, Mutex, Notify},
     time::Timestamp,
 };
 
@@ -157,7 +155,7 @@ impl OwedEnd {
             state: Mutex::new(state),
             ended: Notify::new(),
         });
-        client.owed.add(&this);
+        client.owed.add(Arc::clone(&this) as Arc<dyn ListedEnd>);
         for node in 0..client.nodes.len() {
             client.repeaters.send(node, Arc::clone(&this) as Arc<dyn Obligation>, this.until);
         }
@@ -202,7 +200,7 @@ impl OwedEnd {
             }
             state.is_listed = true;
             // Under the mutex of this end, so that it is not removed before.
-            self.client.owed.list(self)
+            self.client.owed.list(self.bytes())
         };
         crate::metrics::owed(1.0);
         if !has_room {
@@ -227,60 +225,6 @@ impl OwedEnd {
         }
     }
 
-    /// Ends it without a quorum, and reports that.
-    pub(crate) fn give_up(&self, why: &str) {
-        let is_new = self.state().phase == OwedPhase::Owed;
-        if is_new {
-            self.report(why);
-            self.finish(OwedPhase::GivenUp);
-        }
-    }
-
-    /// Ends it, as a person has decided about its key.
-    pub(crate) fn cancel(&self) {
-        self.finish(OwedPhase::GivenUp);
-    }
-
-    /// Returns the record, and the time for which it is kept, unless that is over.
-    pub(crate) fn kept_record(&self) -> Option<(Arc<Record>, Duration)> {
-        let remaining = self.until.saturating_duration_since(self.client.now());
-        match &self.end {
-            End::Record { record, .. } if !remaining.is_zero() => {
-                Some((Arc::clone(record), remaining))
-            }
-            _ => None,
-        }
-    }
-
-    /// Returns the key under which it is kept: an end replaces an earlier one with the same key.
-    pub(super) fn key(&self) -> (OwedKind, &Arc<str>) {
-        match &self.end {
-            End::Record { name, .. } => (OwedKind::Record, name),
-            #[cfg(feature = "scheduler")]
-            End::Run { job, .. } => (OwedKind::Run, job),
-        }
-    }
-
-    /// Returns the memory that it takes besides a constant, in bytes.
-    pub(super) fn bytes(&self) -> usize {
-        match &self.end {
-            End::Record { name, record, .. } => name.len() + record.payload.len(),
-            #[cfg(feature = "scheduler")]
-            End::Run { job, .. } => job.len(),
-        }
-    }
-
-    pub(super) fn is_listed(&self) -> bool {
-        self.state().is_listed
-    }
-
-    /// Returns it as people see it.
-    pub(super) fn describe(&self) -> Owed {
-        let (kind, name) = self.key();
-        let age = self.client.now().saturating_duration_since(self.since);
-        Owed { kind, name: Arc::clone(name), age, is_protected: self.is_protected() }
-    }
-
     fn is_protected(&self) -> bool {
         match &self.end {
             End::Record { lease, .. } => lease.is_valid(),
@@ -293,14 +237,15 @@ impl OwedEnd {
         crate::sync::lock(&self.state)
     }
 
+    /// Waits for its last phase.
     async fn ended(&self) -> OwedPhase {
         loop {
-            let notified = self.ended.notified();
+            let ended = self.ended.notified();
             let phase = self.state().phase;
             if phase != OwedPhase::Owed {
                 return phase;
             }
-            notified.await;
+            ended.await;
         }
     }
 
@@ -400,6 +345,54 @@ impl OwedEnd {
         self.ended.notify_waiters();
         // Released only now.
         drop(lock);
+    }
+}
+
+impl ListedEnd for OwedEnd {
+    fn key(&self) -> (OwedKind, &Arc<str>) {
+        match &self.end {
+            End::Record { name, .. } => (OwedKind::Record, name),
+            #[cfg(feature = "scheduler")]
+            End::Run { job, .. } => (OwedKind::Run, job),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match &self.end {
+            End::Record { name, record, .. } => name.len() + record.payload.len(),
+            #[cfg(feature = "scheduler")]
+            End::Run { job, .. } => job.len(),
+        }
+    }
+
+    fn describe(&self) -> Option<Owed> {
+        let is_listed = self.state().is_listed;
+        let (kind, name) = self.key();
+        let age = self.client.now().saturating_duration_since(self.since);
+        let is_protected = self.is_protected();
+        is_listed.then(|| Owed { kind, name: Arc::clone(name), age, is_protected })
+    }
+
+    fn record(&self) -> Option<(Arc<Record>, Duration)> {
+        let remaining = self.until.saturating_duration_since(self.client.now());
+        match &self.end {
+            End::Record { record, .. } if !remaining.is_zero() => {
+                Some((Arc::clone(record), remaining))
+            }
+            _ => None,
+        }
+    }
+
+    fn give_up(&self, why: &str) {
+        let is_owed = self.state().phase == OwedPhase::Owed;
+        if is_owed {
+            self.report(why);
+            self.finish(OwedPhase::GivenUp);
+        }
+    }
+
+    fn cancel(&self) {
+        self.finish(OwedPhase::GivenUp);
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
-use super::OwedEnd;
 use crate::{
     protocol::Record,
     sync::{Guard, Mutex},
@@ -47,6 +46,27 @@ impl fmt::Display for OwedKind {
     }
 }
 
+/// An end that is owed, as the list of them uses it.
+pub(crate) trait ListedEnd: fmt::Debug + Send + Sync {
+    /// Returns the key under which it is kept: an end replaces an earlier one with the same key.
+    fn key(&self) -> (OwedKind, &Arc<str>);
+
+    /// Returns the memory that it takes besides a constant, in bytes.
+    fn bytes(&self) -> usize;
+
+    /// Returns it as people see it; `None` while its caller waits for it.
+    fn describe(&self) -> Option<Owed>;
+
+    /// Returns the record, and the time for which it is kept, unless that is over.
+    fn record(&self) -> Option<(Arc<Record>, Duration)>;
+
+    /// Ends it without a quorum, and reports that.
+    fn give_up(&self, why: &str);
+
+    /// Ends it, as a later end or a person has decided about it.
+    fn cancel(&self);
+}
+
 /// The ends that a manager owes to quorums of its nodes.
 #[derive(Debug, Default)]
 pub(crate) struct OwedEnds {
@@ -55,7 +75,7 @@ pub(crate) struct OwedEnds {
 
 #[derive(Debug, Default)]
 struct Ends {
-    all: HashMap<(OwedKind, Arc<str>), Arc<OwedEnd>>,
+    all: HashMap<(OwedKind, Arc<str>), Arc<dyn ListedEnd>>,
     /// Number of those that are carried on without their callers, and the bytes that they take.
     listed: usize,
     bytes: usize,
@@ -63,28 +83,29 @@ struct Ends {
 
 impl OwedEnds {
     /// Adds an end, in place of an earlier one of the same key, which is over.
-    pub(super) fn add(&self, end: &Arc<OwedEnd>) {
+    pub(super) fn add(&self, end: Arc<dyn ListedEnd>) {
         let (kind, name) = end.key();
-        let before = self.ends().all.insert((kind, Arc::clone(name)), Arc::clone(end));
+        let key = (kind, Arc::clone(name));
+        let before = self.ends().all.insert(key, end);
         if let Some(before) = before {
             before.cancel();
         }
     }
 
     /// Counts an end that is carried on without its caller. Returns whether there is room for it.
-    pub(super) fn list(&self, end: &OwedEnd) -> bool {
+    pub(super) fn list(&self, bytes: usize) -> bool {
         let mut ends = self.ends();
         ends.listed += 1;
-        ends.bytes += end.bytes();
+        ends.bytes += bytes;
         ends.listed <= MAX_OWED && ends.bytes <= MAX_BYTES
     }
 
-    pub(super) fn remove(&self, end: &OwedEnd, is_listed: bool) {
+    pub(super) fn remove(&self, end: &dyn ListedEnd, is_listed: bool) {
         let (kind, name) = end.key();
         let key = (kind, Arc::clone(name));
         {
             let mut ends = self.ends();
-            if ends.all.get(&key).is_some_and(|kept| std::ptr::eq(&raw const **kept, end)) {
+            if ends.all.get(&key).is_some_and(|kept| std::ptr::addr_eq(&raw const **kept, end)) {
                 ends.all.remove(&key);
             }
             if is_listed {
@@ -99,10 +120,17 @@ impl OwedEnds {
 
     /// Returns the record of a name that this process owes, and the time for which it is kept.
     pub(crate) fn record(&self, name: &Arc<str>) -> Option<(Arc<Record>, Duration)> {
-        self.end(OwedKind::Record, name)?.kept_record()
+        self.end(OwedKind::Record, name)?.record()
     }
 
-    pub(crate) fn end(&self, kind: OwedKind, name: &Arc<str>) -> Option<Arc<OwedEnd>> {
+    /// Ends what is owed of a key, as a person decides about it.
+    pub(crate) fn cancel_record(&self, name: &Arc<str>) {
+        if let Some(end) = self.end(OwedKind::Record, name) {
+            end.cancel();
+        }
+    }
+
+    fn end(&self, kind: OwedKind, name: &Arc<str>) -> Option<Arc<dyn ListedEnd>> {
         let ends = self.ends();
         if ends.all.is_empty() {
             return None;
@@ -118,8 +146,7 @@ impl OwedEnds {
     /// Returns what is owed without a caller, the oldest first.
     pub(crate) fn list_all(&self) -> Vec<Owed> {
         let ends: Vec<_> = self.ends().all.values().map(Arc::clone).collect();
-        let listed = ends.iter().filter(|end| end.is_listed());
-        let mut owed: Vec<_> = listed.map(|end| end.describe()).collect();
+        let mut owed: Vec<_> = ends.iter().filter_map(|end| end.describe()).collect();
         owed.sort_by(|a, b| b.age.cmp(&a.age).then_with(|| a.name.cmp(&b.name)));
         owed
     }

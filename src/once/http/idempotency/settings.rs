@@ -218,7 +218,8 @@ impl OnceLayer<Unscoped, Always, OnceHttp<DefaultResponse, Idempotency>> {
         };
         let unscoped = OnceLayer::new(redlock, name, Unscoped(()));
         let unscoped = unscoped.unknown(UnknownOutcome::Hold(DEFAULT_HOLD));
-        unscoped.map_protocol(|_| OnceHttp::new(mode).server_errors(ServerErrors::Hold(DEFAULT_HOLD)))
+        unscoped
+            .map_protocol(|_| OnceHttp::new(mode).server_errors(ServerErrors::Hold(DEFAULT_HOLD)))
     }
 }
 

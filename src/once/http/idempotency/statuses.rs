@@ -110,7 +110,9 @@ mod tests {
         };
         let successes = KeptStatuses::default();
         assert!([200, 299, 303].iter().all(|status| is_kept(&successes, *status)));
-        assert!([199, 301, 302, 307, 308, 400, 500].iter().all(|status| !is_kept(&successes, *status)));
+        assert!(
+            [199, 301, 302, 307, 308, 400, 500].iter().all(|status| !is_kept(&successes, *status))
+        );
         let kept = successes.clone().with(StatusCode::PAYMENT_REQUIRED).without(StatusCode::OK);
         assert!([201, 303, 402].iter().all(|status| is_kept(&kept, *status)));
         assert!([200, 400, 404].iter().all(|status| !is_kept(&kept, *status)));
