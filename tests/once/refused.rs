@@ -21,14 +21,10 @@ fn full(node: &Arc<dyn Node>) -> MockNode {
 
 /// Stores that work has started, but not that it is done.
 fn filling(node: &Arc<dyn Node>) -> MockNode {
-    MockNode::refusing(
-        node,
-        Reason::OutOfMemory,
-        |op| {
-            matches!(op, Op::Record(RecordOp { record, .. }) if record.is_done)
-                || matches!(op, Op::Repair(_))
-        },
-    )
+    MockNode::refusing(node, Reason::OutOfMemory, |op| {
+        matches!(op, Op::Record(RecordOp { record, .. }) if record.is_done)
+            || matches!(op, Op::Repair(_))
+    })
 }
 
 /// Does not report what is recorded.

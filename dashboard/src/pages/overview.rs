@@ -14,8 +14,8 @@ use tower_redlock::{
 use super::{
     activity::{activity, activity_json},
     health::{
-        FleetJobs, JobTrouble, Level, MISSED_TIME, Tile, TroubleKind, held, jobs, losses, owed, troubles,
-        votes, waiting,
+        FleetJobs, JobTrouble, Level, MISSED_TIME, Tile, TroubleKind, held, jobs, losses, owed,
+        troubles, votes, waiting,
     },
     layout::Visit,
     region::{RegionSource, region, table, trouble},
