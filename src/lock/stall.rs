@@ -66,9 +66,6 @@ impl StallWatch {
 
     /// Returns the fault of the work, its name, and its duration.
     fn check(&self, lease: &ActiveLease, now: Timestamp) -> Option<(Halt, &'static str, Duration)> {
-        if lease.is_kept() {
-            return None;
-        }
         let mut samples = crate::sync::lock(&self.samples);
         let passed = now.saturating_duration_since(samples.last).min(self.pause);
         samples.last = now;

@@ -127,9 +127,18 @@ impl ActiveLease {
         self.own_plan.as_ref().unwrap_or(&self.shared.plan)
     }
 
-    /// Records that its work has ended: no polls or heartbeats are expected, and a loss stops nothing.
+    /// Records that its work has ended: a loss stops nothing.
     pub(crate) fn keep(&self) {
         self.is_kept.store(true, Ordering::Relaxed);
+    }
+
+    /// Records that its work has ended, and that no task polls under it: no polls or heartbeats are expected.
+    pub(crate) fn keep_unattended(&self) {
+        self.keep();
+        self.set_resting(true);
+        self.set_blocks(true);
+        // One that was never polled counts as one whose task hangs.
+        drop(self.enter_poll());
     }
 
     pub(crate) fn is_kept(&self) -> bool {

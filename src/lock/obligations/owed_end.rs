@@ -49,8 +49,8 @@ pub(crate) struct OwedEnd {
     since: Timestamp,
     /// Time from which on no client asks for it.
     until: Timestamp,
-    /// Whether it keeps its lock until it is stored.
-    keeps_lock: bool,
+    /// The lease of the lock that it keeps until it is stored.
+    kept: Option<Arc<ActiveLease>>,
     state: Mutex<OwedState>,
     ended: Notify,
 }
@@ -114,28 +114,47 @@ impl OwedEnd {
     ) -> Arc<Self> {
         debug_assert!(!retain.is_zero(), "a server refuses a record without a time");
         lease.charge().write(name, record, retain);
-        if lock.is_some() {
-            lease.keep();
-        }
         let (name, record) = (Arc::clone(name), Arc::clone(record));
         let end = End::Record { lease: Arc::clone(lease), name, record };
         Self::begin(lease.client(), end, lock, retain)
     }
 
-    /// Sends the end of a run to the nodes, until a quorum stores it.
+    /// Sends the end of a run to the nodes, until a quorum stores it, or a majority refuses it for a later
+    /// claim. `lock` is kept until then.
     #[cfg(feature = "scheduler")]
     pub(crate) fn run(
         client: &Arc<Client>,
+        lock: Option<Lock>,
         job: &Arc<str>,
         claim: TickClaim,
-        limit: Duration,
     ) -> Arc<Self> {
+        /// Time after which it is given up.
+        const LIMIT: Duration = Duration::from_secs(96 * 3600);
         let end = End::Run { job: Arc::clone(job), claim: Arc::new(claim) };
-        Self::begin(client, end, None, limit)
+        Self::begin(client, end, lock, LIMIT)
+    }
+
+    /// Waits until a quorum stores it. Returns false if it is given up: a majority has a later claim.
+    #[cfg(feature = "scheduler")]
+    pub(crate) async fn is_stored(&self) -> bool {
+        matches!(self.ended().await, OwedPhase::Stored { .. })
+    }
+
+    /// Returns whether a quorum has stored it; `None` while it is owed.
+    #[cfg(feature = "scheduler")]
+    pub(crate) fn stored(&self) -> Option<bool> {
+        match self.state().phase {
+            OwedPhase::Owed => None,
+            OwedPhase::Stored { .. } => Some(true),
+            OwedPhase::GivenUp => Some(false),
+        }
     }
 
     fn begin(client: &Arc<Client>, end: End, lock: Option<Lock>, limit: Duration) -> Arc<Self> {
-        let (now, keeps_lock) = (client.now(), lock.is_some());
+        let (now, kept) = (client.now(), lock.as_ref().map(|lock| Arc::clone(lock.lease())));
+        if let Some(lease) = &kept {
+            lease.keep_unattended();
+        }
         let state = OwedState {
             nodes: vec![
                 NodeAnswer { answer: Err(Reason::TimedOut), is_repair: false };
@@ -151,7 +170,7 @@ impl OwedEnd {
             end,
             since: now,
             until: now + limit,
-            keeps_lock,
+            kept,
             state: Mutex::new(state),
             ended: Notify::new(),
         });
@@ -192,7 +211,7 @@ impl OwedEnd {
     }
 
     /// Lets it continue without a caller: from now on it is listed, and the end of its lock is reported.
-    fn carry_on(self: &Arc<Self>) {
+    pub(crate) fn carry_on(self: &Arc<Self>) {
         let has_room = {
             let mut state = self.state();
             if state.phase != OwedPhase::Owed || state.is_listed {
@@ -229,7 +248,7 @@ impl OwedEnd {
         match &self.end {
             End::Record { lease, .. } => lease.is_valid(),
             #[cfg(feature = "scheduler")]
-            End::Run { .. } => true,
+            End::Run { .. } => self.kept.as_ref().is_some_and(|lease| lease.is_valid()),
         }
     }
 
@@ -251,10 +270,7 @@ impl OwedEnd {
 
     /// Waits until its lock is lost; for ever if it keeps none.
     fn lock_lost(&self) -> impl Future<Output = LossCause> + Send + use<> {
-        let lost = match &self.end {
-            End::Record { lease, .. } if self.keeps_lock => Some(Lost::new(Arc::clone(lease))),
-            _ => None,
-        };
+        let lost = self.kept.as_ref().map(|lease| Lost::new(Arc::clone(lease)));
         async move {
             match lost {
                 Some(lost) => lost.await,
@@ -263,7 +279,8 @@ impl OwedEnd {
         }
     }
 
-    fn failure(&self) -> LockError {
+    /// Why it is not stored, or not in time.
+    pub(crate) fn failure(&self) -> LockError {
         if let End::Record { lease, .. } = &self.end
             && !lease.is_valid()
         {
@@ -276,7 +293,9 @@ impl OwedEnd {
     /// Another client may run the work from now on. A record of an unknown outcome is stored by the holder
     /// of the lock only.
     fn unprotected(&self) {
-        self.report(LOCK_ENDED);
+        if matches!(self.end, End::Record { .. }) {
+            self.report(LOCK_ENDED);
+        }
         let lock = self.state().lock.take();
         drop(lock);
         if matches!(&self.end, End::Record { record, .. } if !record.is_done) {
@@ -334,7 +353,8 @@ impl OwedEnd {
             (state.lock.take(), state.is_listed)
         };
         self.client.owed.remove(self, is_listed);
-        if phase == (OwedPhase::Stored { in_time: false }) {
+        let is_late = phase == OwedPhase::Stored { in_time: false };
+        if is_late && matches!(self.end, End::Record { .. }) {
             self.report(LOCK_ENDED);
         }
         if is_listed && matches!(phase, OwedPhase::Stored { .. }) {
