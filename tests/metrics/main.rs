@@ -362,7 +362,9 @@ async fn responses_and_their_keys(redlock: &Redlock, numbers: &Numbers) {
     let call = async |status: u16, errors| {
         let answer = service_fn(async |request: Request<u16>| {
             let response = Response::builder().status(*request.body());
-            Ok::<_, std::convert::Infallible>(response.body(http_body_util::Empty::<bytes::Bytes>::new()).unwrap())
+            Ok::<_, std::convert::Infallible>(
+                response.body(http_body_util::Empty::<bytes::Bytes>::new()).unwrap(),
+            )
         });
         let answered = layer(errors).layer(answer).oneshot(Request::new(status)).await.unwrap();
         assert_eq!(answered.status(), status);

@@ -1,6 +1,12 @@
 //! Nodes that grant locks but store no records, as full servers do.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use futures_util::FutureExt;
 use tower_redlock::{
@@ -155,4 +161,24 @@ fn lost_check_is_not_held() {
     let ended = ended.now_or_never().expect("it is dropped at the end of max_hold");
     assert!(matches!(ended, Err(OnceError::Lock(LockError::Lost { .. }))), "{ended:?}");
     assert_ran(&scene.green_does(), 1);
+}
+
+/// Also if a quorum stores it before the last node was sent to.
+#[tokio::test]
+async fn record_is_sent_to_every_node() {
+    let sent: [Arc<AtomicUsize>; 3] = Default::default();
+    let nodes: Vec<_> = EmbeddedNodes::new(3).nodes("redlock").collect();
+    let mocks = [0, 1, 2].map(|i| {
+        let sent = Arc::clone(&sent[i]);
+        MockNode::over(&nodes[i], move |op, reply, inner| {
+            if matches!(op, Op::Record(_)) {
+                sent.fetch_add(1, Ordering::SeqCst);
+            }
+            inner.send(op, reply);
+        })
+    });
+    let redlock = with_nodes(Redlock::builder(), mocks).build().unwrap();
+    let ended = redlock.once(KEY).run(|_| async { Ok::<_, Infallible>(1) }).await;
+    assert_ran(&ended, 1);
+    assert_eq!(sent.map(|sent| sent.load(Ordering::SeqCst)), [1, 1, 1]);
 }

@@ -19,10 +19,7 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
 use tokio::sync::Semaphore;
 use tower::{Layer, Service, ServiceExt, util::BoxCloneService};
-use tower_redlock::{
-    OnceLayer, Redlock, RedlockLayer, key,
-    once::RestoredBody,
-};
+use tower_redlock::{OnceLayer, Redlock, RedlockLayer, key, once::RestoredBody};
 
 use crate::{
     idempotency::tools::freeing,
@@ -110,9 +107,8 @@ fn scenes(does: Does) -> Vec<(&'static str, Scene)> {
         let layer = OnceLayer::by_body(redlock.clone(), "hook", key::json_pointer("/id"));
         boxed(layer.wait(HOUR).layer(handler(go, does)))
     });
-    let idempotency = scene(&|redlock, go| {
-        boxed(freeing(redlock).wait(HOUR).layer(handler(go, does)))
-    });
+    let idempotency =
+        scene(&|redlock, go| boxed(freeing(redlock).wait(HOUR).layer(handler(go, does))));
     let read_first = scene(&|redlock, go| {
         let layer = RedlockLayer::new(redlock.clone(), |_: &Request<Sent>| "name");
         boxed(layer.wait(HOUR).http().read_body_first(1 << 20).layer(handler(go, does)))

@@ -80,6 +80,7 @@ struct OwedState {
 #[derive(Clone)]
 struct NodeAnswer {
     answer: Result<Answer, Reason>,
+    is_sent: bool,
     /// Whether the operation does not depend on the lock's key.
     is_repair: bool,
 }
@@ -157,10 +158,14 @@ impl OwedEnd {
         }
         let state = OwedState {
             nodes: vec![
-                NodeAnswer { answer: Err(Reason::TimedOut), is_repair: false };
+                NodeAnswer {
+                    answer: Err(Reason::TimedOut),
+                    is_sent: false,
+                    is_repair: false
+                };
                 client.nodes.len()
             ],
-            lock,
+            lock: None,
             phase: OwedPhase::Owed,
             is_listed: false,
             is_reported: false,
@@ -178,6 +183,17 @@ impl OwedEnd {
         for node in 0..client.nodes.len() {
             client.repeaters.send(node, Arc::clone(&this) as Arc<dyn Obligation>, this.until);
         }
+        // A quorum may have answered meanwhile: the lock is released after the last node was sent the end.
+        let over = {
+            let mut state = this.state();
+            if state.phase == OwedPhase::Owed {
+                state.lock = lock;
+                None
+            } else {
+                lock
+            }
+        };
+        drop(over);
         this
     }
 
@@ -419,10 +435,12 @@ impl ListedEnd for OwedEnd {
 impl Obligation for OwedEnd {
     fn op(self: Arc<Self>, node: usize, now: Timestamp) -> Option<Op> {
         let mut state = self.state();
-        if state.phase != OwedPhase::Owed {
+        let is_owed = state.phase == OwedPhase::Owed;
+        let node = &mut state.nodes[node];
+        // Each node is sent it once, also after a quorum has stored it.
+        if std::mem::replace(&mut node.is_sent, true) && !is_owed {
             return None;
         }
-        let node = &mut state.nodes[node];
         match &self.end {
             End::Record { lease, name, record } => {
                 let retain = self.until.saturating_duration_since(now);

@@ -9,28 +9,29 @@ use tower_redlock::{
 
 use crate::{
     cases::scene::{Scene, connected},
-    failures::log::Log,
+    failures::log::{Log, LoggedSpawner},
     support::{Proxy, over},
 };
 
 const TTL: Duration = Duration::from_secs(1);
 
-async fn proxied(scene: &Scene) -> Redlock {
-    let builder = over(Redlock::builder(), scene.proxies.iter().map(Proxy::url));
+async fn proxied(scene: &Scene, log: &Log) -> Redlock {
+    let builder = Redlock::builder().spawner(LoggedSpawner::start(log));
+    let builder = over(builder, scene.proxies.iter().map(Proxy::url));
     connected(builder.ttl(TTL).node_timeout(TTL / 10)).await
 }
 
 #[tokio::test]
 async fn unrecorded_work_is_a_warning() {
     let (log, scene) = (Log::new(), Scene::new(3));
-    let redlock = proxied(&scene).await;
+    let redlock = proxied(&scene, &log).await;
     let run = redlock.once("order:7").run(|cx| {
         let token = cx.fencing_token();
         scene.proxies.iter().for_each(Proxy::stall);
         async move { Ok::<_, Infallible>(token) }
     });
 
-    let ended = log.during(run).await;
+    let ended = run.await;
 
     let Ok(Once::RanUnrecorded(token, _)) = ended else { panic!("{ended:?}") };
 
@@ -41,7 +42,7 @@ async fn unrecorded_work_is_a_warning() {
 #[tokio::test]
 async fn stopped_work_is_a_warning() {
     let (log, scene) = (Log::new(), Scene::new(3));
-    let redlock = proxied(&scene).await;
+    let redlock = proxied(&scene, &log).await;
     let mut token = None;
     let run = redlock.once("order:7").run(|cx| {
         token = Some(cx.fencing_token());

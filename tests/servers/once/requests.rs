@@ -21,7 +21,11 @@ use hyper_util::{
 use tokio::net::TcpListener;
 use tower_redlock::{
     OnceLayer, Redlock, key,
-    once::{MemoryStore, http::Scope},
+    once::{
+        Always, MemoryStore, UnknownOutcome,
+        http::{Idempotency, OnceHttp, Scope, ServerErrors},
+    },
+    reject::DefaultResponse,
 };
 
 use crate::cases::scene::{Scene, patient};
@@ -125,6 +129,12 @@ async fn deliver_all(apps: [Router<Effects>; 2], effects: &Effects) -> Vec<Vec<B
     bodies
 }
 
+/// The handler does nothing before it fails, so its next try runs.
+fn freeing(redlock: Redlock) -> OnceLayer<Scope, Always, OnceHttp<DefaultResponse, Idempotency>> {
+    let once = OnceLayer::idempotency(redlock, "pay").scope(Scope::none());
+    once.unknown(UnknownOutcome::Release).server_errors(ServerErrors::Free)
+}
+
 fn app() -> Router<Effects> {
     Router::new().route("/", post(handle))
 }
@@ -148,9 +158,7 @@ async fn one_of_fifty_deliveries_succeeds() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fifty_copies_share_one_response() {
     let (scene, effects) = (Scene::new(3), Effects::new());
-    let apps = both(&scene).await.map(|redlock| {
-        app().route_layer(OnceLayer::idempotency(redlock, "pay").scope(Scope::none()))
-    });
+    let apps = both(&scene).await.map(|redlock| app().route_layer(freeing(redlock)));
     for bodies in deliver_all(apps, &effects).await {
         assert!(bodies.iter().all(|body| *body == bodies[0]));
     }
@@ -160,10 +168,8 @@ async fn fifty_copies_share_one_response() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn store_keeps_bytes_off_the_nodes() {
     let (scene, effects, store) = (Scene::new(3), Effects::new(), MemoryStore::new());
-    let apps = both(&scene).await.map(|redlock| {
-        let once = OnceLayer::idempotency(redlock, "pay").scope(Scope::none()).store(store.clone());
-        app().route_layer(once)
-    });
+    let apps =
+        both(&scene).await.map(|redlock| app().route_layer(freeing(redlock).store(store.clone())));
 
     for bodies in deliver_all(apps, &effects).await {
         assert!(bodies.iter().all(|body| *body == bodies[0]));
