@@ -105,6 +105,15 @@ pub enum LockEventKind {
         /// The greater token.
         token: FencingToken,
     },
+    /// Too few nodes stored the record of work done [once](mod@crate::once) before its lock ended: the
+    /// work may run again, or may have run elsewhere.
+    Unrecorded {
+        /// The key's lock.
+        #[cfg_attr(feature = "config", serde(serialize_with = "as_text"))]
+        resource: Resource,
+        /// The lock's fencing token.
+        token: FencingToken,
+    },
     /// A node stopped voting.
     NodeOut {
         /// Its name.
@@ -130,6 +139,7 @@ impl LockEventKind {
             Self::HardStopped { .. } => "hard_stopped",
             Self::Overrun { .. } => "overrun",
             Self::FenceRaised { .. } => "fence_raised",
+            Self::Unrecorded { .. } => "unrecorded",
             Self::NodeOut { .. } => "node_out",
             Self::NodeBack { .. } => "node_back",
         }
@@ -144,7 +154,7 @@ impl LockEventKind {
             | Self::HardStopped { shared, .. }
             | Self::Overrun { shared, .. }
             | Self::FenceRaised { shared, .. } => *shared,
-            Self::NodeOut { .. } | Self::NodeBack { .. } => false,
+            Self::Unrecorded { .. } | Self::NodeOut { .. } | Self::NodeBack { .. } => false,
         }
     }
 
@@ -156,7 +166,8 @@ impl LockEventKind {
             | Self::Lost { resource, .. }
             | Self::HardStopped { resource, .. }
             | Self::Overrun { resource, .. }
-            | Self::FenceRaised { resource, .. } => Some(resource),
+            | Self::FenceRaised { resource, .. }
+            | Self::Unrecorded { resource, .. } => Some(resource),
             Self::NodeOut { .. } | Self::NodeBack { .. } => None,
         }
     }
@@ -187,6 +198,13 @@ impl fmt::Display for LockEventKind {
             }
             Self::FenceRaised { token, .. } => {
                 write!(f, "the fences of {resource} were raised to those of token {token}")
+            }
+            Self::Unrecorded { token, .. } => {
+                write!(
+                    f,
+                    "the record of {resource}, token {token}, was not stored before its lock ended: the work \
+                     may run again"
+                )
             }
             Self::NodeOut { node, reason } => write!(f, "{node} does not vote any more: {reason}"),
             Self::NodeBack { node } => write!(f, "{node} is back"),

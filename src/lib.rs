@@ -102,7 +102,8 @@
 //! | `redlock_job_last_success_timestamp_seconds` | gauge | `job_name` | when a run last succeeded on this replica, in Unix time; unset before the first |
 //! | `redlock_job_next_tick_timestamp_seconds` | gauge | `job_name` | the next tick in Unix time, in the past while it can't start or is running; 0 where this replica waits for none: paused, standing by, ended |
 //! | `redlock_leader` | gauge | `leader` | 1 while this process [leads](Leader), 0 while it is a candidate |
-//! | `redlock_once_total` | counter | `outcome` | requests of work that is to be done [once](mod@once), by their end |
+//! | `redlock_once_total` | counter | `outcome` | requests of work that is to be done [once](mod@once), by their end: `ran`; `freed` and `uncertain`: it ran, and its key is free, or its outcome unknown; `owed`: it ran, and its record was not stored yet; `already_done`; `in_progress`; `unknown`: held, as an earlier outcome is unknown; `failed`: the work returned an error; `lost`; `not_run`; `dropped`. Besides: `unrecorded`, once its record was not stored before its lock ended, so that it may run again |
+//! | `redlock_owed_ends` | gauge | | records of ended work, and ends of runs, that too few nodes have stored so far: this process sends them until they have |
 //! | `redlock_over_quota_total` | counter | `limit` | `max_records`: requests of such work that were refused, as the nodes keep too many records for this process; `max_stored_response_bytes` and `memory`: answers that were not kept, as others take too much of the nodes' memory; `max_waiting_body_bytes`: requests that were refused, as the bodies of others that wait take too much memory |
 //! | `redlock_failed_activations_total` | counter | `node` | tries to end the node's probation that failed |
 //! | `redlock_dropped_releases_total` | counter | `node` | releases that were not repeated to the node until it acknowledged them, as too many waited for it: the keys stay until they expire |

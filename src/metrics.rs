@@ -89,6 +89,11 @@ pub(crate) fn once(outcome: &'static str) {
     note!(counter "redlock_once_total", "outcome" => outcome; increment 1);
 }
 
+/// Adds to the number of ends that this process owes to the nodes.
+pub(crate) fn owed(more: f64) {
+    note!(gauge "redlock_owed_ends"; increment more);
+}
+
 /// Counts that a limit on records, responses or bodies was reached; `limit` is its name.
 pub(crate) fn over_quota(limit: &'static str) {
     note!(counter "redlock_over_quota_total", "limit" => limit; increment 1);

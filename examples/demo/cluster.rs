@@ -63,7 +63,7 @@ impl Cluster {
     /// is down the keys expire with their TTL.
     pub(crate) fn pending_releases(&self) -> usize {
         let health = self.replicas.iter().flat_map(|replica| replica.redlock.health());
-        health.filter(NodeHealth::is_voting).map(|node| node.pending_releases).sum()
+        health.filter(NodeHealth::is_voting).map(|node| node.unacknowledged).sum()
     }
 }
 

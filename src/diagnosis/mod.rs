@@ -45,6 +45,7 @@
 //! | `enrolment` | problem | the node has no enrolment, or a changed one | yes |
 //! | `error` | problem | any other reason: its text has it | yes |
 //! | `even-nodes` | hint | the number of nodes is even | – |
+//! | `owed-ends` | problem | this process owes records of ended work, or ends of runs, to the nodes | – |
 //! | `evicts` | problem | the server may evict locks | no, after 2 s |
 //! | `few-nodes` | hint | fewer than three nodes | – |
 //! | `full` | problem | the server is at `maxmemory` | yes |

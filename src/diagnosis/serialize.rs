@@ -62,7 +62,7 @@ struct NodeFields<'a> {
     copied_records: Option<u64>,
     copied_bytes: Option<u64>,
     lock_keys: Option<u64>,
-    pending_releases: usize,
+    unacknowledged: usize,
 }
 
 impl Serialize for NodeDiagnosis {
@@ -101,7 +101,7 @@ impl Serialize for NodeDiagnosis {
             copied_records: health.copying.map(|copying| copying.records),
             copied_bytes: health.copying.map(|copying| copying.bytes),
             lock_keys: self.lock_keys.as_ref().and_then(|keys| keys.as_ref().ok()).copied(),
-            pending_releases: health.pending_releases,
+            unacknowledged: health.unacknowledged,
         };
         fields.serialize(serializer)
     }

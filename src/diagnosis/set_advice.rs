@@ -5,7 +5,7 @@ use super::{
     node_advice::{CLOCK_HINT, offset, own_clock},
     terms::DiagnosisTerms,
 };
-use crate::protocol::formulas;
+use crate::{protocol::formulas, resource::Resource};
 
 pub(super) fn advise(nodes: &[NodeDiagnosis], terms: &DiagnosisTerms) -> Vec<Advice> {
     if terms.is_embedded {
@@ -21,6 +21,7 @@ pub(super) fn advise(nodes: &[NodeDiagnosis], terms: &DiagnosisTerms) -> Vec<Adv
         restart_guard(terms),
         max_ttl(nodes, terms),
         persistence(nodes, terms),
+        owed_ends(terms),
     ];
     advice.into_iter().flatten().collect()
 }
@@ -44,6 +45,21 @@ fn number_of_nodes(nodes: usize) -> Option<Advice> {
             "use an odd number",
         )
     })
+}
+
+fn owed_ends(terms: &DiagnosisTerms) -> Option<Advice> {
+    let oldest = terms.owed.first()?;
+    let (count, age) = (terms.owed.len(), oldest.age);
+    let (name, kind) = (Resource::display_name(&oldest.name), oldest.kind);
+    let unprotected = terms.owed.iter().filter(|owed| !owed.is_protected).count();
+    Some(Advice::problem(
+        "owed-ends",
+        format!(
+            "this process owes the nodes {count} ends of work, the oldest for {age:.1?}: the {kind} of {name}; \
+             the locks of {unprotected} have ended, so that other processes may run this work again"
+        ),
+        "do not end this process before enough nodes vote: it sends them as soon as a node answers",
+    ))
 }
 
 fn clock_of_process(nodes: &[NodeDiagnosis]) -> Option<Advice> {

@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::{lock::Redlock, protocol::formulas};
+use crate::{
+    lock::{Owed, Redlock},
+    protocol::formulas,
+};
 
 /// The settings of a manager on which advice depends.
 #[derive(Clone, Debug)]
@@ -15,6 +18,8 @@ pub(super) struct DiagnosisTerms {
     pub(super) is_embedded: bool,
     /// Number of nodes of each set.
     pub(super) sets: Vec<usize>,
+    /// Ends that this process owes to the nodes.
+    pub(super) owed: Vec<Owed>,
 }
 
 impl DiagnosisTerms {
@@ -26,6 +31,7 @@ impl DiagnosisTerms {
             restart_guard: redlock.has_restart_guard(),
             is_embedded: redlock.is_embedded(),
             sets: redlock.sets().iter().map(|set| set.nodes().len()).collect(),
+            owed: redlock.snapshot().owed,
         }
     }
 }

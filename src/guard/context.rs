@@ -171,7 +171,6 @@ impl LockContext {
         crate::lock::Renewals::new(Arc::clone(&self.lease))
     }
 
-    #[cfg(feature = "http")]
     pub(crate) const fn lease(&self) -> &Arc<ActiveLease> {
         &self.lease
     }

@@ -19,7 +19,8 @@ use crate::{
 pub(crate) struct Hold {
     context: LockContext,
     watch: WakerKey,
-    lock: Lock,
+    /// `None` once it is taken out.
+    lock: Option<Lock>,
 }
 
 /// The result of a poll under a lock.
@@ -37,7 +38,7 @@ impl Hold {
         lock: Lock,
         make: impl FnOnce(LockContext) -> F,
     ) -> Result<(Self, F), LockError> {
-        let hold = Self { context: lock.context(), watch: WakerKey::default(), lock };
+        let hold = Self { context: lock.context(), watch: WakerKey::default(), lock: Some(lock) };
         match hold.make(make) {
             Ok(work) => Ok((hold, work)),
             Err(_) => Err(hold.lease().too_slow()),
@@ -73,7 +74,7 @@ impl Hold {
         cx: &mut Context<'_>,
         poll: impl FnOnce(&mut Context<'_>) -> Poll<T>,
     ) -> Polled<T> {
-        let lease = self.lock.lease();
+        let lease = self.context.lease();
         // Registered before the check below, so that a later loss wakes this task.
         lease.watch(&mut self.watch, cx);
         let mut in_poll = lease.enter_poll();
@@ -131,17 +132,22 @@ impl Hold {
 
     /// Releases the lock, and returns the outcome of the release.
     pub(crate) fn give_back(self) -> crate::lock::Release {
-        self.lock.give_back()
+        self.into_lock().release()
+    }
+
+    /// Returns the lock, whose work has ended.
+    pub(crate) fn into_lock(mut self) -> Lock {
+        self.lock.take().expect("it is taken once")
     }
 
     pub(crate) fn lease(&self) -> &Arc<ActiveLease> {
-        self.lock.lease()
+        self.context.lease()
     }
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.lock.lease().unwatch(&mut self.watch);
+        self.context.lease().unwatch(&mut self.watch);
     }
 }
 

@@ -55,6 +55,8 @@ pub use key::{IntoKey, KeyError, ResourceKey};
 pub use layer::Plain;
 pub(crate) use layer::RedlockLayer;
 #[cfg(feature = "once")]
+#[cfg(feature = "once")]
+pub(crate) use ready_call::FailedCall;
 pub(crate) use ready_call::ReadyCall;
 pub use service::RedlockService;
 pub use shared_for::SharedFor;

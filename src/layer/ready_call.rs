@@ -39,6 +39,28 @@ impl<S: Service<Request>, Request> ReadyCall<S, Request> {
     }
 }
 
+#[cfg(feature = "once")]
+impl<S: Service<Request>, Request> ReadyCall<S, Request> {
+    /// Calls the service. An error has whether the service was called before.
+    pub(crate) async fn tracked(self) -> Result<S::Response, FailedCall<S::Error>> {
+        let mut call = std::pin::pin!(self);
+        let result = call.as_mut().await;
+        result.map_err(|error| {
+            let was_called = matches!(call.state, ReadyCallState::Calling { .. });
+            FailedCall { error, was_called }
+        })
+    }
+}
+
+/// An error of a service.
+#[cfg(feature = "once")]
+#[derive(Debug)]
+pub(crate) struct FailedCall<E> {
+    pub(crate) error: E,
+    /// Otherwise it did not become ready, and nothing was done.
+    pub(crate) was_called: bool,
+}
+
 impl<S: Service<Request>, Request> Future for ReadyCall<S, Request> {
     type Output = Result<S::Response, S::Error>;
 

@@ -12,9 +12,9 @@ use super::{
     fences::Fences,
     hold_times::HoldTimes,
     inside::is_inside,
+    obligations::{OwedEnds, Repeaters},
     options::LockOptions,
     quota::Quota,
-    releaser::Releaser,
     remote_requests::{LingeringLeases, RemoteRequests},
     settings::{InternalOptions, Plan, Settings},
     spawner::{Spawner, ThreadSpawner},
@@ -52,7 +52,8 @@ pub(crate) struct Client {
     pub(crate) fences: Fences,
     pub(crate) hold_times: HoldTimes,
     pub(crate) attempts: Arc<AttemptLimiter>,
-    pub(crate) releaser: Releaser,
+    pub(crate) repeaters: Repeaters,
+    pub(crate) owed: OwedEnds,
     pub(crate) wakeups: Arc<Wakeups>,
     pub(crate) remote_requests: RemoteRequests,
     pub(crate) clock_jumps: Arc<ClockJumps>,
@@ -116,7 +117,8 @@ impl Client {
             events,
             counts: LockCounters::new(),
             names: nodes.iter().map(|node| node.name().into()).collect(),
-            releaser: Releaser::new(&nodes, &timers),
+            repeaters: Repeaters::new(&nodes, &timers),
+            owed: OwedEnds::default(),
             wakeups: Wakeups::new(Arc::clone(&timers)),
             nodes: nodes.into(),
             fences: Fences::new(set.clone()),
@@ -260,7 +262,7 @@ impl Client {
             return self.names.iter().map(|name| down(name)).collect();
         }
         let health = |(i, node): (usize, &Arc<dyn Node>)| NodeHealth {
-            pending_releases: self.releaser.pending(i),
+            unacknowledged: self.repeaters.unacknowledged(i),
             ..node.health()
         };
         self.nodes.iter().enumerate().map(health).collect()
@@ -318,23 +320,35 @@ impl Client {
         self.timers.sleep_until(self.clock().now() + time)
     }
 
-    /// Waits until all releases are answered, including those that are repeated to reachable nodes;
-    /// at most for `max_ttl`, as the keys have expired then.
+    /// Waits until nothing is owed to the nodes; at most for `max_ttl`, as the keys have expired then.
+    /// Releases are waited for where the node votes, records of ended work and ends of runs also while no
+    /// node answers. What is left is given up, and reported.
     pub(crate) async fn drain(&self) {
         if self.is_forked() {
             return;
         }
         let limit = self.clock().now() + self.settings.max_ttl;
         while self.clock().now() < limit {
-            let repeating = self
-                .nodes
-                .iter()
-                .enumerate()
-                .any(|(i, node)| self.releaser.pending(i) > 0 && node.health().is_voting());
-            if self.releasing.load(Ordering::Acquire) == 0 && !repeating {
-                return;
+            let repeating =
+                self.nodes.iter().enumerate().any(|(i, node)| {
+                    self.repeaters.unacknowledged(i) > 0 && node.health().is_voting()
+                });
+            let is_releasing = self.releasing.load(Ordering::Acquire) > 0;
+            if self.owed.is_empty() && !is_releasing && !repeating {
+                break;
             }
             self.sleep(POLL_INTERVAL).await;
+        }
+        self.owed.give_up("the manager was shut down");
+        for (i, node) in self.names.iter().enumerate() {
+            let releases = self.repeaters.unacknowledged(i);
+            if releases > 0 {
+                crate::log::info!(
+                    %node, releases,
+                    "the manager is shut down before the node acknowledged these releases: its keys expire at \
+                     the end of their TTL"
+                );
+            }
         }
     }
 

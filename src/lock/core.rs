@@ -37,6 +37,15 @@ impl Core {
     }
 }
 
+impl Drop for Core {
+    /// What is owed keeps the client alive, so it ends with the last handle.
+    fn drop(&mut self) {
+        if !self.client.is_forked() {
+            self.client.owed.give_up("the last handle of the manager was dropped");
+        }
+    }
+}
+
 impl LingeringLeases for Queue<SharedLease> {
     fn asked(&self, name: &str, at: Timestamp) {
         if let Some(lease) = self.holder(name) {

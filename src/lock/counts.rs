@@ -40,6 +40,9 @@ pub struct LockCounts {
     pub refused: u64,
     /// Locks that ended before their release, and not by `max_hold` or because they are not renewed.
     pub lost: u64,
+    /// Records of work done [once](mod@crate::once) that too few nodes stored before the lock of the work
+    /// ended: the work may run again, or may have run elsewhere.
+    pub unrecorded: u64,
     /// Times from the request to the lock, of the requests that were granted.
     pub waits: WaitTimes,
 }
@@ -56,6 +59,7 @@ impl LockCounts {
         Self {
             refused: self.refused.saturating_sub(earlier.refused),
             lost: self.lost.saturating_sub(earlier.lost),
+            unrecorded: self.unrecorded.saturating_sub(earlier.unrecorded),
             waits: self.waits.since(&earlier.waits),
         }
     }
@@ -64,6 +68,7 @@ impl LockCounts {
     pub fn add(&mut self, other: &Self) {
         self.refused += other.refused;
         self.lost += other.lost;
+        self.unrecorded += other.unrecorded;
         self.waits.add(&other.waits);
     }
 }
@@ -149,6 +154,7 @@ fn upper_bound(bucket: usize) -> u64 {
 pub(super) struct LockCounters {
     refused: AtomicU64,
     lost: AtomicU64,
+    unrecorded: AtomicU64,
     waits: Box<[AtomicU64]>,
 }
 
@@ -156,8 +162,8 @@ opaque_debug!(LockCounters);
 
 impl LockCounters {
     pub(super) fn new() -> Self {
-        let (refused, lost) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { refused, lost, waits: (0..BUCKETS).map(|_| AtomicU64::new(0)).collect() }
+        let [refused, lost, unrecorded] = std::array::from_fn(|_| AtomicU64::new(0));
+        Self { refused, lost, unrecorded, waits: (0..BUCKETS).map(|_| AtomicU64::new(0)).collect() }
     }
 
     /// Counts the end of a request.
@@ -173,11 +179,16 @@ impl LockCounters {
         self.lost.fetch_add(1, Ordering::Relaxed);
     }
 
+    pub(super) fn unrecorded(&self) {
+        self.unrecorded.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(super) fn read(&self) -> LockCounts {
         let waits = |bucket: usize| self.waits[bucket].load(Ordering::Relaxed);
         LockCounts {
             refused: self.refused.load(Ordering::Relaxed),
             lost: self.lost.load(Ordering::Relaxed),
+            unrecorded: self.unrecorded.load(Ordering::Relaxed),
             waits: WaitTimes(std::array::from_fn(waits)),
         }
     }

@@ -19,7 +19,7 @@ use crate::error::{Vote, VoteOutcome};
 use crate::{
     error::{LockError, Reason},
     node::redis::{NodeSet, RestartGuard, count},
-    protocol::Nonce,
+    protocol::{Nonce, Record},
     resource::Resource,
     time::{Sleep, Timestamp},
 };
@@ -92,6 +92,17 @@ impl Redlock {
     /// See [`records::read`].
     pub(crate) fn read_record(&self, name: &Arc<str>) -> Asked {
         records::read(self.set_of(name).client(), name)
+    }
+
+    /// Returns the record of ended work that this process owes to the nodes, and the time for which it is
+    /// kept.
+    pub(crate) fn owed_record(&self, name: &Arc<str>) -> Option<(Arc<Record>, Duration)> {
+        self.set_of(name).client().owed.record(name)
+    }
+
+    /// Ends what this process owes of a key, as a person decides about it.
+    pub(crate) fn cancel_owed_record(&self, name: &Arc<str>) {
+        self.set_of(name).client().owed.cancel_record(name);
     }
 
     /// See [`records::read_all`].

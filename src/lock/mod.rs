@@ -15,7 +15,7 @@
 //! | at most n holders of a name | `slots` |
 //! | the algorithm of one lease, run against the nodes | `lease` |
 //! | fencing tokens to propose (R9) | `fences` |
-//! | the result of a release; repeated releases (R8) | [`Released`]; `releaser` |
+//! | the result of a release; ends that are sent until the nodes have acknowledged them | [`Released`]; `obligations` |
 //! | requests of other processes for leases that linger here | `remote_requests` |
 //! | the end of another holder's lock, by a request | `revoke` |
 //! | queries to all nodes; holders, claims, documents, records | `query`; `inspect`, `claims`, `documents`, `records` |
@@ -85,6 +85,7 @@ mod listing;
 #[expect(clippy::module_inception, reason = "it is the held lock, among its parts")]
 pub(crate) mod lock;
 mod named_nodes;
+pub(crate) mod obligations;
 pub(crate) mod options;
 mod overrun;
 mod query;
@@ -94,7 +95,6 @@ mod readiness;
 pub(crate) mod records;
 pub(crate) mod redlock;
 mod released;
-mod releaser;
 mod remote_requests;
 pub(crate) mod request;
 mod revoke;
@@ -124,6 +124,7 @@ pub(crate) use lock::Lock;
 #[cfg(feature = "scheduler")]
 pub(crate) use lock::Renewals;
 pub use lock::{Lost, Release, Stopping};
+pub use obligations::{Owed, OwedKind};
 pub(crate) use options::LockOptions;
 pub use options::Overrun;
 #[cfg(feature = "http")]

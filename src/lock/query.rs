@@ -73,13 +73,6 @@ pub(crate) async fn ask(client: &Client, node: usize, op: Op) -> Result<Answer, 
     }
 }
 
-/// Sends an operation to every node, and waits for no answer.
-pub(crate) fn broadcast(client: &Client, op: &Op) {
-    for node in &client.nodes {
-        node.send(op.clone(), Reply::from_fn(|_| {}));
-    }
-}
-
 impl Client {
     /// Returns the error of a query that too few nodes answered.
     pub(crate) fn no_quorum(&self, answers: &[Result<Answer, Reason>]) -> LockError {

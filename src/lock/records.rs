@@ -5,7 +5,8 @@ use std::{sync::Arc, time::Duration};
 use super::{
     ActiveLease,
     client::Client,
-    query::{NodeQuery, broadcast, query, query_each},
+    obligations::Obligation,
+    query::{NodeQuery, query, query_each},
 };
 use crate::{
     error::{LockError, Reason},
@@ -86,9 +87,14 @@ pub(crate) fn reserve(lease: &ActiveLease) -> Result<(), LockError> {
     lease.charge().reserve(&lease.client().nodes, name, lease.id().owner())
 }
 
-/// Deletes the record of a lease, without waiting for answers.
-pub(crate) fn forget(client: &Client, name: &Arc<str>, nonce: Nonce) {
-    broadcast(client, &Op::Forget(ForgetOp { name: Arc::clone(name), nonce }));
+/// Deletes the record of a lease on each node, in the background. After `retain` it has expired.
+pub(crate) fn forget(lease: &ActiveLease, name: &Arc<str>, retain: Duration) {
+    let client = lease.client();
+    let end = Arc::new(ForgetOp { name: Arc::clone(name), nonce: lease.id().nonce() });
+    for node in 0..client.nodes.len() {
+        let end = Arc::clone(&end) as Arc<dyn Obligation>;
+        client.repeaters.send(node, end, client.now() + retain);
+    }
 }
 
 /// Deletes the record of a lease, and waits for all answers.
@@ -131,12 +137,5 @@ impl Repair {
             let op = Op::Repair(RepairOp { name, record, retain });
             self.client.nodes[node].send(op, Reply::from_fn(|_| {}));
         }
-    }
-}
-
-impl ActiveLease {
-    /// Deletes the record of the lease on the nodes. Waits for no answer.
-    pub(crate) fn forget_record(&self, name: &Arc<str>) {
-        forget(self.client(), name, self.id().nonce());
     }
 }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use super::{core::Core, queue::HeldLease};
+use super::{core::Core, obligations::Owed, queue::HeldLease};
 use crate::{FencingToken, Resource, sync::atomic::Ordering};
 
 /// The locks and requests of this process at one moment. Those of other processes are on the
@@ -22,9 +22,11 @@ pub struct Snapshot {
     pub waiting: Vec<WaitingName>,
     /// Number of releases on their way to a node, without the unacknowledged ones.
     pub releasing: usize,
-    /// For each node, the number of releases that it did not acknowledge, and that are repeated
-    /// until it does or the keys have expired.
+    /// For each node, the number of releases and other ends that it did not acknowledge, and that are
+    /// repeated until it does, or no client can depend on them any more.
     pub unacknowledged: Vec<usize>,
+    /// Ends of work that too few nodes have stored so far, the oldest first.
+    pub owed: Vec<Owed>,
 }
 
 /// A lock that this process holds.
@@ -69,6 +71,8 @@ impl Snapshot {
         self.waiting.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         self.releasing += other.releasing;
         self.unacknowledged.extend(other.unacknowledged);
+        self.owed.extend(other.owed);
+        self.owed.sort_by_key(|owed| std::cmp::Reverse(owed.age));
         self
     }
 }
@@ -106,7 +110,8 @@ pub(super) fn snapshot(core: &Core) -> Snapshot {
         waiting,
         releasing: core.client.releasing.load(Ordering::Acquire),
         unacknowledged: (0..core.client.nodes.len())
-            .map(|node| core.client.releaser.pending(node))
+            .map(|node| core.client.repeaters.unacknowledged(node))
             .collect(),
+        owed: core.client.owed.list_all(),
     }
 }

@@ -48,8 +48,9 @@ pub struct NodeHealth {
     /// Maximum time for which an operation waited in this process before it was written to the node,
     /// within about the last second. Zero while there is no connection.
     pub queue_delay: Duration,
-    /// Number of releases that the node has not acknowledged.
-    pub pending_releases: usize,
+    /// Number of releases, and of other ends, that the node has not acknowledged. Each is sent again until
+    /// it is acknowledged, or no client can depend on it any more.
+    pub unacknowledged: usize,
     /// Problems that an operator should know and that do not affect the node's votes at present.
     pub findings: Vec<Finding>,
 }
@@ -74,7 +75,7 @@ impl NodeHealth {
             copying: None,
             in_flight: 0,
             queue_delay: Duration::ZERO,
-            pending_releases: 0,
+            unacknowledged: 0,
             findings: Vec::new(),
         }
     }

@@ -72,6 +72,9 @@ impl KeyRequest {
     ) -> Result<ControlFlow<OnceOutcome<T>, ClaimedKey>, LockError> {
         let Self { redlock, resource, lock, terms } = self;
         let (name, started_at) = (terms::name(&resource?), redlock.now());
+        if let Some(outcome) = owed(&redlock, &name, is_settled) {
+            return Ok(ControlFlow::Break(outcome));
+        }
         let lock = match lock.acquire().await {
             Ok(lock) => lock,
             Err(refusal) if matches!(refusal.root(), LockError::Held { .. }) => {
@@ -122,6 +125,20 @@ impl KeyRequest {
             pause(lock.lease(), &answers, started_at).await?;
         }
     }
+}
+
+/// Returns the outcome of a request whose work has ended in this process, while too few nodes have stored that.
+fn owed<T>(
+    redlock: &Redlock,
+    name: &Arc<str>,
+    is_settled: fn(&[u8]) -> bool,
+) -> Option<OnceOutcome<T>> {
+    let (record, remaining) = redlock.owed_record(name)?;
+    if !record.is_done {
+        let (retry_after, by) = (Some(remaining), Some(Arc::clone(&record.lease.owner)));
+        return Some(OnceOutcome::Busy { retry_after, by, unknown: true });
+    }
+    is_settled(&record.payload).then_some(OnceOutcome::Done { record, remaining })
 }
 
 /// Returns the outcome of a request while another holder has the lock.

@@ -5,10 +5,10 @@ use std::{future::Future, ops::ControlFlow, pin::pin, sync::Arc};
 use super::{
     OnceError,
     claim::{ClaimedKey, KeyRequest},
-    outcome::OnceOutcome,
+    outcome::{KeyEnd, OnceOutcome},
     telemetry,
     terms::Terms,
-    work::{Check, WorkVerdict},
+    work::{Check, EndedWork, WorkVerdict},
 };
 #[cfg(feature = "http")]
 use super::{attached::Attached, work::Unchecked};
@@ -26,7 +26,7 @@ pub(super) async fn run<C, W, Fut, T, E>(
 where
     C: Check<E>,
     W: FnOnce(LockContext) -> Fut,
-    Fut: Future<Output = Result<(T, WorkVerdict), E>>,
+    Fut: Future<Output = EndedWork<T, E>>,
 {
     let terms = key.terms;
     // Boxed, as work may be large.
@@ -44,7 +44,7 @@ pub(super) async fn run_attached<W, Fut, T, E>(
 ) -> Result<OnceOutcome<T>, OnceError<E>>
 where
     W: FnOnce(LockContext) -> Fut + Send + 'static,
-    Fut: Future<Output = Result<(T, WorkVerdict), E>> + Send + 'static,
+    Fut: Future<Output = EndedWork<T, E>> + Send + 'static,
     T: Send + 'static,
     E: Send + 'static,
 {
@@ -90,19 +90,22 @@ async fn execute<C, W, Fut, T, E>(
 where
     C: Check<E>,
     W: FnOnce(LockContext) -> Fut,
-    Fut: Future<Output = Result<(T, WorkVerdict), E>>,
+    Fut: Future<Output = EndedWork<T, E>>,
 {
     let ClaimedKey { started, lock } = claimed;
     let has_started = Arc::clone(started.has_started());
     let mut guarded = pin!(Guarded::start(lock, |context| async move {
-        if let Some(check) = check.check(context.clone())
-            && check.await?
-        {
-            return Ok(None);
+        if let Some(check) = check.check(context.clone()) {
+            match check.await {
+                Ok(false) => {}
+                Ok(true) => return None,
+                // The work has not started.
+                Err(error) => return Some((Err(error), WorkVerdict::Free)),
+            }
         }
         let was_started = has_started.swap(true, Ordering::Relaxed);
         assert!(!was_started, "work starts once");
-        work(context).await.map(Some)
+        Some(work(context).await)
     })?);
     // Declared after the work, so dropped before it: the record is removed under the lock.
     let started = started;
@@ -113,39 +116,40 @@ where
             return Err(lost.into());
         }
     };
-    // Each record is removed or stored before the drop of the hold, which releases the lock.
-    match ended {
-        Err(error) => {
-            started.forget();
-            Err(OnceError::Work(error))
-        }
-        Ok(None) => {
-            // If the record is not stored, the next request runs the check again.
-            let (record, _) = started.store_end((true, Arc::default()), terms.retain).await;
-            Ok(OnceOutcome::Done { record, remaining: terms.retain })
-        }
-        Ok(Some((output, WorkVerdict::Done { payload }))) => {
-            match started.store_end((true, payload), terms.retain).await.1 {
-                Ok(()) => Ok(OnceOutcome::Ran(output)),
-                Err(error) => {
-                    telemetry::unrecorded(hold.lease(), &error);
-                    Ok(OnceOutcome::Unrecorded(output, error))
-                }
+    // Each record is removed or stored before the release of the lock.
+    let Some((output, verdict)) = ended else {
+        // If the record is not stored, the next request runs the check again.
+        let end = (true, Arc::default());
+        let (record, _) = started.store_end(hold.into_lock(), end, terms.retain).await;
+        return Ok(OnceOutcome::Done { record, remaining: terms.retain });
+    };
+    let (output, key) = match verdict {
+        WorkVerdict::Done { payload } => {
+            let stored = started.store_end(hold.into_lock(), (true, payload), terms.retain).await.1;
+            match (output, stored) {
+                (Ok(output), Err(error)) => return Ok(OnceOutcome::Unrecorded(output, error)),
+                (output, _) => (output, KeyEnd::Done),
             }
         }
-        Ok(Some((output, WorkVerdict::Free))) => {
+        WorkVerdict::Free => {
             started.forget();
-            Ok(OnceOutcome::Ran(output))
+            (output, KeyEnd::Free)
         }
-        Ok(Some((output, WorkVerdict::Unknown { hold: time }))) => {
-            let is_stored = match time {
+        WorkVerdict::Unknown { hold: time } => {
+            let lease = Arc::clone(hold.lease());
+            let is_held = match time {
                 Some(time) if !started.is_stored() => {
-                    started.store_end((false, Arc::default()), time).await.1.is_ok()
+                    let end = (false, Arc::default());
+                    started.store_end(hold.into_lock(), end, time).await.1.is_ok()
                 }
                 _ => started.keep(),
             };
-            telemetry::unknown(hold.lease(), is_stored);
-            Ok(OnceOutcome::Ran(output))
+            // An error that frees the key is the caller's.
+            if output.is_ok() || is_held || time.is_some() {
+                telemetry::unknown(&lease, is_held);
+            }
+            (output, KeyEnd::Unknown)
         }
-    }
+    };
+    output.map(|output| OnceOutcome::Ran(output, key)).map_err(OnceError::Work)
 }

@@ -115,8 +115,8 @@ impl<K, C, P> OnceLayer<K, C, P> {
 /// # Completion
 impl<K, C, P> OnceLayer<K, C, P> {
     /// Sets the closure that decides whether a response completes its key. After other responses the key
-    /// is free. Errors of the service never complete it. Over gRPC the closure gets the status: see
-    /// `grpc()`.
+    /// is free. Errors of the service never complete it: the outcome is
+    /// [unknown](super::UnknownOutcome). Over gRPC the closure gets the status: see `grpc()`.
     ///
     /// Over HTTP, a `RequestOutcome` in the response takes precedence, and the closure is not called.
     /// After a 5xx that does not complete the key, `server_errors` decides: by default the key is free.
@@ -135,7 +135,7 @@ impl<K, C, P> OnceLayer<K, C, P> {
     }
 
     /// Sets what happens to a key whose request has an unknown outcome. Default:
-    /// [`UnknownOutcome::Release`].
+    /// [`UnknownOutcome::Release`]; of a layer for `Idempotency-Key` [`UnknownOutcome::Hold`], 24 hours.
     pub const fn unknown(mut self, unknown: UnknownOutcome) -> Self {
         self.terms.unknown = unknown;
         self

@@ -22,8 +22,8 @@
 //! | the work | the key | [`Once`] or [`OnceError`] |
 //! |---|---|---|
 //! | is `Ok` | done | [`Ran`](Once::Ran) |
-//! | is `Ok`, and too few nodes store the record | free, or done if one is found later | [`RanUnrecorded`](Once::RanUnrecorded) |
-//! | is `Err` | free at once | [`Work`](OnceError::Work) |
+//! | is `Ok`, and too few nodes store the record at once | done for this process, in progress for others while the lock is kept | [`RanUnrecorded`](Once::RanUnrecorded) |
+//! | is `Err` | free at once, or see [`UnknownOutcome`] | [`Work`](OnceError::Work) |
 //! | panics, or is dropped by the caller | free at once, or see [`UnknownOutcome`]; a WARN | |
 //! | is stopped because the lock was lost | see [`UnknownOutcome`] | [`Lock`](OnceError::Lock) with [`Lost`](crate::LockError::Lost) |
 //! | never ends because the process crashed | free after the TTL, or see [`UnknownOutcome`] | |
@@ -39,14 +39,19 @@
 //! A key has a lock, and a record that lives longer. First the lock is acquired; then, under it, the
 //! record is read from a quorum. A record of work that is *done* counts wherever it is found. A
 //! script stores it that compares the lock's nonce first, with the end of the lock's validity as its
-//! deadline: so only the holder can store it, and only while no other client holds the lock. Every
+//! deadline: a quorum that stores it this way shows that no other client had begun. Every
 //! later holder sees what a quorum keeps. What fewer nodes keep may be seen, and is then copied to
 //! the others. The lock is renewed while the record is stored, and released afterwards.
 //!
+//! *Owed records.* The end of the work is an obligation (`lock/obligations`): what a quorum has not stored
+//! is sent again as soon as a node answers, with the lock kept up to `max_hold`, and without it after that,
+//! as a copy of a true record. Meanwhile this process answers repetitions from the record that it owes.
+//! Once the lock has ended, another client may run the work again, which is reported.
+//!
 //! *Held outcomes.* If an unknown outcome must block the key, a record that the work was *begun* is
-//! stored on a quorum before the work starts. It is taken back if the work fails or did not begin,
-//! but not if it is dropped or panics: so it exists after a crash, and nothing has to be stored at
-//! the moment in which a lock is lost. It counts if a quorum may keep it, together with the silent
+//! stored on a quorum before the work starts. It is taken back if the work did not begin, or says that it did
+//! nothing, but not if it fails, is dropped or panics: so it exists after a crash, and nothing has to be
+//! stored at the moment in which a lock is lost. It counts if a quorum may keep it, together with the silent
 //! nodes. A copy in flight may restore what a person has just forgotten.
 //!
 //! *Detached work.* A call may be dropped while its handler runs, by a disconnect or a timeout. Its
@@ -58,7 +63,7 @@
 //! which is right for locks and wrong for callers: (acme, bob) and (bob, acme) would share their
 //! responses. So a set is refused, and `key::joined` keeps the parts apart.
 //!
-//! Invariants: a record of done work is stored only under the nonce of a valid lock; a record is
+//! Invariants: only work that is done has a record of that, under the nonce of its own lock; a record is
 //! never replaced by one that expires earlier; what cannot be recorded does not run.
 //!
 //! # For HTTP

@@ -42,9 +42,12 @@ pub enum Once<T> {
         /// The work started and did not end, and its key is [held](super::UnknownOutcome::Hold).
         unknown: bool,
     },
-    /// The work ran to success, but too few nodes stored its record: it may run again, or may be
-    /// running elsewhere. The error is the reason: [`LockError::Lost`] if the lock was no longer
-    /// valid when the work ended.
+    /// The work ran to success, but too few nodes have stored its record so far; the error is the reason.
+    /// This process keeps the lock and sends the record until a quorum has stored it
+    /// ([`Snapshot::owed`](crate::lock::Snapshot::owed)); meanwhile it answers further requests with
+    /// [`AlreadyDone`](Self::AlreadyDone), and others find the work in progress. The work may run again if
+    /// the process ends before, or the lock. [`LockError::Lost`]: the lock was no longer valid when the work
+    /// ended, so it may have run elsewhere.
     RanUnrecorded(T, LockError),
 }
 
@@ -58,10 +61,20 @@ impl<T> Once<T> {
     }
 }
 
+/// The state of a key after its work ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyEnd {
+    /// It is done, and a quorum stores that.
+    Done,
+    Free,
+    /// The outcome is unknown.
+    Unknown,
+}
+
 /// A [`Once`] with the record itself.
 #[derive(Debug)]
 pub(crate) enum OnceOutcome<T> {
-    Ran(T),
+    Ran(T, KeyEnd),
     Unrecorded(T, LockError),
     Done { record: Arc<Record>, remaining: Duration },
     Busy { retry_after: Option<Duration>, by: Option<Arc<str>>, unknown: bool },
@@ -70,7 +83,7 @@ pub(crate) enum OnceOutcome<T> {
 impl<T> From<OnceOutcome<T>> for Once<T> {
     fn from(outcome: OnceOutcome<T>) -> Self {
         match outcome {
-            OnceOutcome::Ran(output) => Self::Ran(output),
+            OnceOutcome::Ran(output, _) => Self::Ran(output),
             OnceOutcome::Unrecorded(output, error) => Self::RanUnrecorded(output, error),
             OnceOutcome::Done { record, remaining } => Self::AlreadyDone {
                 by: Arc::clone(&record.lease.owner),
@@ -106,7 +119,9 @@ impl<T, X> RequestEnd<T, X> {
     ) -> Result<Self, E> {
         Ok(match ended {
             // Also without a record: after an error the client would repeat the request.
-            Ok(OnceOutcome::Ran(output) | OnceOutcome::Unrecorded(output, _)) => Self::Ran(output),
+            Ok(OnceOutcome::Ran(output, _) | OnceOutcome::Unrecorded(output, _)) => {
+                Self::Ran(output)
+            }
             Ok(OnceOutcome::Done { record, .. }) => Self::Done(record),
             Ok(OnceOutcome::Busy { retry_after, by, unknown }) => {
                 Self::Rejected(reject(RejectReason::busy(unknown, retry_after, by.as_deref())))

@@ -1,20 +1,26 @@
 //! Records of a key on the nodes: that its work has started, and how it ended.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use super::telemetry;
 use crate::{
-    error::{LockError, Reason},
+    error::LockError,
     lock::{
-        ActiveLease,
+        ActiveLease, Lock,
+        obligations::OwedEnd,
         records::{self, Asked},
     },
     protocol::{Record, StoredLease},
     sync::atomic::{AtomicBool, Ordering},
 };
 
-/// Number of node timeouts after which [`store`] gives up.
+/// Number of node timeouts for which a request waits until the end of its work is stored.
 const STORE_TIMEOUTS: u32 = 10;
+
+/// Time for which a request waits until the end of its work is stored.
+pub(super) fn store_time(lease: &ActiveLease) -> Duration {
+    lease.client().node_timeout() * STORE_TIMEOUTS
+}
 
 /// A new record of this lease.
 pub(super) fn new(lease: &ActiveLease, is_done: bool, payload: Arc<[u8]>) -> Arc<Record> {
@@ -30,7 +36,7 @@ pub(super) fn new(lease: &ActiveLease, is_done: bool, payload: Arc<[u8]>) -> Arc
 /// |---|---|---|
 /// | before the work starts | is removed | |
 /// | while the work runs | stays: the outcome is unknown | a WARN |
-/// | while the end of the work is being recorded | stays, or is replaced | a WARN |
+/// | while the end of the work is being recorded | is stored in the background | |
 /// | later | stays | |
 #[derive(Debug)]
 pub(super) struct StartedRecord {
@@ -38,6 +44,8 @@ pub(super) struct StartedRecord {
     /// Set by the work when it starts.
     has_started: Arc<AtomicBool>,
     is_stored: bool,
+    /// Time for which it is stored.
+    hold: Duration,
     phase: RecordPhase,
 }
 
@@ -45,10 +53,8 @@ pub(super) struct StartedRecord {
 enum RecordPhase {
     /// The work has not ended.
     Open,
-    /// The work has ended, and its end is being recorded: it is done, or its outcome is unknown.
-    Ending {
-        is_done: bool,
-    },
+    /// The work has ended, and its end is being recorded.
+    Ending(Arc<OwedEnd>),
     Settled,
 }
 
@@ -56,14 +62,14 @@ impl StartedRecord {
     /// Stores nothing on the nodes.
     pub(super) fn unstored(lease: &Arc<ActiveLease>) -> Self {
         let (lease, phase) = (Arc::clone(lease), RecordPhase::Open);
-        Self { lease, has_started: Arc::default(), is_stored: false, phase }
+        Self { lease, has_started: Arc::default(), is_stored: false, hold: Duration::ZERO, phase }
     }
 
     /// Sends the record to the nodes.
     pub(super) fn send(lease: &Arc<ActiveLease>, hold: Duration) -> (Self, Asked) {
         let sent = records::record(lease, &new(lease, false, Arc::default()), hold);
         let mut this = Self::unstored(lease);
-        this.is_stored = true;
+        (this.is_stored, this.hold) = (true, hold);
         (this, sent)
     }
 
@@ -102,28 +108,37 @@ impl StartedRecord {
         }
     }
 
-    /// Stores the end of the work on a quorum: that it is done, or that its outcome is unknown.
+    /// Stores the end of the work on a quorum: that it is done, or that its outcome is unknown. Keeps the
+    /// lock until then.
+    ///
+    /// # Errors
+    ///
+    /// No quorum has stored it so far, or not before the lock was lost. This process still owes it to the
+    /// nodes.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves the record on the nodes, and logs a WARN.
+    /// Dropping the future lets it be stored in the background.
     pub(super) async fn store_end(
         mut self,
+        lock: Lock,
         (is_done, payload): (bool, Arc<[u8]>),
         retain: Duration,
     ) -> (Arc<Record>, Result<(), LockError>) {
         assert!(matches!(self.phase, RecordPhase::Open), "work ends once");
-        self.phase = RecordPhase::Ending { is_done };
         let record = new(&self.lease, is_done, payload);
-        let stored = store(Arc::clone(&self.lease), Arc::clone(&record), retain).await;
-        self.keep();
+        let name = super::terms::name(self.lease.resource());
+        let owed = OwedEnd::record(Some(lock), &self.lease, &name, &record, retain);
+        self.phase = RecordPhase::Ending(Arc::clone(&owed));
+        let stored = owed.stored_within(store_time(&self.lease)).await;
+        self.phase = RecordPhase::Settled;
         (record, stored)
     }
 
     fn remove(&self) {
         if self.is_stored {
             let name = super::terms::name(self.lease.resource());
-            self.lease.forget_record(&name);
+            records::forget(&self.lease, &name, self.hold);
         }
         self.lease.charge().free();
     }
@@ -131,55 +146,13 @@ impl StartedRecord {
 
 impl Drop for StartedRecord {
     fn drop(&mut self) {
-        match self.phase {
+        match &self.phase {
             RecordPhase::Open if self.has_started.load(Ordering::Relaxed) => {
                 telemetry::dropped(&self.lease, self.is_stored);
             }
             RecordPhase::Open => self.remove(),
-            RecordPhase::Ending { is_done } => {
-                telemetry::recording_dropped(&self.lease, is_done);
-            }
+            RecordPhase::Ending(owed) => owed.detach(store_time(&self.lease)),
             RecordPhase::Settled => {}
         }
-    }
-}
-
-/// Stores a record of ended work on a quorum while the lock is valid, for up to ten node timeouts.
-///
-/// The first round is sent at once, not at the first poll.
-pub(super) fn store(
-    lease: Arc<ActiveLease>,
-    record: Arc<Record>,
-    retain: Duration,
-) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
-    let client = Arc::clone(lease.client());
-    let deadline = client.now() + client.node_timeout() * STORE_TIMEOUTS;
-    let send = move |lease: &ActiveLease| {
-        lease.is_valid().then(|| records::record(lease, &record, retain))
-    };
-    let mut round = send(&lease);
-    debug_assert!(!retain.is_zero(), "a server refuses a record without a time");
-    async move {
-        // Nothing is sent when the lock is no longer valid.
-        while let Some(answers) = round {
-            let answers = answers.await;
-            if records::is_kept(&answers) {
-                return Ok(());
-            }
-            if !lease.is_valid() {
-                break;
-            }
-            let now = client.now();
-            if now >= deadline {
-                return Err(client.no_quorum(&answers));
-            }
-            // Stores the lock's key again on nodes that lost it.
-            if answers.contains(&Err(Reason::KeyGone)) {
-                lease.extend();
-            }
-            client.sleep_until(now + client.node_timeout() / 2).await;
-            round = send(&lease);
-        }
-        Err(LockError::lost(lease.loss()))
     }
 }

@@ -3,8 +3,8 @@
 use std::{future::Future, time::Duration};
 
 use super::{
-    Check, Once, OnceError, Unchecked, UnknownOutcome, claim::KeyRequest, execution,
-    outcome::OnceOutcome, terms, work::WorkVerdict,
+    Always, Check, Completes, Once, OnceError, Unchecked, UnknownOutcome, claim::KeyRequest,
+    execution, outcome::OnceOutcome, terms, work::WorkVerdict,
 };
 use crate::{
     error::LockError,
@@ -19,9 +19,10 @@ use crate::{
 /// [`wait`](Self::wait).
 #[derive(Clone, Debug)]
 #[must_use = "a request does nothing until it is run"]
-pub struct OnceRequest<C = Unchecked> {
+pub struct OnceRequest<C = Unchecked, G = Always> {
     pub(super) key: KeyRequest,
     check: C,
+    complete: G,
 }
 
 impl Redlock {
@@ -38,11 +39,12 @@ impl Redlock {
     {
         let key = key.try_into().map_err(Into::into);
         let resource = key.and_then(|key| terms::resource(&key)).map_err(LockError::from);
-        OnceRequest { key: KeyRequest::new(self, resource), check: Unchecked(()) }
+        let (check, complete) = (Unchecked(()), Always(()));
+        OnceRequest { key: KeyRequest::new(self, resource), check, complete }
     }
 }
 
-impl OnceRequest {
+impl<G> OnceRequest<Unchecked, G> {
     /// Runs `check` under the lock, before the work. If it returns `true`, the work does not run, and is
     /// recorded as done. An error of the check is an error of the work.
     ///
@@ -87,17 +89,17 @@ impl OnceRequest {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn unless<F, Fut, E>(self, check: F) -> OnceRequest<F>
+    pub fn unless<F, Fut, E>(self, check: F) -> OnceRequest<F, G>
     where
         F: FnOnce(LockContext) -> Fut,
         Fut: Future<Output = Result<bool, E>>,
     {
-        OnceRequest { key: self.key, check }
+        OnceRequest { key: self.key, check, complete: self.complete }
     }
 }
 
 /// # Lock options
-impl<C> OnceRequest<C> {
+impl<C, G> OnceRequest<C, G> {
     /// Sets each option that is set in `options`. The others keep their values.
     pub fn options(mut self, options: LockOptions) -> Self {
         self.key.lock = self.key.lock.options(options);
@@ -127,7 +129,7 @@ impl<C> OnceRequest<C> {
 }
 
 /// # Records and run
-impl<C> OnceRequest<C> {
+impl<C, G> OnceRequest<C, G> {
     /// Sets the time for which the nodes store that the work is done. Default: 96 hours. Above zero, and
     /// at most 100 years. Choose it longer than the senders' retry schedules, which reach 75 hours.
     ///
@@ -146,14 +148,42 @@ impl<C> OnceRequest<C> {
         self
     }
 
+    /// Sets the closure that decides whether an output of the work completes the key. After other outputs
+    /// the key is free: the work knows that it did nothing. Default: every `Ok` completes it.
+    ///
+    /// ```
+    /// use std::{convert::Infallible, time::Duration};
+    /// use tower_redlock::{once::{Once, OnceError, UnknownOutcome}, Redlock};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), OnceError<Infallible>> {
+    /// # async fn charge() -> Result<&'static str, Infallible> { Ok("declined") }
+    /// # let redlock = Redlock::embedded();
+    /// let charged = redlock
+    ///     .once("order:7")
+    ///     .unknown(UnknownOutcome::Hold(Duration::from_secs(24 * 3600)))
+    ///     .complete_when(|answer: &&str| *answer == "charged")
+    ///     .run(|_| charge())
+    ///     .await?;
+    /// assert_eq!(charged, Once::Ran("declined"), "it may be tried again");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn complete_when<H>(self, complete: H) -> OnceRequest<C, H> {
+        let Self { key, check, .. } = self;
+        OnceRequest { key, check, complete }
+    }
+
     /// Runs the work, unless it is done, or another client runs it.
     ///
     /// Acquires the key's lock, reads the record from a majority of the nodes, runs the work under the
-    /// lock, and stores the record on a majority before the release, for up to ten node timeouts.
+    /// lock, and stores the record on a majority before the release. After ten node timeouts it returns, and
+    /// the record is stored in the background: [`RanUnrecorded`](super::Once::RanUnrecorded).
     ///
     /// # Errors
     ///
-    /// [`OnceError::Work`](super::OnceError::Work) is the work's own. With
+    /// [`OnceError::Work`](super::OnceError::Work) is the work's own. It may come after the effect, so the
+    /// outcome is unknown: see [`unknown`](Self::unknown). With
     /// [`OnceError::Lock`](super::OnceError::Lock) nothing ran, except for [`LockError::Lost`]: the
     /// lock was lost while the work ran, it was dropped, and its outcome is unknown.
     /// [`LockError::TooManyRecords`]: the manager's limit of records is reached.
@@ -162,7 +192,8 @@ impl<C> OnceRequest<C> {
     ///
     /// Dropping the future drops the work, then releases the lock. Before the start of the work, the key
     /// is then free. After that the outcome is unknown: the key is free, or held with
-    /// [`UnknownOutcome::Hold`], and a WARN is logged. Work that has ended is recorded nevertheless.
+    /// [`UnknownOutcome::Hold`], and a WARN is logged. The record of work that has ended is stored in the
+    /// background.
     ///
     /// # Panics
     ///
@@ -172,8 +203,19 @@ impl<C> OnceRequest<C> {
         W: FnOnce(LockContext) -> Fut,
         Fut: Future<Output = Result<T, E>>,
         C: Check<E>,
+        G: Completes<T>,
     {
-        let work = |context| async { Ok((work(context).await?, WorkVerdict::done())) };
-        execution::run(self.key, self.check, work).await.map(OnceOutcome::into)
+        let Self { key, check, complete } = self;
+        let work = |context| async move {
+            match work(context).await {
+                Ok(output) => {
+                    let verdict = WorkVerdict::of(complete.completes(&output));
+                    (Ok(output), verdict)
+                }
+                // It may come after the effect.
+                Err(error) => (Err(error), WorkVerdict::Unknown { hold: None }),
+            }
+        };
+        execution::run(key, check, work).await.map(OnceOutcome::into)
     }
 }

@@ -9,7 +9,7 @@ use super::{
     Always, Completes, Once, OnceError, OnceFuture, OnceLayer,
     execution::run,
     outcome::OnceOutcome,
-    work::{Unchecked, WorkVerdict},
+    work::{Unchecked, WorkVerdict, failed},
 };
 use crate::layer::{Plain, ReadyCall, ResourceKey};
 
@@ -73,9 +73,13 @@ where
                 return call.await.map(Once::Ran).map_err(OnceError::Work);
             };
             let work = |_| async move {
-                let output = call.await?;
-                let is_done = complete.completes(&output);
-                Ok((output, if is_done { WorkVerdict::done() } else { WorkVerdict::Free }))
+                match call.tracked().await {
+                    Ok(output) => {
+                        let verdict = WorkVerdict::of(complete.completes(&output));
+                        (Ok(output), verdict)
+                    }
+                    Err(error) => failed(error, None),
+                }
             };
             run(key, Unchecked(()), work).await.map(OnceOutcome::into)
         })

@@ -8,7 +8,7 @@ use std::{
 use super::{OnceRequest, claim::KeyRequest, record, terms};
 use crate::{
     error::LockError,
-    lock::{Holder, records},
+    lock::{Holder, obligations::OwedEnd, records},
     protocol::{Answer, Record},
     quorum::records::RecordStatus,
     token::FencingToken,
@@ -42,7 +42,7 @@ pub enum OnceState {
     Unknown,
 }
 
-impl<C> OnceRequest<C> {
+impl<C, G> OnceRequest<C, G> {
     /// Returns the status of the key; `None` if it is free. Restores the record of done work on nodes
     /// that lost it; changes nothing else.
     ///
@@ -98,13 +98,19 @@ impl<C> OnceRequest<C> {
     ///
     /// Dropping the future releases the lock; the nodes may have stored the record.
     pub async fn mark_done(self) -> Result<(), LockError> {
-        let KeyRequest { lock, terms, .. } = self.key;
+        let KeyRequest { redlock, resource, lock, terms } = self.key;
         terms.check()?;
+        // Its lock would be held by this process.
+        redlock.cancel_owed_record(&terms::name(&resource?));
         let lock = lock.await?;
         let lease = lock.lease();
         records::reserve(lease)?;
+        let name = terms::name(lease.resource());
         let done = record::new(lease, true, Arc::default());
-        record::store(Arc::clone(lease), done, terms.retain).await
+        let time = record::store_time(lease);
+        let lease = Arc::clone(lease);
+        let owed = OwedEnd::record(Some(lock), &lease, &name, &done, terms.retain);
+        owed.stored_within(time).await
     }
 
     /// Removes the record that the work is done or has started: the next request runs it again.
@@ -123,7 +129,9 @@ impl<C> OnceRequest<C> {
     ///
     /// Dropping the future releases the lock; some nodes may have removed the record.
     pub async fn forget(self) -> Result<bool, LockError> {
-        let KeyRequest { redlock, lock, .. } = self.key;
+        let KeyRequest { redlock, resource, lock, .. } = self.key;
+        // Its lock would be held by this process.
+        redlock.cancel_owed_record(&terms::name(&resource?));
         let lock = lock.await?;
         let name = terms::name(lock.resource());
         let kept = redlock.read_all_records(&name).await;

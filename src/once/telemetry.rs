@@ -1,16 +1,10 @@
 //! Events and metrics of once requests.
 
-use super::{OnceError, outcome::OnceOutcome};
+use super::{
+    OnceError,
+    outcome::{KeyEnd, OnceOutcome},
+};
 use crate::{error::LockError, lock::ActiveLease, metrics, resource::Resource};
-
-/// The operator has to check whether the work happened twice.
-pub(super) fn unrecorded(lease: &ActiveLease, error: &LockError) {
-    let (key, token) = (lease.resource(), lease.token().get());
-    crate::log::warn!(
-        %key, token, %error,
-        "work is done, but too few nodes stored its record: it may run again, or may have run elsewhere"
-    );
-}
 
 /// The operator has to find out how far the work came.
 pub(super) fn dropped(lease: &ActiveLease, is_held: bool) {
@@ -33,23 +27,13 @@ const fn key_state(is_held: bool) -> &'static str {
     }
 }
 
-/// The call of ended work was dropped before a quorum confirmed the record.
-pub(super) fn recording_dropped(lease: &ActiveLease, is_done: bool) {
-    metrics::once("dropped");
-    let what = if is_done { "was done" } else { "ended with an unknown outcome" };
-    let (key, token) = (lease.resource(), lease.token().get());
-    crate::log::warn!(
-        %key, token,
-        "work {what}, but its call was dropped during recording: too few nodes may have stored the \
-         record, and the next request with the key may run it again"
-    );
-}
-
 /// Reports how a request ended.
 pub(super) fn ended<T, E>(resource: &Resource, result: &Result<OnceOutcome<T>, OnceError<E>>) {
     let outcome = match result {
-        Ok(OnceOutcome::Ran(_)) => "ran",
-        Ok(OnceOutcome::Unrecorded(..)) => "unrecorded",
+        Ok(OnceOutcome::Ran(_, KeyEnd::Done)) => "ran",
+        Ok(OnceOutcome::Ran(_, KeyEnd::Free)) => "freed",
+        Ok(OnceOutcome::Ran(_, KeyEnd::Unknown)) => "uncertain",
+        Ok(OnceOutcome::Unrecorded(..)) => "owed",
         Ok(OnceOutcome::Done { .. }) => "already_done",
         Ok(OnceOutcome::Busy { unknown: false, .. }) => "in_progress",
         Ok(OnceOutcome::Busy { unknown: true, .. }) => "unknown",

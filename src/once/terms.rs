@@ -8,9 +8,13 @@ use crate::{
     time::MAX_DURATION,
 };
 
-/// What happens to a key whose work has an unknown outcome: it was stopped before its end, as its lock was
-/// lost, its future was dropped, it panicked, or its process crashed. Over HTTP, a response may report an
-/// unknown outcome too: `RequestOutcome::Unknown`.
+/// What happens to a key whose work has an unknown outcome: it returned an error after it had started, or
+/// was stopped before its end, as its lock was lost, its future was dropped, it panicked, or its process
+/// crashed. Over HTTP, a response may report an unknown outcome too: `RequestOutcome::Unknown`.
+///
+/// For effects that must not happen twice, such as payments, choose [`Hold`](Self::Hold), the default of
+/// layers for `Idempotency-Key`. For work that may be repeated, such as most webhooks, whose senders retry,
+/// [`Release`](Self::Release), the default of the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum UnknownOutcome {

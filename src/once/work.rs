@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use crate::guard::LockContext;
+use crate::{guard::LockContext, layer::FailedCall};
 
 /// Checks, under the lock and before the work, whether the work is already done, for example in the
 /// user's own database. Implemented by closures that take a [`LockContext`] and return a future.
@@ -59,10 +59,25 @@ pub(crate) enum WorkVerdict {
     },
 }
 
+/// The output of work, and what it means for its key.
+pub(crate) type EndedWork<T, E> = (Result<T, E>, WorkVerdict);
+
+/// An error of a service that was called may come after its effect: a timeout, a broken connection.
+pub(crate) fn failed<T, E>(failed: FailedCall<E>, hold: Option<Duration>) -> EndedWork<T, E> {
+    let FailedCall { error, was_called } = failed;
+    let verdict = if was_called { WorkVerdict::Unknown { hold } } else { WorkVerdict::Free };
+    (Err(error), verdict)
+}
+
 impl WorkVerdict {
     /// A key that is done, with an empty payload.
     pub(super) fn done() -> Self {
         Self::Done { payload: Arc::default() }
+    }
+
+    /// A key that is done or free.
+    pub(super) fn of(is_done: bool) -> Self {
+        if is_done { Self::done() } else { Self::Free }
     }
 }
 

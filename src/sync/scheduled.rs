@@ -33,6 +33,11 @@ impl Notify {
         self.inner.notify_one();
     }
 
+    pub(crate) fn notify_waiters(&self) {
+        self.point.pass();
+        self.inner.notify_waiters();
+    }
+
     pub(crate) fn notified(&self) -> Notified<'_> {
         self.point.pass();
         self.inner.notified()

@@ -74,6 +74,10 @@ async fn everything_recorded() -> Numbers {
     leaders(&redlock, &numbers).await;
     work_done_once(&redlock, &numbers).await;
     records_over_the_quota(&nodes, &numbers).await;
+    #[cfg(feature = "http")]
+    responses_and_their_keys(&redlock, &numbers).await;
+    #[cfg(feature = "testing")]
+    owed_records(&numbers);
     numbers
 }
 
@@ -341,4 +345,80 @@ async fn records_over_the_quota(nodes: &EmbeddedNodes, numbers: &Numbers) {
     run("secret 2").await.unwrap_err();
     run("secret 3").await.unwrap_err();
     assert_eq!(numbers.get("redlock_over_quota_total", Some(("limit", "max_records"))), 2);
+}
+
+/// Responses of requests that ran, by what they mean for their keys.
+#[cfg(feature = "http")]
+async fn responses_and_their_keys(redlock: &Redlock, numbers: &Numbers) {
+    use http::{Request, Response};
+    use tower::{Layer, ServiceExt, service_fn};
+    use tower_redlock::{OnceLayer, once::http::ServerErrors};
+
+    let once = |outcome| numbers.get("redlock_once_total", Some(("outcome", outcome)));
+    let layer = |errors| {
+        let key = |request: &Request<u16>| format!("secret {}", request.body());
+        OnceLayer::new(redlock.clone(), "hook", key).http().server_errors(errors)
+    };
+    let call = async |status: u16, errors| {
+        let answer = service_fn(async |request: Request<u16>| {
+            let response = Response::builder().status(*request.body());
+            Ok::<_, std::convert::Infallible>(
+                response.body(http_body_util::Empty::<bytes::Bytes>::new()).unwrap(),
+            )
+        });
+        let answered = layer(errors).layer(answer).oneshot(Request::new(status)).await.unwrap();
+        assert_eq!(answered.status(), status);
+    };
+    let ran = once("ran");
+
+    call(502, ServerErrors::Free).await;
+    call(404, ServerErrors::Free).await;
+    assert_eq!((once("ran"), once("freed"), once("uncertain")), (ran, 2, 0));
+
+    call(502, ServerErrors::Hold(Duration::from_secs(60))).await;
+    assert_eq!((once("ran"), once("freed"), once("uncertain")), (ran, 2, 1));
+
+    call(503, ServerErrors::Keep).await;
+    call(204, ServerErrors::Free).await;
+    assert_eq!((once("ran"), once("freed"), once("uncertain")), (ran + 2, 2, 1));
+}
+
+/// Records of two requests that no node stores at once: of the first while its lock is valid, of the second
+/// never.
+#[cfg(feature = "testing")]
+fn owed_records(numbers: &Numbers) {
+    use tower_redlock::testing::{ManualClock, Nodes};
+
+    let once = |outcome| numbers.get("redlock_once_total", Some(("outcome", outcome)));
+    let owed = || numbers.get("redlock_owed_ends", None);
+    let clock = ManualClock::new();
+    let nodes = Nodes::new(3, &clock);
+    let replica = nodes.replica("secret");
+    let redlock = replica.redlock();
+    let begin = |key: &'static str| {
+        let frozen = nodes.clone();
+        let work = redlock.once(key).run(|_| async move {
+            frozen.freeze(0..3);
+            Ok::<_, ()>(())
+        });
+        clock.spawn(work)
+    };
+    let ran = once("ran");
+
+    let mut work = begin("secret 1");
+    clock.advance(Duration::from_millis(700));
+    drop(work.take().expect("it is answered").unwrap());
+    assert_eq!((once("owed"), once("unrecorded"), owed()), (1, 0, 1));
+    nodes.thaw(0..3);
+    clock.advance(Duration::from_secs(2));
+    assert_eq!((once("owed"), once("unrecorded"), owed()), (1, 0, 0));
+
+    let mut work = begin("secret 2");
+    clock.advance(Duration::from_secs(30));
+    drop(work.take().expect("it is answered").unwrap());
+    assert_eq!((once("owed"), once("unrecorded"), owed()), (2, 1, 1));
+    nodes.thaw(0..3);
+    clock.advance(Duration::from_secs(2));
+    assert_eq!((once("owed"), once("unrecorded"), owed()), (2, 1, 0));
+    assert_eq!(once("ran"), ran, "none was recorded when it was answered");
 }

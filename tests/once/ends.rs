@@ -7,9 +7,12 @@ use std::{
 };
 
 use futures_util::FutureExt;
-use tower_redlock::once::{Once, OnceError, OnceRequest, UnknownOutcome};
+use tower_redlock::{
+    Redlock,
+    once::{Once, OnceError, OnceRequest, UnknownOutcome},
+};
 
-use super::scene::{HOUR, KEY, Scene, TTL, assert_ran, in_progress_by};
+use super::scene::{HOUR, KEY, Scene, TTL, assert_done_by, assert_ran, in_progress_by};
 
 /// The key is free at once, and no node has a record.
 fn frees_at_once(unknown: UnknownOutcome, end: impl Fn(&Scene, OnceRequest)) {
@@ -33,14 +36,58 @@ fn is_unknown(end: impl Fn(&Scene, OnceRequest)) {
 }
 
 #[test]
-fn error_frees_the_key() {
+fn error_leaves_an_unknown_outcome() {
+    is_unknown(|scene, request| {
+        let runs = scene.runs.clone();
+        let work = request.run(|_| async move {
+            runs.run();
+            Err::<usize, _>("connection broken")
+        });
+        assert_eq!(work.now_or_never().unwrap(), Err(OnceError::Work("connection broken")));
+    });
+}
+
+/// The effect of the work came before its error.
+#[test]
+fn held_error_runs_once() {
+    let scene = Scene::new(3);
+    let call = |redlock: &Redlock| {
+        let runs = scene.runs.clone();
+        let work = redlock
+            .once(KEY)
+            .unknown(UnknownOutcome::Hold(HOUR))
+            .run(|_| async move { Err::<usize, _>(format!("timeout of charge {}", runs.run())) });
+        work.now_or_never().unwrap()
+    };
+    assert_eq!(call(&scene.at_blue), Err(OnceError::Work("timeout of charge 1".into())));
+    for redlock in [&scene.at_blue, &scene.at_green] {
+        let again = call(redlock);
+        assert!(matches!(again, Ok(Once::InProgress { unknown: true, .. })), "{again:?}");
+    }
+    assert_eq!(scene.runs.count(), 1);
+}
+
+#[test]
+fn incomplete_output_frees_the_key() {
     for unknown in [UnknownOutcome::Release, UnknownOutcome::Hold(HOUR)] {
-        frees_at_once(unknown, |_, request| {
-            let ended =
-                request.run(|_| async { Err::<usize, _>("no stock") }).now_or_never().unwrap();
-            assert_eq!(ended, Err(OnceError::Work("no stock")));
+        frees_at_once(unknown, |scene, request| {
+            let runs = scene.runs.clone();
+            let work = request
+                .complete_when(|output: &usize| *output > 1)
+                .run(|_| async move { Ok::<_, Infallible>(runs.run()) });
+            assert_eq!(work.now_or_never().unwrap(), Ok(Once::Ran(1)));
         });
     }
+}
+
+#[test]
+fn complete_output_is_done() {
+    let scene = Scene::new(3);
+    let request = scene.at_blue.once(KEY).complete_when(|output: &usize| *output == 1);
+    let runs = scene.runs.clone();
+    let ran = request.run(|_| async move { Ok(runs.run()) }).now_or_never().unwrap();
+    assert_ran(&ran, 1);
+    assert_done_by(&scene.green_does(), "blue");
 }
 
 fn panics() -> Result<usize, Infallible> {

@@ -2,12 +2,18 @@
 
 use std::{
     convert::Infallible,
-    future::{Future, Ready, ready},
+    fmt::Debug,
+    future::{Future, Ready, pending, ready},
     pin::pin,
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
-use tower::{Layer, Service, ServiceExt, service_fn};
+use futures_util::future::BoxFuture;
+use tower::{
+    BoxError, Layer, Service, ServiceExt, service_fn,
+    timeout::{Timeout, error::Elapsed},
+};
 use tower_redlock::{
     LockContext, LockError, OnceLayer, Redlock,
     error::ResourceError,
@@ -71,19 +77,107 @@ async fn leave_the_key_free(unknown: UnknownOutcome) {
         let run = counted.run();
         async move {
             match run {
-                1 => Err("broken"),
-                2 | 3 => Ok(500),
+                1..=3 => Ok::<_, Infallible>(500),
                 _ => Ok(200_u16),
             }
         }
     }));
     let mut call = async || service.ready().await.unwrap().call("a").await;
-    assert!(matches!(call().await, Err(OnceError::Work("broken"))));
-    assert!(matches!(call().await, Ok(Once::Ran(500))));
-    assert!(matches!(call().await, Ok(Once::Ran(500))));
+    for _ in 0..3 {
+        assert!(matches!(call().await, Ok(Once::Ran(500))));
+    }
     assert!(matches!(call().await, Ok(Once::Ran(200))));
     assert!(matches!(call().await, Ok(Once::AlreadyDone { .. })));
     assert_eq!(runs.count(), 4);
+}
+
+/// A service whose first call has its effect and does not return, or that does not become ready at first.
+#[derive(Clone, Default)]
+struct Charges {
+    runs: Runs,
+    readied: Runs,
+    is_unready: bool,
+}
+
+impl Service<&'static str> for Charges {
+    type Response = usize;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<usize, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        let is_first = self.readied.run() == 1;
+        Poll::Ready(if self.is_unready && is_first { Err("not ready".into()) } else { Ok(()) })
+    }
+
+    fn call(&mut self, _: &'static str) -> Self::Future {
+        let (run, returns) = (self.runs.run(), self.is_unready);
+        Box::pin(async move {
+            if run == 1 && !returns {
+                pending::<()>().await;
+            }
+            Ok(run)
+        })
+    }
+}
+
+const SOON: Duration = Duration::from_millis(10);
+const UNKNOWN: [UnknownOutcome; 2] = [UnknownOutcome::Release, UnknownOutcome::Hold(HOUR)];
+
+/// Calls the service again, after the first call has failed: held, it does not run again.
+async fn assert_next_calls<S>(service: S, charges: &Charges, unknown: UnknownOutcome)
+where
+    S: Service<&'static str, Response = Once<usize>, Error: Debug> + Clone,
+{
+    let again = service.clone().oneshot("a").await.unwrap();
+    let last = service.oneshot("a").await.unwrap();
+    if unknown == UnknownOutcome::Release {
+        assert_eq!(again, Once::Ran(2));
+        assert!(matches!(last, Once::AlreadyDone { .. }), "{last:?}");
+        assert_eq!(charges.runs.count(), 2);
+    } else {
+        for ended in [again, last] {
+            assert!(matches!(ended, Once::InProgress { unknown: true, .. }), "{ended:?}");
+        }
+        assert_eq!(charges.runs.count(), 1);
+    }
+}
+
+#[tokio::test]
+async fn inner_timeout_has_an_unknown_outcome() {
+    for unknown in UNKNOWN {
+        let charges = Charges::default();
+        let layer = OnceLayer::new(Redlock::embedded(), "pay", key).unknown(unknown);
+        let service = layer.layer(Timeout::new(charges.clone(), SOON));
+        let error = service.clone().oneshot("a").await.unwrap_err();
+        assert!(matches!(&error, OnceError::Work(error) if error.is::<Elapsed>()), "{error:?}");
+        assert_next_calls(service, &charges, unknown).await;
+    }
+}
+
+/// It drops the work.
+#[tokio::test]
+async fn outer_timeout_has_an_unknown_outcome() {
+    for unknown in UNKNOWN {
+        let charges = Charges::default();
+        let layer = OnceLayer::new(Redlock::embedded(), "pay", key).unknown(unknown);
+        let service = layer.layer(charges.clone());
+        let error = Timeout::new(service.clone(), SOON).oneshot("a").await.unwrap_err();
+        assert!(error.is::<Elapsed>(), "{error:?}");
+        assert_next_calls(service, &charges, unknown).await;
+    }
+}
+
+#[tokio::test]
+async fn unready_service_frees_the_key() {
+    for unknown in UNKNOWN {
+        let charges = Charges { is_unready: true, ..Charges::default() };
+        let layer = OnceLayer::new(Redlock::embedded(), "pay", key).unknown(unknown);
+        let service = layer.layer(charges.clone());
+        let error = service.clone().oneshot("a").await.unwrap_err();
+        assert!(matches!(error, OnceError::Work(_)), "{error:?}");
+        assert_eq!(service.clone().oneshot("a").await.unwrap(), Once::Ran(1));
+        assert!(matches!(service.oneshot("a").await.unwrap(), Once::AlreadyDone { .. }));
+    }
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ mod support;
 mod ends;
 mod layer;
 mod lost;
+mod owed;
 mod people;
 mod quota;
 mod recording;

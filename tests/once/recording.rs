@@ -176,23 +176,6 @@ fn pending<F: Future + Unpin>(future: &mut F) -> bool {
 }
 
 #[tokio::test]
-async fn drop_during_recording_warns() {
-    let scene = Scene::new(3);
-    let log = Log::new();
-    let mut call = Box::pin(scene.at_blue.once(KEY).run(|_| async {
-        scene.nodes.freeze([0, 1]);
-        Ok::<_, Infallible>(scene.runs.run())
-    }));
-    log.during(async {
-        assert!(call.as_mut().now_or_never().is_none(), "too few nodes answer");
-        drop(call);
-    })
-    .await;
-    log.wait_for("WARN", &["work was done", "dropped", "may run it again", KEY, "token="]).await;
-    assert_eq!((scene.runs.count(), log.count("WARN")), (1, 1), "{}", log.text());
-}
-
-#[tokio::test]
 async fn completed_recording_does_not_warn() {
     let scene = Scene::new(3);
     let log = Log::new();

@@ -21,11 +21,10 @@ fn full(node: &Arc<dyn Node>) -> MockNode {
 
 /// Stores that work has started, but not that it is done.
 fn filling(node: &Arc<dyn Node>) -> MockNode {
-    MockNode::refusing(
-        node,
-        Reason::OutOfMemory,
-        |op| matches!(op, Op::Record(RecordOp { record, .. }) if record.is_done),
-    )
+    MockNode::refusing(node, Reason::OutOfMemory, |op| {
+        matches!(op, Op::Record(RecordOp { record, .. }) if record.is_done)
+            || matches!(op, Op::Repair(_))
+    })
 }
 
 /// Does not report what is recorded.
@@ -110,11 +109,15 @@ async fn unrecorded_held_work_stays_held() {
     let (nodes, runs) = (EmbeddedNodes::new(3), Runs::default());
     let voters = nodes.nodes("redlock").map(|node| filling(&node));
     let redlock = with_nodes(Redlock::builder(), voters).build().unwrap();
-    let hold = || redlock.once(KEY).unknown(UnknownOutcome::Hold(HOUR));
-    let work = async || hold().run(|_| async { Ok::<_, Infallible>(runs.run()) }).await;
-    let ended = work().await;
+    let work = async |redlock: &Redlock| {
+        let hold = redlock.once(KEY).unknown(UnknownOutcome::Hold(HOUR));
+        hold.run(|_| async { Ok::<_, Infallible>(runs.run()) }).await
+    };
+    let ended = work(&redlock).await;
     assert!(matches!(ended, Ok(Once::RanUnrecorded(1, _))), "{ended:?}");
-    let ended = work().await;
+    drop(redlock);
+    let other = Redlock::builder().nodes_from(&nodes).build().unwrap();
+    let ended = work(&other).await;
     assert!(matches!(ended, Ok(Once::InProgress { unknown: true, .. })), "{ended:?}");
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use futures_util::FutureExt;
 use tower_redlock::{
     LockContext,
-    once::{Once, OnceError},
+    once::{Once, OnceError, UnknownOutcome},
 };
 
 use super::scene::{HOUR, KEY, Scene, TTL, assert_done_by, assert_ran};
@@ -29,6 +29,18 @@ fn done_check_is_recorded() {
     // The next one need not ask the database.
     assert_done_by(&ask(Err("no connection")), "blue");
     assert_done_by(&scene.green_does(), "blue");
+}
+
+#[test]
+fn error_of_the_check_frees_the_key() {
+    for unknown in [UnknownOutcome::Release, UnknownOutcome::Hold(HOUR)] {
+        let scene = Scene::new(3);
+        let request = scene.at_blue.once(KEY).unknown(unknown);
+        let request = request.unless(|_| async { Err::<bool, _>("no connection") });
+        let ended = request.run(|_| async { Ok::<(), _>(()) }).now_or_never().expect("at once");
+        assert_eq!(ended, Err(OnceError::Work("no connection")));
+        assert_ran(&scene.green_does(), 1);
+    }
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod keys;
 mod marked;
 mod repeats;
 mod server_errors;
+mod service_errors;
 mod site;
 mod stopped;
 mod types;

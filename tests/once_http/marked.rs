@@ -13,7 +13,7 @@ use tower_redlock::{
 
 use crate::{
     client::Client,
-    idempotency::tools::layer,
+    idempotency::tools::freeing,
     site::{HOUR, Runs, Site, hook, serve, soon},
 };
 
@@ -39,7 +39,7 @@ async fn layers(site: &Site, app: &Router, unknown: UnknownOutcome) -> [(Client,
     [
         (serve(app().route_layer(by_head.http())).await, || hook("evt_1")),
         (serve(app().route_layer(by_body)).await, event),
-        (serve(app().route_layer(layer(&site.at_blue).unknown(unknown))).await, payment),
+        (serve(app().route_layer(freeing(&site.at_blue).unknown(unknown))).await, payment),
     ]
 }
 

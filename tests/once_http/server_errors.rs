@@ -5,16 +5,16 @@ use std::time::Duration;
 use axum::{Extension, Router, body::Body, routing::post};
 use http::{Response, StatusCode};
 use tower_redlock::{
-    OnceLayer, key,
+    OnceLayer, Redlock, key,
     once::{UnknownOutcome, http::ServerErrors},
     reject::RequestOutcome,
 };
 
 use crate::{
     client::{Answer, Client},
-    idempotency::tools::layer,
+    idempotency::tools::freeing,
     marked::{Send, event, payment},
-    site::{HOUR, Site, hook, serve},
+    site::{HOUR, Site, TTL, hook, serve},
 };
 
 /// Runs the layers as a service sets them up.
@@ -25,7 +25,7 @@ macro_rules! layers {
         let by_head = serve($app.clone().route_layer($adjusted)).await;
         let $layer = OnceLayer::by_body(redlock, "body", key::json_pointer("/id"));
         let by_body = serve($app.clone().route_layer($adjusted)).await;
-        let $layer = layer(&$site.at_blue);
+        let $layer = freeing(&$site.at_blue);
         let idempotency = serve($app.clone().route_layer($adjusted)).await;
         [
             (by_head, (|| hook("evt_1")) as Send),
@@ -76,11 +76,12 @@ fn assert_held([first, again]: &[Answer; 2], status: u16) {
 }
 
 #[tokio::test]
-async fn by_default_the_key_is_free() {
+async fn freed_errors_run_again() {
     for status in [500, 503, 599] {
         for kind in 0..3 {
             let site = Site::new(3);
-            let (client, request) = &layers!(site, failing(&site, status), |layer| layer)[kind];
+            let (client, request) = &layers!(site, failing(&site, status), |layer| layer
+                .server_errors(ServerErrors::Free))[kind];
             assert_ran_twice(&two(client, *request).await, status);
         }
     }
@@ -216,9 +217,9 @@ async fn what_the_response_says_goes_before() {
     }
 }
 
-#[tokio::test]
-async fn unheld_error_frees_the_key() {
-    let site = Site::new(3);
+/// Blue is cut off while its handler fails, for a part of its TTL or until its lock has ended. Returns a
+/// client of green.
+async fn cut_off_at_its_error(site: &Site, time: Duration) -> Client {
     let (runs, blue) = (site.runs.clone(), site.blue.clone());
     let app = Router::new().route(
         "/hook",
@@ -229,10 +230,13 @@ async fn unheld_error_frees_the_key() {
             (StatusCode::INTERNAL_SERVER_ERROR, "failed")
         }),
     );
-    let [(client, request), ..] =
-        layers!(site, app, |layer| layer.server_errors(ServerErrors::Hold(HOUR)));
-    let sent = client.clone();
-    let answer = tokio::spawn(async move { sent.send(request()).await });
+    let layer = |redlock: &Redlock| {
+        let layer = OnceLayer::new(redlock.clone(), "head", key::header("webhook-id"));
+        layer.http().server_errors(ServerErrors::Hold(HOUR))
+    };
+    let blue = serve(app.clone().route_layer(layer(&site.at_blue))).await;
+    let green = serve(app.route_layer(layer(&site.at_green))).await;
+    let answer = tokio::spawn(async move { blue.send(hook("evt_1")).await });
     site.runs(1).await;
     // The time for which the recording is tried.
     while !answer.is_finished() {
@@ -240,10 +244,26 @@ async fn unheld_error_frees_the_key() {
         tokio::task::yield_now().await;
     }
     assert_eq!(answer.await.unwrap().body, "failed");
+    site.clock.advance(time);
     site.blue.heal(0..3);
-    site.clock.advance(crate::site::TTL);
-    assert_eq!(client.send(request()).await.body, "failed");
-    assert_eq!(site.runs.count(), 2);
+    site.clock.advance(Duration::from_secs(2));
+    green
+}
+
+#[tokio::test]
+async fn unstored_hold_is_owed() {
+    let site = Site::new(3);
+    let green = cut_off_at_its_error(&site, TTL / 2).await;
+    green.send(hook("evt_1")).await.assert_problem(409, None, "unknown-outcome", "unknown");
+    assert_eq!((site.runs.count(), site.at_blue.counts().unrecorded), (1, 0));
+}
+
+#[tokio::test]
+async fn unheld_error_frees_the_key() {
+    let site = Site::new(3);
+    let green = cut_off_at_its_error(&site, TTL).await;
+    assert_eq!(green.send(hook("evt_1")).await.body, "failed");
+    assert_eq!((site.runs.count(), site.at_blue.counts().unrecorded), (2, 1));
 }
 
 #[tokio::test]

@@ -21,10 +21,13 @@ use tokio::sync::Semaphore;
 use tower::{Layer, Service, ServiceExt, util::BoxCloneService};
 use tower_redlock::{
     OnceLayer, Redlock, RedlockLayer, key,
-    once::{RestoredBody, http::Scope},
+    once::RestoredBody,
 };
 
-use crate::site::{HOUR, Site};
+use crate::{
+    idempotency::tools::freeing,
+    site::{HOUR, Site},
+};
 
 type Sent = UnsyncBoxBody<Bytes, std::io::Error>;
 type Layered = BoxCloneService<Request<Sent>, (u16, Option<String>, Bytes), Infallible>;
@@ -108,8 +111,7 @@ fn scenes(does: Does) -> Vec<(&'static str, Scene)> {
         boxed(layer.wait(HOUR).layer(handler(go, does)))
     });
     let idempotency = scene(&|redlock, go| {
-        let layer = OnceLayer::idempotency(redlock.clone(), "pay").scope(Scope::none());
-        boxed(layer.wait(HOUR).layer(handler(go, does)))
+        boxed(freeing(redlock).wait(HOUR).layer(handler(go, does)))
     });
     let read_first = scene(&|redlock, go| {
         let layer = RedlockLayer::new(redlock.clone(), |_: &Request<Sent>| "name");
@@ -121,7 +123,8 @@ fn scenes(does: Does) -> Vec<(&'static str, Scene)> {
 impl Scene {
     /// A request that was polled; `None` where it is not answered yet.
     fn ask(&self, body: Sent) -> (Asked, Option<(u16, Option<String>, Bytes)>) {
-        let request = Request::post("/").header("idempotency-key", "k").body(body).unwrap();
+        let request = Request::post("/").header("x-caller", "alice").header("idempotency-key", "k");
+        let request = request.body(body).unwrap();
         let mut asked: Asked = Box::pin(self.service.clone().oneshot(request).map(Result::unwrap));
         let answer = asked.as_mut().now_or_never();
         (asked, answer)

@@ -81,7 +81,7 @@ pub(crate) fn over(urls: impl IntoIterator<Item = String>) -> RedlockBuilder {
 /// The number of releases that voting nodes have still to acknowledge.
 pub(crate) fn pending_releases(managers: &[Redlock]) -> usize {
     let health = managers.iter().flat_map(Redlock::health).filter(NodeHealth::is_voting);
-    health.map(|node| node.pending_releases).sum()
+    health.map(|node| node.unacknowledged).sum()
 }
 
 /// The connections between one member and the embedded nodes.

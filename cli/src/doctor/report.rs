@@ -149,7 +149,7 @@ fn node(node: &NodeDiagnosis) -> String {
         format!(
             "{} under the prefix, {} pending releases of this client",
             keys(node.lock_keys.as_ref()),
-            health.pending_releases
+            health.unacknowledged
         ),
     ])
 }

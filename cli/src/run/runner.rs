@@ -328,7 +328,14 @@ impl Runner<'_> {
         };
         match self.waiting.during(done, reason).await {
             Ok(Once::Ran(ended)) | Err(OnceError::Work(ended)) => ended.into(),
-            Ok(Once::RanUnrecorded(_, error)) => Outcome::Unrecorded(error),
+            Ok(Once::RanUnrecorded(ended, error)) => {
+                // Waits until the record is stored.
+                self.redlock.shutdown().await;
+                match self.redlock.counts().unrecorded {
+                    0 => ended.into(),
+                    _ => Outcome::Unrecorded(error),
+                }
+            }
             Ok(Once::AlreadyDone { by, at, .. }) => {
                 Outcome::NothingToDo(format!("{by} has done it at {}", format_rfc3339_seconds(at)))
             }

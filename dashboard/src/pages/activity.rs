@@ -129,6 +129,7 @@ pub(super) fn activity_json(rates: &RatesView) -> Value {
         "covered_ms": millis(rates.covered),
         "steps": rates.steps.iter().map(of).collect::<Vec<_>>(),
         "total": of(&rates.total),
-        "lost_in_an_hour": rates.lost_in_an_hour,
+        "lost_in_an_hour": rates.harm.lost,
+        "unrecorded_in_an_hour": rates.harm.unrecorded,
     })
 }

@@ -304,7 +304,7 @@ pub(super) fn jobs(fleet: Option<&FleetJobs>, count: usize, troubles: &[JobTroub
 }
 
 pub(super) fn losses(rates: &RatesView, recorded: Duration) -> Tile {
-    let lost = rates.lost_in_an_hour;
+    let lost = rates.harm.lost;
     let time = if recorded < LOSS_TIME { span(recorded) } else { "hour".into() };
     Tile {
         id: "losses",
@@ -314,6 +314,20 @@ pub(super) fn losses(rates: &RatesView, recorded: Duration) -> Tile {
         note: format!("by this process in the last {time}"),
         level: if lost > 0 { Level::Bad } else { Level::Good },
     }
+}
+
+/// Returns the ends of work that the nodes have not stored; `None` if there are none.
+pub(super) fn owed(snapshot: &Snapshot, rates: &RatesView) -> Option<Tile> {
+    let (owed, unrecorded) = (snapshot.owed.len(), rates.harm.unrecorded);
+    if owed == 0 && unrecorded == 0 {
+        return None;
+    }
+    let (level, note) = match unrecorded {
+        0 => (Level::Warn, "too few servers have stored that this work has ended".into()),
+        _ => (Level::Bad, format!("{unrecorded} may have run twice in the last hour")),
+    };
+    let title = if owed == 1 { "record owed" } else { "records owed" };
+    Some(Tile { id: "owed", page: "locks", title, value: number(owed as u64), note, level })
 }
 
 #[cfg(test)]
@@ -331,8 +345,12 @@ mod tests {
     use crate::{pages::standing::sample_run, recent::Rates};
 
     fn rates(lost: u64) -> RatesView {
+        harmed(lost, 0)
+    }
+
+    fn harmed(lost: u64, unrecorded: u64) -> RatesView {
         let mut counts = LockCounts::default();
-        counts.lost = lost;
+        (counts.lost, counts.unrecorded) = (lost, unrecorded);
         let mut rates = Rates::new(LockCounts::default());
         rates.sample(Duration::ZERO, counts);
         rates.view(Duration::ZERO)
@@ -353,6 +371,17 @@ mod tests {
         let one = losses(&rates(1), LOSS_TIME);
         assert_eq!((one.level, one.title, &*one.value), (Level::Bad, "lock lost", "1"));
         assert_eq!(one.note, "by this process in the last hour");
+    }
+
+    #[test]
+    fn unrecorded_work_is_wrong() {
+        let snapshot = Redlock::embedded().snapshot();
+        assert_eq!(owed(&snapshot, &harmed(0, 0)), None);
+
+        let tile = owed(&snapshot, &harmed(0, 2)).expect("it is shown");
+
+        assert_eq!((tile.level, &*tile.value), (Level::Bad, "0"));
+        assert_eq!(tile.note, "2 may have run twice in the last hour");
     }
 
     #[tokio::test]

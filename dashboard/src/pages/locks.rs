@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 use tower_redlock::{
     Resource,
-    lock::{Snapshot, WaitingName},
+    lock::{Owed, Snapshot, WaitingName},
 };
 
 use super::{
@@ -26,6 +26,8 @@ use crate::{
 const PAGE: usize = 200;
 /// Maximum number of waiting names that are shown.
 const MAX_WAITING: usize = 100;
+/// Maximum number of owed ends that are shown.
+const MAX_OWED: usize = 100;
 
 /// Maximum number of readers that a row names.
 const NAMED: usize = 3;
@@ -145,9 +147,32 @@ fn held(snapshot: &Snapshot) -> Markup {
         dl {
             div { dt { "Locks held by this process" } dd { (snapshot.locks.len()) } }
             div { dt { "Releases on their way" } dd { (snapshot.releasing) } }
-            div { dt { "Releases that a node has not acknowledged" } dd { (unacknowledged) } }
+            div { dt { "Ends that a server has not acknowledged" } dd { (unacknowledged) } }
+        }
+        @if !snapshot.owed.is_empty() {
+            p { "Too few servers have stored that this work has ended. This process sends it until they have." }
+            (table("owed", "ends that are owed", &["Name", "What", "Since", "Protected"], &html! {
+                @for owed in snapshot.owed.iter().take(MAX_OWED) {
+                    tr data-owed=(owed.name) {
+                        th scope="row" { (text(&Resource::display_name(&owed.name))) }
+                        td { (owed.kind.to_string()) }
+                        td { (span(owed.age)) }
+                        td { @if owed.is_protected { "by its lock" } @else { strong { "no: it may run again" } } }
+                    }
+                }
+            }))
+            @if snapshot.owed.len() > MAX_OWED { p { "And " (snapshot.owed.len() - MAX_OWED) " further ones." } }
         }
     }
+}
+
+fn owed_json(owed: &Owed) -> Value {
+    json!({
+        "name": owed.name,
+        "kind": owed.kind.to_string(),
+        "age_ms": millis(owed.age),
+        "protected": owed.is_protected,
+    })
 }
 
 pub(super) fn waiting_json(of: &WaitingName) -> Value {
@@ -193,6 +218,7 @@ pub(crate) async fn locks_json(site: &Site, params: &Params) -> Value {
             "held": snapshot.locks.len(),
             "releasing": snapshot.releasing,
             "unacknowledged": snapshot.unacknowledged,
+            "owed": snapshot.owed.iter().map(owed_json).collect::<Vec<_>>(),
         },
     })
 }

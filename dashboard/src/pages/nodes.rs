@@ -121,7 +121,7 @@ fn row(node: &NodeDiagnosis) -> Markup {
             td { (memory(health)) }
             td { (persistence(health)) }
             td.number { (health.in_flight) }
-            td.number { (health.pending_releases) }
+            td.number { (health.unacknowledged) }
         }
     }
 }

@@ -14,8 +14,8 @@ use tower_redlock::{
 use super::{
     activity::{activity, activity_json},
     health::{
-        FleetJobs, JobTrouble, Level, MISSED_TIME, Tile, TroubleKind, held, jobs, losses, troubles,
-        votes, waiting,
+        FleetJobs, JobTrouble, Level, MISSED_TIME, Tile, TroubleKind, held, jobs, losses, owed,
+        troubles, votes, waiting,
     },
     layout::Visit,
     region::{RegionSource, region, table, trouble},
@@ -74,17 +74,18 @@ impl Facts {
         troubles(fleet, &self.here, now)
     }
 
-    fn tiles(&self, troubles: &[JobTrouble]) -> [Tile; 5] {
+    fn tiles(&self, troubles: &[JobTrouble]) -> Vec<Tile> {
         let fleet = self.jobs.as_ref().map_or(&[][..], |fleet| &fleet.jobs);
         let is_new = |job: &&JobStatus| fleet.iter().all(|other| other.name != job.name);
         let count = fleet.len() + self.here.iter().filter(is_new).count();
-        [
+        let tiles = [
             votes(self.nodes.as_ref().map(|look| &look.value)),
             held(self.locks.as_deref()),
             waiting(&self.snapshot),
             jobs(self.jobs.as_ref(), count, troubles),
             losses(&self.rates, self.recorded),
-        ]
+        ];
+        tiles.into_iter().chain(owed(&self.snapshot, &self.rates)).collect()
     }
 }
 

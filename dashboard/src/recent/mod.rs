@@ -2,7 +2,7 @@
 //!
 //! | record | bound | at most |
 //! |---|---|---|
-//! | [`Rates`](rates::Rates) | 60 counts of 15 s each, and 60 numbers of losses | 60 kB |
+//! | [`Rates`](rates::Rates) | 60 counts of 15 s each, and 60 counts of a minute of losses | 60 kB |
 //! | [`Contention`](contention::Contention) | 256 names of up to 1,024 bytes, 15 min each | 400 kB |
 //! | [`Holdings`](holdings::Holdings) | 128 names with 16 holders each, of whose owners 64 bytes are kept | 500 kB |
 //!

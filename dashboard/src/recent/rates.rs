@@ -8,12 +8,19 @@ use tower_redlock::lock::LockCounts;
 pub(crate) const RATE_SLOT: Duration = Duration::from_secs(15);
 /// Number of steps: 15 minutes.
 const SLOTS: usize = 60;
-/// Duration of a step of the losses.
-const LOSS_SLOT: Duration = Duration::from_secs(60);
-/// Number of steps of the losses: an hour.
-const LOSS_SLOTS: usize = 60;
+/// Duration of a step of the harm.
+const HARM_SLOT: Duration = Duration::from_secs(60);
+/// Number of steps of the harm: an hour.
+const HARM_SLOTS: usize = 60;
 
-/// The counts of the last 15 minutes, and the losses of the last hour.
+/// What went wrong: locks that were lost, and work whose record was not stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Harm {
+    pub(crate) lost: u64,
+    pub(crate) unrecorded: u64,
+}
+
+/// The counts of the last 15 minutes, and the harm of the last hour.
 ///
 /// # Invariants
 ///
@@ -23,7 +30,7 @@ pub(crate) struct Rates {
     /// The counts at the latest sample.
     last: LockCounts,
     counts: Steps<LockCounts>,
-    losses: Steps<u64>,
+    harm: Steps<Harm>,
 }
 
 /// A ring of steps. Times are counted from the begin of the records.
@@ -60,7 +67,8 @@ pub(crate) struct RatesView {
     pub(crate) steps: Vec<LockCounts>,
     /// Their sum.
     pub(crate) total: LockCounts,
-    pub(crate) lost_in_an_hour: u64,
+    /// What went wrong in the last hour.
+    pub(crate) harm: Harm,
     /// Time for which counts have been recorded.
     pub(crate) covered: Duration,
 }
@@ -71,17 +79,19 @@ impl Rates {
         Self {
             last: counts,
             counts: Steps::new(RATE_SLOT, SLOTS),
-            losses: Steps::new(LOSS_SLOT, LOSS_SLOTS),
+            harm: Steps::new(HARM_SLOT, HARM_SLOTS),
         }
     }
 
     /// Records the manager's counts at a time after the begin.
     pub(crate) fn sample(&mut self, at: Duration, counts: LockCounts) {
         let new = counts.since(&self.last);
-        *self.losses.at(at) += new.lost;
+        let harm = self.harm.at(at);
+        harm.lost += new.lost;
+        harm.unrecorded += new.unrecorded;
         self.counts.at(at).add(&new);
         self.last = counts;
-        debug_assert_eq!((self.counts.ring.len(), self.losses.ring.len()), (SLOTS, LOSS_SLOTS));
+        debug_assert_eq!((self.counts.ring.len(), self.harm.ring.len()), (SLOTS, HARM_SLOTS));
     }
 
     /// Returns what was recorded until the latest sample, which was at a time after the begin.
@@ -93,7 +103,10 @@ impl Rates {
         RatesView {
             steps: self.counts.ring.iter().cloned().collect(),
             total,
-            lost_in_an_hour: self.losses.ring.iter().sum(),
+            harm: self.harm.ring.iter().fold(Harm::default(), |sum, of| Harm {
+                lost: sum.lost + of.lost,
+                unrecorded: sum.unrecorded + of.unrecorded,
+            }),
             covered: at.min(RATE_SLOT * u32::try_from(SLOTS).unwrap_or(0)),
         }
     }
@@ -128,7 +141,7 @@ mod tests {
             (60, 15),
             "what was before is not counted"
         );
-        assert_eq!((view.lost_in_an_hour, view.covered), (1, 46 * SECOND));
+        assert_eq!((view.harm.lost, view.covered), (1, 46 * SECOND));
     }
 
     #[test]
@@ -140,9 +153,9 @@ mod tests {
         assert_eq!(rates.view(899 * SECOND).total.refused, 5);
         rates.sample(900 * SECOND, refused(5, 1));
         assert_eq!(rates.view(900 * SECOND).total.refused, 0);
-        assert_eq!(rates.view(900 * SECOND).lost_in_an_hour, 1);
+        assert_eq!(rates.view(900 * SECOND).harm.lost, 1);
         rates.sample(3_600 * SECOND, refused(5, 1));
-        assert_eq!(rates.view(3_600 * SECOND).lost_in_an_hour, 0);
+        assert_eq!(rates.view(3_600 * SECOND).harm.lost, 0);
 
         rates.sample(1_000_000 * SECOND, refused(6, 1));
         let view = rates.view(1_000_000 * SECOND);

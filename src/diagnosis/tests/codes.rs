@@ -9,6 +9,7 @@ use super::{Findings, MS, SECOND, text};
 use crate::{
     diagnosis::Severity::{self, Hint, Problem},
     error::{Reason, UnfitServer, prospect},
+    lock::{Owed, OwedKind},
     node::{Blocked, ClockOffset, CopyProgress, Finding, Memory, NodeState, Persistence},
 };
 
@@ -51,6 +52,10 @@ const CASES: &[Case] = &[
     ("max-ttl", Hint, |found| found.health[0].max_ttl = Some(11 * SECOND)),
     ("no-count", Hint, |found| found.keys = Err(Reason::NoPermission(text("scan")))),
     ("no-replicas", Problem, |found| found.refusing(0, Reason::NoReplicas)),
+    ("owed-ends", Problem, |found| {
+        let (kind, name) = (OwedKind::Record, text("once:order:7"));
+        found.terms.owed = vec![Owed { kind, name, age: SECOND, is_protected: false }];
+    }),
     ("not-located", Problem, |found| found.down(0, Reason::NotLocated(text("no such host")))),
     ("tls", Problem, |found| found.down(0, Reason::Tls(text("invalid certificate")))),
     ("no-persistence", Hint, |found| {

@@ -36,6 +36,7 @@ impl Findings {
             restart_guard: true,
             is_embedded: false,
             sets: vec![nodes],
+            owed: Vec::new(),
         };
         Self {
             health: names.map(|name| NodeHealth::voting(&name)).collect(),

@@ -9,13 +9,13 @@ use std::{
 use super::{
     active::ActiveLease,
     scratch,
-    shared::{Grant, LeaseReport, LeaseState, SharedLease},
+    shared::{Grant, LeaseReport, LeaseState, LossKind, SharedLease},
 };
 use crate::{
     error::{LockError, LossCause, ReleaseError, VoteOutcome},
     lock::{
-        attempts::AttemptOutcome, overrun::OverrunWatch, released::Released, settings::Plan,
-        stall::StallWatch,
+        attempts::AttemptOutcome, obligations::Obligation, overrun::OverrunWatch,
+        released::Released, settings::Plan, stall::StallWatch,
     },
     node::{Reply, ReplySink},
     protocol::{AcquireOp, ExtendOp, Op, OpId, RaiseOp},
@@ -122,7 +122,8 @@ impl SharedLease {
         // A grant may take effect until the end of the patience, and its TTL starts then.
         let longest = self.plan.ttl + self.patience() * 2;
         for node in orphans {
-            self.client.releaser.push(node, Arc::clone(&self.id), longest);
+            let id = Arc::clone(&self.id) as Arc<dyn Obligation>;
+            self.client.repeaters.repeat(node, id, self.client.now() + longest);
         }
         drop(ticket);
         for (lease, poll, ended) in overran {
@@ -312,8 +313,14 @@ impl SharedLease {
         }
         let plan = state.grant.plan(&self.plan);
         let cause = self.lost(loss, plan);
-        let planned = matches!(cause, LossCause::MaxHold { .. }) || !plan.auto_extend;
-        report.lost = Some((cause, planned));
+        let kind = if state.is_kept() {
+            LossKind::AfterWork
+        } else if matches!(cause, LossCause::MaxHold { .. }) || !plan.auto_extend {
+            LossKind::Planned
+        } else {
+            LossKind::Unexpected
+        };
+        report.lost = Some((cause, kind));
         // A jump of a server's clock moves the end into the past.
         if !report.renewed {
             report.late = self.client.now().saturating_duration_since(state.lease.end());

@@ -45,6 +45,8 @@ pub(crate) struct ActiveLease {
     pub(super) is_resting: AtomicBool,
     /// Whether no polls are expected, because the work blocks a thread.
     pub(super) blocks: AtomicBool,
+    /// Whether its work has ended, and it is kept until the end is stored.
+    is_kept: AtomicBool,
     /// Whether guarded work has to stop although the lock is valid. Written with the state locked.
     pub(super) asked_to_stop: AtomicBool,
     /// The quota of its record, if it has one. A lease with a record is never handed on.
@@ -102,6 +104,7 @@ impl ActiveLease {
             beats: AtomicU64::new(0),
             is_resting: AtomicBool::new(false),
             blocks: AtomicBool::new(false),
+            is_kept: AtomicBool::new(false),
             asked_to_stop: AtomicBool::new(false),
             charge: OnceLock::new(),
         })
@@ -122,6 +125,24 @@ impl ActiveLease {
     /// Returns the settings of its request.
     pub(in crate::lock) fn plan(&self) -> &Plan {
         self.own_plan.as_ref().unwrap_or(&self.shared.plan)
+    }
+
+    /// Records that its work has ended: a loss stops nothing.
+    pub(crate) fn keep(&self) {
+        self.is_kept.store(true, Ordering::Relaxed);
+    }
+
+    /// Records that its work has ended, and that no task polls under it: no polls or heartbeats are expected.
+    pub(crate) fn keep_unattended(&self) {
+        self.keep();
+        self.set_resting(true);
+        self.set_blocks(true);
+        // One that was never polled counts as one whose task hangs.
+        drop(self.enter_poll());
+    }
+
+    pub(crate) fn is_kept(&self) -> bool {
+        self.is_kept.load(Ordering::Relaxed)
     }
 
     /// Returns the start of the attempt or of the hand-off.

@@ -140,6 +140,12 @@ impl LeaseState {
         (self.grant.holder_gone || is_released) && !self.lease.is_lingering()
     }
 
+    /// Returns whether the work of all grants has ended.
+    pub(super) fn is_kept(&self) -> bool {
+        let mut grants = std::iter::once(&self.grant).chain(&self.others);
+        grants.all(|grant| grant.lease.upgrade().is_some_and(|lease| lease.is_kept()))
+    }
+
     /// Returns the handles of the grants that are held.
     pub(super) fn held(&self) -> impl Iterator<Item = Arc<ActiveLease>> {
         let grants = std::iter::once(&self.grant).chain(&self.others);
@@ -201,6 +207,17 @@ impl Grant {
 /// Minimum lateness that the log mentions.
 const LATE: Duration = Duration::from_millis(200);
 
+/// What a loss means for the work under the lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LossKind {
+    /// It is stopped.
+    Unexpected,
+    /// It is stopped as its settings say.
+    Planned,
+    /// It had ended before, and the lease was kept until its end is stored.
+    AfterWork,
+}
+
 /// Changes of a lease that are logged and counted once its state is unlocked.
 #[derive(Default)]
 pub(super) struct LeaseReport {
@@ -208,8 +225,7 @@ pub(super) struct LeaseReport {
     pub(super) renewing: bool,
     /// The token, if it is not the one that was proposed at first.
     pub(super) raised: Option<u64>,
-    /// The cause, and whether this end was planned.
-    pub(super) lost: Option<(LossCause, bool)>,
+    pub(super) lost: Option<(LossCause, LossKind)>,
     /// Time from the end of the validity to the event that showed it.
     pub(super) late: Duration,
     /// Votes of a failed extension and of a failed release. Explaining them asks the nodes.
@@ -247,27 +263,31 @@ impl LeaseReport {
                 token: FencingToken::new(token),
             });
         }
-        if let Some((cause, is_planned)) = &self.lost {
-            metrics::lost(cause);
-            client.send_event(|| LockEventKind::Lost {
-                resource: resource.clone(),
-                shared,
-                cause: cause.clone(),
-            });
-            if *is_planned {
-                crate::log::debug!(%resource, %cause, "lock ended");
-            } else {
-                client.counts.lost();
-                if self.late > LATE {
-                    let late = self.late;
-                    crate::log::warn!(
-                        %resource, %cause, ?late,
-                        "lock lost, and noticed late: this process, or the thread of the manager, did not run"
-                    );
-                } else {
-                    crate::log::warn!(%resource, %cause, "lock lost");
-                }
-            }
+        let Some((cause, kind)) = &self.lost else { return };
+        if *kind == LossKind::AfterWork {
+            // What the lease was kept for reports whether something is lost.
+            crate::log::debug!(%resource, %cause, "kept lock ended");
+            return;
+        }
+        metrics::lost(cause);
+        client.send_event(|| LockEventKind::Lost {
+            resource: resource.clone(),
+            shared,
+            cause: cause.clone(),
+        });
+        if *kind == LossKind::Planned {
+            crate::log::debug!(%resource, %cause, "lock ended");
+            return;
+        }
+        client.counts.lost();
+        if self.late > LATE {
+            let late = self.late;
+            crate::log::warn!(
+                %resource, %cause, ?late,
+                "lock lost, and noticed late: this process, or the thread of the manager, did not run"
+            );
+        } else {
+            crate::log::warn!(%resource, %cause, "lock lost");
         }
     }
 }

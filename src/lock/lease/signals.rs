@@ -162,7 +162,6 @@ impl ActiveLease {
     }
 
     /// Sets whether no heartbeats are expected: between attempts, and after the end of the work.
-    #[cfg(feature = "scheduler")]
     pub(crate) fn set_resting(&self, is_resting: bool) {
         self.is_resting.store(is_resting, Ordering::Relaxed);
     }
@@ -172,7 +171,6 @@ impl ActiveLease {
     }
 
     /// Sets whether no polls are expected, because the work blocks a thread.
-    #[cfg(feature = "scheduler")]
     pub(crate) fn set_blocks(&self, blocks: bool) {
         self.blocks.store(blocks, Ordering::Relaxed);
     }

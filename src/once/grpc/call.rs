@@ -13,7 +13,8 @@ use tonic::Code;
 
 use super::{CallOutcome, CompletesGrpc};
 use crate::{
-    once::work::WorkVerdict,
+    layer::FailedCall,
+    once::work::{EndedWork, WorkVerdict, failed},
     reject::RequestOutcome,
     sync::{self, Mutex},
 };
@@ -34,18 +35,21 @@ pub(super) enum CallEnd<A: Body> {
 /// While the slot is full, this is pending without a wake-up: the reader empties the slot and polls again,
 /// and a detached call is polled first by its new task.
 pub(super) async fn relay<A, E>(
-    call: impl Future<Output = Result<Response<A>, E>>,
+    call: impl Future<Output = Result<Response<A>, FailedCall<E>>>,
     writer: SlotWriter<A>,
     complete: impl CompletesGrpc,
-) -> Result<(CallEnd<A>, WorkVerdict), E>
+) -> EndedWork<CallEnd<A>, E>
 where
     A: Body,
 {
-    let response = call.await?;
+    let response = match call.await {
+        Ok(response) => response,
+        Err(error) => return failed(error, None),
+    };
     // It takes precedence over the status.
     let stated = RequestOutcome::of(&response).map(CallOutcome::from);
     if let Some(by_status) = outcome_of(&complete, response.headers()) {
-        return Ok((CallEnd::Head(response), stated.unwrap_or(by_status).into()));
+        return (Ok(CallEnd::Head(response)), stated.unwrap_or(by_status).into());
     }
     let (parts, body) = response.into_parts();
     writer.put(SlotItem::Head(Response::from_parts(parts, ())));
@@ -70,7 +74,7 @@ where
         CallEnd::Trailers(trailers) => outcome_of(&complete, trailers),
         _ => None,
     };
-    Ok((end, stated.or(by_status).unwrap_or(CallOutcome::Unknown).into()))
+    (Ok(end), stated.or(by_status).unwrap_or(CallOutcome::Unknown).into())
 }
 
 /// Returns the outcome by the status, if there is one.

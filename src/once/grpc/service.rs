@@ -64,7 +64,9 @@ where
             key.lock = key.lock.wait_at_most(wait);
             let resource = key.resource.clone().ok();
             let (reader, writer) = slot();
-            let work = move |context| relay(inner.begin(request, context), writer, rules.complete);
+            let work = move |context| {
+                relay(inner.begin(request, context).tracked(), writer, rules.complete)
+            };
             let ended = match until_head(run_attached(key, |_| true, detached, work), reader).await
             {
                 Ok(response) => return Ok(response),

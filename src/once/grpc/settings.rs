@@ -45,7 +45,8 @@ impl<K, C> OnceLayer<K, C> {
     /// | `UNKNOWN`, `DEADLINE_EXCEEDED`, `INTERNAL`, `DATA_LOSS`, `CANCELLED` | unknown: see [`unknown`](OnceLayer::unknown); a WARN |
     /// | another status | free at once |
     /// | no status: its body fails, or ends without trailers | unknown; a WARN |
-    /// | an error of the service, instead of a response | free at once |
+    /// | an error of the service, instead of a response | unknown |
+    /// | an error of the service that does not become ready | free at once |
     ///
     /// [`complete_when`](OnceLayer::complete_when) replaces this table by a closure from [`tonic::Code`] to
     /// [`CallOutcome`](super::CallOutcome). Use it for a method that forwards the `UNAVAILABLE` of another

@@ -12,7 +12,9 @@ use crate::{
     error::LockError,
     guard::{LockContext, LockContexts},
     layer::{ReadyCall, http::HttpBody, token_header::TokenHeader},
-    once::{OnceService, claim::KeyRequest, execution::run_attached, outcome::RequestEnd},
+    once::{
+        OnceService, claim::KeyRequest, execution::run_attached, outcome::RequestEnd, work::failed,
+    },
     reject::{OnReject, RejectReason, Rejection, RequestOutcome},
     resource::Resource,
 };
@@ -91,9 +93,13 @@ impl<S, C, R: OnReject<Response<Bytes>>> HttpCall<S, C, R> {
         };
         let resource = key.resource.clone().ok();
         let work = move |context| async move {
-            let response = inner.begin(request, context).await?;
-            let verdict = rules.verdict(&response, &|status| status.is_success());
-            Ok((response, verdict))
+            match inner.begin(request, context).tracked().await {
+                Ok(response) => {
+                    let verdict = rules.verdict(&response, &|status| status.is_success());
+                    (Ok(response), verdict)
+                }
+                Err(error) => failed(error, rules.server_errors.hold()),
+            }
         };
         let ended = run_attached(key, |_| true, detached, work).await;
         let reject = |reason: RejectReason<'_>| reject_http(&on_reject, reason, resource.as_ref());

@@ -33,7 +33,7 @@ impl<A, F: Fn(&Response<A>) -> bool> CompletesHttp<A> for F {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::once) struct CompletionRules<C> {
     pub(in crate::once) complete: C,
-    pub(super) server_errors: ServerErrors,
+    pub(in crate::once) server_errors: ServerErrors,
 }
 
 impl<C> CompletionRules<C> {
@@ -50,12 +50,10 @@ impl<C> CompletionRules<C> {
         let is_server_error = response.status().is_server_error();
         match RequestOutcome::of(response) {
             Some(RequestOutcome::Done) => WorkVerdict::done(),
-            Some(RequestOutcome::Unknown) => match self.server_errors {
-                ServerErrors::Hold(time) if is_server_error => {
-                    WorkVerdict::Unknown { hold: Some(time) }
-                }
-                _ => WorkVerdict::Unknown { hold: None },
-            },
+            Some(RequestOutcome::Unknown) => {
+                let hold = self.server_errors.hold().filter(|_| is_server_error);
+                WorkVerdict::Unknown { hold }
+            }
             None if self.complete.completes(response, rule) => WorkVerdict::done(),
             None if is_server_error => self.server_errors.verdict(),
             Some(RequestOutcome::Refused) | None => WorkVerdict::Free,
@@ -90,6 +88,14 @@ impl ServerErrors {
         match self {
             Self::Hold(time) => terms::check_time("ServerErrors::Hold", time),
             Self::Free | Self::Keep => Ok(()),
+        }
+    }
+
+    /// Returns the time for which keys are held.
+    pub(in crate::once) const fn hold(self) -> Option<Duration> {
+        match self {
+            Self::Hold(time) => Some(time),
+            Self::Free | Self::Keep => None,
         }
     }
 

@@ -97,6 +97,8 @@ mod settings;
 pub use completion::{CompletesHttp, ServerErrors};
 #[cfg(any(test, fuzzing))]
 pub(crate) use idempotency::fuzzing;
-pub use idempotency::{DEFAULT_RESPONSE_LIMIT, Idempotency, KeptStatuses, Scope, Unscoped};
+pub use idempotency::{
+    DEFAULT_HOLD, DEFAULT_RESPONSE_LIMIT, Idempotency, KeptStatuses, Scope, Unscoped,
+};
 pub use key::Missing;
 pub use settings::{ByBody, ByHead, HttpMode, OnceHttp};

@@ -45,6 +45,11 @@ impl<M> OnceHttp<DefaultResponse, M> {
 }
 
 impl<R, M> OnceHttp<R, M> {
+    pub(in crate::once) fn server_errors(mut self, errors: ServerErrors) -> Self {
+        self.server_errors = errors;
+        self
+    }
+
     pub(in crate::once) fn with_on_reject<G>(self, on_reject: G) -> OnceHttp<G, M> {
         let Self { missing, token_header, detached, server_errors, mode, .. } = self;
         OnceHttp { missing, token_header, on_reject, detached, server_errors, mode }
@@ -192,12 +197,13 @@ impl<K, C, R, M: HttpMode> OnceLayer<K, C, OnceHttp<R, M>> {
         self.map_protocol(|http| http.with_on_reject(respond))
     }
 
-    /// Sets what happens to a key whose request was answered with a 5xx. Default:
-    /// [`ServerErrors::Free`].
+    /// Sets what happens to a key whose request was answered with a 5xx. Default for webhooks:
+    /// [`ServerErrors::Free`]; for an `Idempotency-Key`: [`ServerErrors::Hold`], 24 hours.
     ///
     /// The response's own [`RequestOutcome`](crate::reject::RequestOutcome) takes precedence, then a
-    /// [`complete_when`](OnceLayer::complete_when) that completes the key. An error of the
-    /// service, instead of a response, leaves the key free.
+    /// [`complete_when`](OnceLayer::complete_when) that completes the key. An error of a service that was
+    /// called, instead of a response, is an unknown outcome: the key is held by [`ServerErrors::Hold`], or
+    /// as [`unknown`](OnceLayer::unknown) says.
     ///
     /// ```
     /// use std::time::Duration;

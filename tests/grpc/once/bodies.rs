@@ -3,18 +3,19 @@
 use std::{
     collections::VecDeque,
     convert::Infallible,
-    future::{poll_fn, ready},
+    future::{Ready, pending, poll_fn, ready},
     io,
     pin::Pin,
     sync::{Arc, Mutex},
     task::{Context, Poll},
+    time::Duration,
 };
 
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body::{Body, Frame};
-use tower::{Layer, ServiceExt, service_fn};
+use tower::{Layer, Service, ServiceExt, service_fn, timeout::Timeout};
 use tower_redlock::{
     OnceLayer, Redlock,
     once::{
@@ -156,11 +157,59 @@ fn outside_runtime_dropped_body_is_unknown() {
     assert_eq!(state, Some(OnceState::Unknown));
 }
 
+/// The service was called, and may have had its effect.
 #[tokio::test]
-async fn error_of_service_frees_key() {
-    let redlock = Redlock::embedded();
-    let failing = service_fn(|_: Request<()>| ready(Err::<Response<Frames>, _>("on purpose")));
-    let service = layer(&redlock, |_: &Request<()>| "7").layer(failing);
-    assert_eq!(service.oneshot(Request::new(())).await.unwrap_err(), "on purpose");
-    assert_eq!(state(&redlock).await, None);
+async fn error_of_service_has_an_unknown_outcome() {
+    for (unknown, kept) in
+        [(UnknownOutcome::Release, None), (UnknownOutcome::Hold(HOUR), Some(OnceState::Unknown))]
+    {
+        let redlock = Redlock::embedded();
+        let failing = service_fn(|_: Request<()>| ready(Err::<Response<Frames>, _>("on purpose")));
+        let service = layer(&redlock, |_: &Request<()>| "7").unknown(unknown).layer(failing);
+        assert_eq!(service.oneshot(Request::new(())).await.unwrap_err(), "on purpose");
+        assert_eq!(state(&redlock).await, kept, "{unknown:?}");
+    }
+}
+
+#[tokio::test]
+async fn inner_timeout_has_an_unknown_outcome() {
+    for (unknown, kept) in
+        [(UnknownOutcome::Release, None), (UnknownOutcome::Hold(HOUR), Some(OnceState::Unknown))]
+    {
+        let redlock = Redlock::embedded();
+        let stuck = service_fn(|_: Request<()>| pending::<Result<Response<Frames>, Infallible>>());
+        let late = Timeout::new(stuck, Duration::from_millis(10));
+        let service = layer(&redlock, |_: &Request<()>| "7").unknown(unknown).layer(late);
+        let error = service.oneshot(Request::new(())).await.unwrap_err();
+        assert!(error.is::<tower::timeout::error::Elapsed>(), "{error}");
+        assert_eq!(state(&redlock).await, kept, "{unknown:?}");
+    }
+}
+
+/// A service that does not become ready.
+#[derive(Clone)]
+struct Unready;
+
+impl Service<Request<()>> for Unready {
+    type Response = Response<Frames>;
+    type Error = &'static str;
+    type Future = Ready<Result<Response<Frames>, &'static str>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), &'static str>> {
+        Poll::Ready(Err("not ready"))
+    }
+
+    fn call(&mut self, _: Request<()>) -> Self::Future {
+        panic!("it is not ready")
+    }
+}
+
+#[tokio::test]
+async fn unready_service_frees_the_key() {
+    for unknown in [UnknownOutcome::Release, UnknownOutcome::Hold(HOUR)] {
+        let redlock = Redlock::embedded();
+        let service = layer(&redlock, |_: &Request<()>| "7").unknown(unknown).layer(Unready);
+        assert_eq!(service.oneshot(Request::new(())).await.unwrap_err(), "not ready");
+        assert_eq!(state(&redlock).await, None, "{unknown:?}");
+    }
 }

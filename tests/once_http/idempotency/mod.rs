@@ -2,6 +2,7 @@
 
 mod callers;
 mod connects;
+mod defaults;
 mod encodings;
 mod hosts;
 mod large;

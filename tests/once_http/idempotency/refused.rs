@@ -13,7 +13,7 @@ use tower_redlock::{
     once::{UnknownOutcome, http::Missing},
 };
 
-use super::tools::{layer, pay};
+use super::tools::{freeing, layer, pay};
 use crate::site::{HOUR, Runs, Site, TTL, serve, soon};
 
 /// Responds with the request's body and its trailer.
@@ -157,7 +157,7 @@ async fn attached_disconnect_frees_the_key() {
             _ => "paid",
         }),
     );
-    let client = serve(app.route_layer(layer(&site.at_blue).detached(false))).await;
+    let client = serve(app.route_layer(freeing(&site.at_blue).detached(false))).await;
     let gone = client.clone();
     let gone = tokio::spawn(async move { gone.send(pay("k", "")).await });
     site.runs(1).await;

@@ -20,7 +20,7 @@ use tower_redlock::{
     },
 };
 
-use super::tools::{layer, pay};
+use super::tools::{freeing, layer, pay};
 use crate::{
     client::{Client, SOON},
     site::{HOUR, Runs, Site, TTL, serve, soon},
@@ -187,9 +187,9 @@ async fn cut_off_while_put(before: bool) -> (Site, Other, [Client; 2]) {
             format!("{} {}", runs.run(), lock.fencing_token())
         }),
     );
-    let blue = serve(cut.route_layer(layer(&site.at_blue).store(store.clone()))).await;
+    let blue = serve(cut.route_layer(freeing(&site.at_blue).store(store.clone()))).await;
     let green =
-        serve(app(&site.runs).route_layer(layer(&site.at_green).store(store.clone()))).await;
+        serve(app(&site.runs).route_layer(freeing(&site.at_green).store(store.clone()))).await;
     store.is(PUTS_AND_HANGS);
     let client = blue.clone();
     let cut_off = tokio::spawn(async move { client.send(pay("k", "")).await });

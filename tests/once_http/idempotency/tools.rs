@@ -6,8 +6,8 @@ use tower_redlock::{
     OnceLayer, Redlock, key,
     key::{Header, Key},
     once::{
-        Always, MemoryStore,
-        http::{Idempotency, OnceHttp},
+        Always, MemoryStore, UnknownOutcome,
+        http::{Idempotency, OnceHttp, ServerErrors},
     },
     reject::DefaultResponse,
 };
@@ -19,6 +19,11 @@ pub(crate) type Layer = OnceLayer<Key<Header>, Always, OnceHttp<DefaultResponse,
 /// The scope of keys is `x-caller`: in production, a principal that a client can't choose.
 pub(crate) fn layer(redlock: &Redlock) -> Layer {
     OnceLayer::idempotency(redlock.clone(), "pay").scope(key::header("x-caller"))
+}
+
+/// Frees the key of a request whose outcome is unknown, unlike the default.
+pub(crate) fn freeing(redlock: &Redlock) -> Layer {
+    layer(redlock).unknown(UnknownOutcome::Release).server_errors(ServerErrors::Free)
 }
 
 pub(super) fn stored(redlock: &Redlock, store: &MemoryStore) -> Layer {

@@ -11,7 +11,7 @@ use tower_redlock::{
     reject::RequestOutcome,
 };
 
-use super::tools::{Layer, layer, pay};
+use super::tools::{Layer, freeing, layer, pay};
 use crate::site::{HOUR, Site, serve};
 
 /// Stores every response, whatever its status.
@@ -19,7 +19,7 @@ fn keeping_all(redlock: &Redlock) -> Layer {
     let kept = KeptStatuses::all();
     let statuses = [StatusCode::INTERNAL_SERVER_ERROR, StatusCode::SERVICE_UNAVAILABLE];
     let kept = statuses.into_iter().fold(kept, KeptStatuses::with);
-    layer(redlock).kept_statuses(kept).server_errors(ServerErrors::Keep)
+    freeing(redlock).kept_statuses(kept).server_errors(ServerErrors::Keep)
 }
 
 fn handler(site: &Site) -> Router {

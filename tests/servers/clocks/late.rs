@@ -76,7 +76,7 @@ impl InFlight {
     }
 
     fn pending(&self) -> usize {
-        self.redlock.health()[0].pending_releases
+        self.redlock.health()[0].unacknowledged
     }
 
     /// Waits until a release reaches the server by a new connection: only releases use a digest there.

@@ -54,7 +54,7 @@ async fn health_describes_the_server() {
 
     let trip = health.round_trip.expect("the round trip was measured");
     assert!(!trip.is_zero() && trip < Duration::from_secs(5), "{trip:?}");
-    assert_eq!((health.in_flight, health.pending_releases), (0, 0));
+    assert_eq!((health.in_flight, health.unacknowledged), (0, 0));
 }
 
 #[tokio::test]

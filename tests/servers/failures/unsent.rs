@@ -34,12 +34,12 @@ async fn later_locks_leave_no_pending_releases() {
 }
 
 async fn assert_nothing_waits(redlock: &Redlock, i: usize) {
-    let before = redlock.health()[i].pending_releases;
+    let before = redlock.health()[i].unacknowledged;
     for _ in 0..20 {
         works(redlock).await;
     }
     let health = &redlock.health()[i];
-    assert_eq!(health.pending_releases, before, "nothing was sent to {health:?}");
+    assert_eq!(health.unacknowledged, before, "nothing was sent to {health:?}");
 }
 
 #[tokio::test]

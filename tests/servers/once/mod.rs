@@ -5,6 +5,8 @@ mod crowd;
 mod log;
 mod memory;
 #[cfg(feature = "http")]
+mod owed;
+#[cfg(feature = "http")]
 mod quota;
 #[cfg(feature = "http")]
 mod redis_store;

@@ -167,6 +167,11 @@ impl<T> PendingReleases<T> {
         self.check();
     }
 
+    /// Records that an operation that was taken is not sent, as it is moot.
+    pub fn moot(&mut self) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+    }
+
     /// Records that the node did not answer a release. The failures of one batch count once for the
     /// backoff.
     pub fn failed(&mut self, entry: PendingRelease<T>, now: Timestamp) {

@@ -13,10 +13,11 @@ use super::{
 use crate::{
     body::is_unbuffered,
     guard::LockContext,
+    layer::FailedCall,
     once::{
         Fingerprint, ReadBody, ResponseStore, RestoredBody, StoredHeaders, StoredResponse,
         http::{CompletesHttp, completion::CompletionRules},
-        work::WorkVerdict,
+        work::{EndedWork, WorkVerdict, failed},
     },
 };
 
@@ -43,19 +44,22 @@ pub(super) struct StoreEntry {
 /// stream. Puts it into the store if there is one. If that takes longer than the lock lasts, the response is
 /// sent without being stored.
 pub(super) async fn capture<A, C, E>(
-    call: impl Future<Output = Result<Response<A>, E>>,
+    call: impl Future<Output = Result<Response<A>, FailedCall<E>>>,
     settings: CaptureSettings<C>,
     context: LockContext,
-) -> Result<(Response<RestoredBody<A>>, WorkVerdict), E>
+) -> EndedWork<Response<RestoredBody<A>>, E>
 where
     A: Body,
     C: CompletesHttp<A>,
 {
     let CaptureSettings { rules, kept, fingerprint, limit, headers, retain, store } = settings;
-    let response = call.await?;
+    let response = match call.await {
+        Ok(response) => response,
+        Err(error) => return failed(error, rules.server_errors.hold()),
+    };
     let verdict = rules.verdict(&response, &|status| kept.contains(status));
     if !matches!(verdict, WorkVerdict::Done { .. }) {
-        return Ok((response.map(RestoredBody::untouched), verdict));
+        return (Ok(response.map(RestoredBody::untouched)), verdict);
     }
     let (parts, body) = response.into_parts();
     let response = StoredAt::Nowhere(parts.status);
@@ -63,7 +67,7 @@ where
     let mut record = UnfinishedRecord::new(context, retain, payload);
     if is_unbuffered(&parts.headers) {
         let response = Response::from_parts(parts, RestoredBody::untouched(body));
-        return Ok((response, record.finish(None)));
+        return (Ok(response), record.finish(None));
     }
     let room = limit.saturating_sub(headers.size(&parts.headers));
     let mut read = ReadBody::new(&parts.headers, body, room);
@@ -94,5 +98,5 @@ where
         }
         (stored, _) => record.finish(stored.map(StoredAt::InRecord)),
     };
-    Ok((Response::from_parts(parts, body), verdict))
+    (Ok(Response::from_parts(parts, body)), verdict)
 }

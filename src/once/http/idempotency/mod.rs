@@ -37,5 +37,5 @@ mod settings;
 mod statuses;
 
 pub use key::{Scope, Unscoped};
-pub use settings::{DEFAULT_RESPONSE_LIMIT, Idempotency};
+pub use settings::{DEFAULT_HOLD, DEFAULT_RESPONSE_LIMIT, Idempotency};
 pub use statuses::KeptStatuses;

@@ -2,7 +2,7 @@
 
 use std::{
     future::{Future, poll_fn},
-    pin::{Pin, pin},
+    pin::Pin,
     sync::Arc,
     task::Poll,
     time::Duration,
@@ -10,16 +10,17 @@ use std::{
 
 use super::payload::{Payload, StoredAt};
 use crate::{
-    error::LockError,
     guard::LockContext,
-    once::{record, work::WorkVerdict},
+    lock::{obligations::OwedEnd, records},
+    once::{record, terms, work::WorkVerdict},
+    protocol::Record,
     token::FencingToken,
 };
 
 /// The record of a request whose response is not stored yet.
 ///
 /// If storing takes time, a pending record is sent at once. If this is dropped before the end, its
-/// record is sent before the release of the lock.
+/// record is sent before the release of the lock, until a quorum stores it.
 #[derive(Debug)]
 pub(super) struct UnfinishedRecord {
     context: LockContext,
@@ -52,16 +53,18 @@ impl UnfinishedRecord {
         if let Poll::Ready(output) = first {
             return Some(output);
         }
-        let mut recording = pin!(self.send(true));
+        let lease = self.context.lease();
+        let mut recording = records::record(lease, &self.record(true), self.retain);
         let mut stopping = self.context.stopping();
         let mut is_recorded = false;
         loop {
             tokio::select! {
                 biased;
                 output = &mut step => return Some(output),
-                recorded = &mut recording, if !is_recorded => {
+                answers = &mut recording, if !is_recorded => {
                     is_recorded = true;
-                    if let Err(error) = recorded {
+                    if !records::is_kept(&answers) {
+                        let error = lease.client().no_quorum(&answers);
                         crate::log::debug!(
                             key = %self.context.resource(), %error,
                             "a request was answered, but too few nodes have stored its record so far"
@@ -97,20 +100,21 @@ impl UnfinishedRecord {
         WorkVerdict::Done { payload: payload.encode() }
     }
 
-    /// Sends the record at once, as a pending one or as the final one.
-    fn send(&self, is_pending: bool) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
-        let lease = self.context.lease();
+    /// Creates the record: a pending one, or the final one.
+    fn record(&self, is_pending: bool) -> Arc<Record> {
         let payload = self.payload.clone().map(|payload| Payload { is_pending, ..payload });
         let payload = payload.map(|payload| payload.encode()).unwrap_or_default();
-        let record = record::new(lease, true, payload);
-        record::store(Arc::clone(lease), record, self.retain)
+        record::new(self.context.lease(), true, payload)
     }
 }
 
 impl Drop for UnfinishedRecord {
     fn drop(&mut self) {
         if self.payload.is_some() {
-            drop(self.send(false));
+            let lease = self.context.lease();
+            let name = terms::name(lease.resource());
+            let owed = OwedEnd::record(None, lease, &name, &self.record(false), self.retain);
+            owed.detach(record::store_time(lease));
         }
     }
 }

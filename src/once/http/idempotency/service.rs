@@ -153,7 +153,7 @@ where
     let request = Request::from_parts(parts, body);
     let resource = key.resource.clone().ok();
     let work = move |context: LockContext| {
-        capture(inner.begin(request, context.clone()), settings, context)
+        capture(inner.begin(request, context.clone()).tracked(), settings, context)
     };
     let ended = run_attached(key, Payload::is_final, detached, work).await;
     let reject = |reason: RejectReason<'_>| reject_http(&on_reject, reason, resource.as_ref());

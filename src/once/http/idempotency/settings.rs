@@ -11,13 +11,17 @@ use crate::{
     lock::Redlock,
     once::{
         Always, DEFAULT_BODY_LIMIT, Fingerprint, OnceLayer, ResponseStore, StoredHeaders,
-        http::{HttpMode, OnceHttp},
+        UnknownOutcome,
+        http::{HttpMode, OnceHttp, ServerErrors},
     },
     reject::DefaultResponse,
 };
 
 /// Default maximum size of a stored response, headers and body: 64 KiB.
 pub const DEFAULT_RESPONSE_LIMIT: usize = 64 << 10;
+
+/// Default time for which a key is held if the outcome of its request is unknown: 24 hours.
+pub const DEFAULT_HOLD: Duration = Duration::from_secs(24 * 3600);
 
 /// The mode for requests with an `Idempotency-Key`. Created by [`OnceLayer::idempotency`].
 #[derive(Clone)]
@@ -54,7 +58,8 @@ impl OnceLayer<Unscoped, Always, OnceHttp<DefaultResponse, Idempotency>> {
     ///
     /// | what happened | status | does the handler run? |
     /// |---|---|---|
-    /// | the key is new, or its request was refused or failed before | the handler's | yes |
+    /// | the key is new, or its request was refused before (a 4xx) | the handler's | yes |
+    /// | its request may have had an effect: a 5xx, an error of the service, a crash, a lost lock | 409, `unknown-outcome` | no |
     /// | the same request was answered before | that answer, `idempotency-replayed: true` | no |
     /// | the key was used for another method, path, query or body (see [`fingerprint_headers`](OnceLayer::fingerprint_headers), and [`fingerprint`](OnceLayer::fingerprint) for multipart bodies) | 422, `key-reused` | no |
     /// | a request with the key runs, the same or another | 409, `in-progress`, `Retry-After` | no |
@@ -84,13 +89,20 @@ impl OnceLayer<Unscoped, Always, OnceHttp<DefaultResponse, Idempotency>> {
     /// |---|---|---|
     /// | says [`RequestOutcome::Done`](crate::reject::RequestOutcome::Done) | yes | is done |
     /// | says [`Refused`](crate::reject::RequestOutcome::Refused), as refusals of this crate's layers do | | is free |
-    /// | says [`Unknown`](crate::reject::RequestOutcome::Unknown) | | is what [`unknown`](OnceLayer::unknown) says, also held by [`ServerErrors::Hold`](crate::once::http::ServerErrors::Hold) if it is a 5xx |
-    /// | is done by [`complete_when`](OnceLayer::complete_when), or without that has a status among the [kept ones](OnceLayer::kept_statuses): 2xx and 3xx | yes | is done |
-    /// | is a 5xx | | is what [`server_errors`](OnceLayer::server_errors) says: free |
-    /// | is another: a 4xx | | is free |
+    /// | says [`Unknown`](crate::reject::RequestOutcome::Unknown) | | is held: [`unknown`](OnceLayer::unknown), and [`server_errors`](OnceLayer::server_errors) if it is a 5xx |
+    /// | is done by [`complete_when`](OnceLayer::complete_when), or without that has a status among the [kept ones](OnceLayer::kept_statuses): 2xx and 303 | yes | is done |
+    /// | is a 5xx | | is held: [`server_errors`](OnceLayer::server_errors) |
+    /// | is another: a 3xx or a 4xx | | is free |
     ///
-    /// After an error of the service the key is free; after a panic see [`UnknownOutcome`](crate::once::UnknownOutcome). If
-    /// the client disconnects, the request runs to its end, and its response is stored for the next try:
+    /// A request whose outcome is unknown may have had its effect: a payment was made, and the connection to
+    /// the provider broke. So its key is held for [24 hours](super::DEFAULT_HOLD), until
+    /// [`mark_done`](crate::once::OnceRequest::mark_done) or [`forget`](crate::once::OnceRequest::forget)
+    /// decides. A handler that knows that it had no effect says so, by a 4xx or
+    /// [`RequestOutcome::Refused`](crate::reject::RequestOutcome::Refused). Where requests can be repeated,
+    /// free their keys: [`UnknownOutcome::Release`], [`ServerErrors::Free`]. This costs a round trip before
+    /// the handler.
+    ///
+    /// If the client disconnects, the request runs to its end, and its response is stored for the next try:
     /// see [`detached`](OnceLayer::detached).
     ///
     /// Status, headers and body are stored for [`retain`](OnceLayer::retain), but no trailers, and not
@@ -205,7 +217,9 @@ impl OnceLayer<Unscoped, Always, OnceHttp<DefaultResponse, Idempotency>> {
             methods: None,
         };
         let unscoped = OnceLayer::new(redlock, name, Unscoped(()));
-        unscoped.map_protocol(|_| OnceHttp::new(mode))
+        let unscoped = unscoped.unknown(UnknownOutcome::Hold(DEFAULT_HOLD));
+        unscoped
+            .map_protocol(|_| OnceHttp::new(mode).server_errors(ServerErrors::Hold(DEFAULT_HOLD)))
     }
 }
 
@@ -481,7 +495,7 @@ impl<K, C, R> OnceLayer<K, C, OnceHttp<R, Idempotency>> {
         self
     }
 
-    /// Sets the statuses whose responses are stored. Default: [`KeptStatuses::successes`], 2xx and 3xx.
+    /// Sets the statuses whose responses are stored. Default: [`KeptStatuses::successes`], 2xx and 303.
     ///
     /// [`complete_when`](OnceLayer::complete_when) replaces this; for another 5xx see
     /// [`server_errors`](OnceLayer::server_errors).

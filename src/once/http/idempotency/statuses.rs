@@ -27,7 +27,10 @@ pub struct KeptStatuses {
 }
 
 impl KeptStatuses {
-    /// 2xx and 3xx. The default.
+    /// 2xx, and 303. The default.
+    ///
+    /// A 303 leads to the result of a request that was done (RFC 9110, section 15.4.4). After another 3xx the
+    /// client sends the request elsewhere: nothing was done here, and where it leads may change.
     ///
     /// A 4xx may come from code before the handler: a router without the route (404, 405), an extractor
     /// (400, 415, 422), a check of credentials or rates (401, 403, 429). If stored, it would be replayed
@@ -35,7 +38,7 @@ impl KeptStatuses {
     /// a handler that answers 4xx has had no effect. Otherwise [add](Self::with) the status, or mark the
     /// response with [`RequestOutcome::Done`](crate::reject::RequestOutcome::Done).
     pub fn successes() -> Self {
-        Self { preset: 200..400, changed: BTreeSet::new() }
+        Self { preset: 200..300, changed: BTreeSet::from([StatusCode::SEE_OTHER.as_u16()]) }
     }
 
     /// 2xx, 3xx and 4xx. With [`ServerErrors::Keep`](crate::once::http::ServerErrors::Keep) every response is
@@ -106,10 +109,12 @@ mod tests {
             kept.contains(StatusCode::from_u16(status).expect("a status"))
         };
         let successes = KeptStatuses::default();
-        assert!([200, 399].iter().all(|status| is_kept(&successes, *status)));
-        assert!([199, 400, 500].iter().all(|status| !is_kept(&successes, *status)));
+        assert!([200, 299, 303].iter().all(|status| is_kept(&successes, *status)));
+        assert!(
+            [199, 301, 302, 307, 308, 400, 500].iter().all(|status| !is_kept(&successes, *status))
+        );
         let kept = successes.clone().with(StatusCode::PAYMENT_REQUIRED).without(StatusCode::OK);
-        assert!([201, 399, 402].iter().all(|status| is_kept(&kept, *status)));
+        assert!([201, 303, 402].iter().all(|status| is_kept(&kept, *status)));
         assert!([200, 400, 404].iter().all(|status| !is_kept(&kept, *status)));
         let all = KeptStatuses::all().without(StatusCode::UNAUTHORIZED);
         assert!(is_kept(&all, 404) && !is_kept(&all, 401) && !is_kept(&all, 500));

@@ -1,33 +1,37 @@
-//! Repeats the releases that nodes did not acknowledge (R8).
+//! Repeats the operations that nodes did not acknowledge.
 //!
-//! A release that is not final is repeated in the background, at most until the key has expired: to
+//! An operation that is not acknowledged is repeated in the background, at most until it is moot: to
 //! a silent node one at a time with an increasing backoff, to a node that answers in batches. A node
 //! that returns gets all of them at once.
 
 use std::{
     sync::{Arc, Weak},
     task::{Wake, Waker},
-    time::Duration,
 };
 
+use super::Obligation;
 use crate::{
     error::Reason,
     metrics,
     node::{Node, Reply},
-    protocol::{Answer, LeaseId, Op},
+    protocol::Answer,
     quorum::pending_releases::{CAPACITY, Dropped, PendingRelease, PendingReleases},
     sync::{Guard, Mutex},
-    time::{TimerKey, Timers},
+    time::{TimerKey, Timers, Timestamp},
 };
 
-/// Repeats the releases that nodes did not acknowledge, until the keys have expired.
+type Pending = PendingRelease<Arc<dyn Obligation>>;
+
+/// Repeats the operations that the nodes did not acknowledge, until they are moot.
 #[derive(Debug)]
-pub(crate) struct Releaser {
+pub(crate) struct Repeaters {
     nodes: Box<[Arc<Repeater>]>,
 }
 
-/// The repeated releases of one node. The timers wake it.
+/// The repeated operations of one node. The timers wake it.
 struct Repeater {
+    /// Number of the node.
+    number: usize,
     node: Weak<dyn Node>,
     /// The timers. Weak, because their entries keep the repeater alive.
     timers: Weak<Timers>,
@@ -36,17 +40,18 @@ struct Repeater {
 
 #[derive(Default)]
 struct RepeaterState {
-    backlog: PendingReleases<Arc<LeaseId>>,
+    backlog: PendingReleases<Arc<dyn Obligation>>,
     timer: Option<TimerKey>,
 }
 
 /// Wakes a repeater when its node returns.
 struct ReturnWaker(Weak<Repeater>);
 
-impl Releaser {
+impl Repeaters {
     pub(crate) fn new(nodes: &[Arc<dyn Node>], timers: &Arc<Timers>) -> Self {
-        let repeater = |node: &Arc<dyn Node>| {
+        let repeater = |(number, node): (usize, &Arc<dyn Node>)| {
             let repeater = Arc::new(Repeater {
+                number,
                 node: Arc::downgrade(node),
                 timers: Arc::downgrade(timers),
                 state: Mutex::default(),
@@ -55,24 +60,32 @@ impl Releaser {
             node.wake_on_return(Waker::from(Arc::new(on_return)));
             repeater
         };
-        Self { nodes: nodes.iter().map(repeater).collect() }
+        Self { nodes: nodes.iter().enumerate().map(repeater).collect() }
     }
 
-    /// Repeats a release. `ttl` is the maximum time for which the node may keep the key.
-    pub(crate) fn push(&self, node: usize, lease: Arc<LeaseId>, ttl: Duration) {
-        let repeater = &self.nodes[node];
-        let Some(timers) = repeater.timers.upgrade() else { return };
-        let now = timers.clock().now();
-        let entry = PendingRelease { lease, until: now + ttl };
-        let dropped = repeater.state().backlog.push(entry, now);
-        if let Some(dropped) = dropped {
-            repeater.report(dropped);
-        }
-        repeater.schedule(&timers);
+    /// Repeats an operation that was sent and is not acknowledged. It is moot from `until` on.
+    pub(crate) fn repeat(&self, node: usize, end: Arc<dyn Obligation>, until: Timestamp) {
+        self.nodes[node].add(PendingRelease { lease: end, until });
     }
 
-    /// Returns the number of releases that are not acknowledged.
-    pub(crate) fn pending(&self, node: usize) -> usize {
+    /// Sends an operation, and repeats it until the node has acknowledged it. It is moot from `until`
+    /// on.
+    pub(crate) fn send(&self, node: usize, end: Arc<dyn Obligation>, until: Timestamp) {
+        let repeater = Arc::clone(&self.nodes[node]);
+        let (Some(to), Some(timers)) = (repeater.node.upgrade(), repeater.timers.upgrade()) else {
+            return;
+        };
+        let Some(op) = Arc::clone(&end).op(node, timers.clock().now()) else { return };
+        let reply = Reply::from_fn(move |answer| {
+            if !end.answered(repeater.number, answer) {
+                repeater.add(PendingRelease { lease: end, until });
+            }
+        });
+        to.send(op, reply);
+    }
+
+    /// Returns the number of operations that the node has not acknowledged.
+    pub(crate) fn unacknowledged(&self, node: usize) -> usize {
         self.nodes[node].state().backlog.unacknowledged()
     }
 }
@@ -113,40 +126,48 @@ impl Repeater {
         timers.nudge(nudge);
     }
 
-    /// Sends the releases that are due.
+    fn add(self: &Arc<Self>, entry: Pending) {
+        let Some(timers) = self.timers.upgrade() else { return };
+        let now = timers.clock().now();
+        let dropped = self.state().backlog.push(entry, now);
+        if let Some(dropped) = dropped {
+            self.report(dropped);
+        }
+        self.schedule(&timers);
+    }
+
+    /// Sends the operations that are due.
     fn send_due(self: &Arc<Self>) {
         let (Some(node), Some(timers)) = (self.node.upgrade(), self.timers.upgrade()) else {
             return;
         };
-        let due = self.state().backlog.take(timers.clock().now());
-        if due.is_empty() {
-            return self.schedule(&timers);
-        }
+        let now = timers.clock().now();
+        let due = self.state().backlog.take(now);
         for entry in due {
+            let Some(op) = Arc::clone(&entry.lease).op(self.number, now) else {
+                self.state().backlog.moot();
+                continue;
+            };
             let this = Arc::clone(self);
-            let op = Op::Release(Arc::clone(&entry.lease));
-            let reply = Reply::from_fn(move |result| this.on_answer(entry, &result));
-            node.send(op, reply);
+            node.send(op, Reply::from_fn(move |answer| this.on_answer(entry, answer)));
         }
+        self.schedule(&timers);
     }
 
-    fn on_answer(
-        self: Arc<Self>,
-        entry: PendingRelease<Arc<LeaseId>>,
-        result: &Result<Answer, Reason>,
-    ) {
-        let (Some(node), Some(timers)) = (self.node.upgrade(), self.timers.upgrade()) else {
-            return;
-        };
+    fn on_answer(self: Arc<Self>, entry: Pending, answer: Result<Answer, Reason>) {
+        let Some(timers) = self.timers.upgrade() else { return };
         let now = timers.clock().now();
-        match result {
-            Ok(Answer::Released(_)) => {
-                let (node, resource) = (node.name(), entry.lease.resource());
-                crate::log::debug!(node, %resource, "late release acknowledged");
-                self.state().backlog.answered();
+        let is_unsettled = matches!(answer, Err(Reason::Unsettled));
+        if entry.lease.answered(self.number, answer) {
+            if let Some(node) = self.node.upgrade() {
+                let (node, subject) = (node.name(), entry.lease.subject());
+                crate::log::debug!(node, subject, "late end acknowledged");
             }
-            Err(Reason::Unsettled) => self.state().backlog.unsettled(entry, now),
-            _ => self.state().backlog.failed(entry, now),
+            self.state().backlog.answered();
+        } else if is_unsettled {
+            self.state().backlog.unsettled(entry, now);
+        } else {
+            self.state().backlog.failed(entry, now);
         }
         self.schedule(&timers);
     }
@@ -172,9 +193,11 @@ opaque_debug!(Repeater);
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::{
-        protocol::{Nonce, ReleasedAnswer},
+        protocol::{LeaseId, Nonce, Op, ReleasedAnswer},
         resource::Resource,
         time::SystemClock,
     };
@@ -212,7 +235,7 @@ mod tests {
         }
 
         fn returns(&self) {
-            let waker = crate::sync::lock(&self.on_return).take().expect("the releaser waits");
+            let waker = crate::sync::lock(&self.on_return).take().expect("the repeater waits");
             waker.wake_by_ref();
             *crate::sync::lock(&self.on_return) = Some(waker);
         }
@@ -220,40 +243,40 @@ mod tests {
 
     const TTL: Duration = Duration::from_secs(60);
 
-    /// A releaser with three pending releases, whose timers never fire.
-    fn pending(node: &Arc<SilentNode>) -> (Releaser, Arc<Timers>) {
+    /// Repeaters with three pending releases, whose timers never fire.
+    fn pending(node: &Arc<SilentNode>) -> (Repeaters, Arc<Timers>) {
         let timers = Arc::new(Timers::new(Arc::new(SystemClock::new())));
-        let releaser = Releaser::new(&[Arc::clone(node) as Arc<dyn Node>], &timers);
+        let repeaters = Repeaters::new(&[Arc::clone(node) as Arc<dyn Node>], &timers);
         for number in 0..3 {
             let resource = Resource::try_from("a").unwrap();
             let nonce = Nonce::from_bytes([number; 16]);
             let lease = LeaseId::new(resource, nonce, "me".into(), Duration::ZERO);
-            releaser.push(0, Arc::new(lease), TTL);
+            repeaters.repeat(0, Arc::new(lease), timers.clock().now() + TTL);
         }
-        (releaser, timers)
+        (repeaters, timers)
     }
 
     #[test]
     fn node_that_returns_is_sent_releases_without_timer() {
         let node = Arc::<SilentNode>::default();
-        let (releaser, _timers) = pending(&node);
+        let (repeaters, _timers) = pending(&node);
         let answer = Ok(Answer::Released(ReleasedAnswer { existed: true, awaited: false }));
 
         node.returns();
 
         assert_eq!(node.answer(&answer), 3);
-        assert_eq!(releaser.pending(0), 0);
+        assert_eq!(repeaters.unacknowledged(0), 0);
     }
 
     #[test]
     fn unsettled_releases_stay_pending() {
         let node = Arc::<SilentNode>::default();
-        let (releaser, _timers) = pending(&node);
+        let (repeaters, _timers) = pending(&node);
 
         node.returns();
 
         assert_eq!(node.answer(&Err(Reason::Unsettled)), 3);
-        assert_eq!(releaser.pending(0), 3);
+        assert_eq!(repeaters.unacknowledged(0), 3);
         node.returns();
         assert_eq!(node.answer(&Err(Reason::Unsettled)), 3, "they are sent again");
     }
