@@ -106,6 +106,7 @@
 //! | `redlock_owed_ends` | gauge | | records of ended work, and ends of runs, that too few nodes have stored so far: this process sends them until they have |
 //! | `redlock_over_quota_total` | counter | `limit` | `max_records`: requests of such work that were refused, as the nodes keep too many records for this process; `max_stored_response_bytes` and `memory`: answers that were not kept, as others take too much of the nodes' memory; `max_waiting_body_bytes`: requests that were refused, as the bodies of others that wait take too much memory |
 //! | `redlock_failed_activations_total` | counter | `node` | tries to end the node's probation that failed |
+//! | `redlock_dropped_releases_total` | counter | `node` | releases that were not repeated to the node until it acknowledged them, as too many waited for it: the keys stay until they expire |
 //! | `redlock_node_up` | gauge | `node` | 1 while the node is connected |
 //! | `redlock_node_voting` | gauge | `node` | 1 while its votes count |
 //! | `redlock_node_queue_seconds` | gauge | `node` | the longest time for which an operation waited before it was written, in about the last second |

@@ -145,6 +145,10 @@ pub(crate) fn failed_activation(node: &str) {
     note!(counter "redlock_failed_activations_total", "node" => node.to_owned(); increment 1);
 }
 
+pub(crate) fn dropped_release(node: &str) {
+    note!(counter "redlock_dropped_releases_total", "node" => node.to_owned(); increment 1);
+}
+
 pub(crate) fn copying(name: &str, is_copying: bool) {
     let number = if is_copying { 1.0 } else { 0.0 };
     note!(gauge "redlock_node_copying", "node" => name.to_owned(); set number);

@@ -7,7 +7,7 @@
 //! listing what a node keeps. A subscription delivers hints of releases and of refused requests, and is
 //! optional.
 
-use std::{sync::Arc, time::Duration};
+use std::{sync::Arc, task::Waker, time::Duration};
 
 use crate::time::Timestamp;
 
@@ -91,5 +91,12 @@ pub trait Node: std::fmt::Debug + Send + Sync + 'static {
     fn subscribe(&self, name: &Arc<str>, hints: Hints) -> Subscription {
         let _ = (name, hints);
         Subscription::none()
+    }
+
+    /// Wakes `waker` each time the node accepts operations or votes again, until the node is dropped,
+    /// so that releases which it did not acknowledge are repeated at once. Must not wake it while a
+    /// mutex is held. By default a node wakes none, and releases are repeated after pauses of up to 1 s.
+    fn wake_on_return(&self, waker: Waker) {
+        drop(waker);
     }
 }

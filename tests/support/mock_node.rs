@@ -4,6 +4,7 @@
 use std::{
     fmt,
     sync::{Arc, Mutex},
+    task::Waker,
     time::Duration,
 };
 
@@ -218,6 +219,12 @@ impl Node for MockNode {
         match &self.inner {
             Some(inner) => inner.subscribe(name, hints),
             None => Subscription::none(),
+        }
+    }
+
+    fn wake_on_return(&self, waker: Waker) {
+        if let Some(inner) = &self.inner {
+            inner.wake_on_return(waker);
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Repeats the operations that nodes did not acknowledge.
 //!
 //! An operation that is not acknowledged is repeated in the background, at most until it is moot: to
-//! a silent node one at a time with an increasing backoff, to a node that answers in batches.
+//! a silent node one at a time with an increasing backoff, to a node that answers in batches. A node
+//! that returns gets all of them at once.
 
 use std::{
     sync::{Arc, Weak},
@@ -11,14 +12,12 @@ use std::{
 use super::Obligation;
 use crate::{
     error::Reason,
+    metrics,
     node::{Node, Reply},
     protocol::Answer,
-    quorum::pending_releases::{PendingRelease, PendingReleases},
-    sync::{
-        Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::{Timers, Timestamp},
+    quorum::pending_releases::{CAPACITY, Dropped, PendingRelease, PendingReleases},
+    sync::{Guard, Mutex},
+    time::{TimerKey, Timers, Timestamp},
 };
 
 type Pending = PendingRelease<Arc<dyn Obligation>>;
@@ -36,32 +35,37 @@ struct Repeater {
     node: Weak<dyn Node>,
     /// The timers. Weak, because their entries keep the repeater alive.
     timers: Weak<Timers>,
-    backlog: Mutex<PendingReleases<Arc<dyn Obligation>>>,
-    /// Whether a timer is set.
-    armed: AtomicBool,
+    state: Mutex<RepeaterState>,
 }
+
+#[derive(Default)]
+struct RepeaterState {
+    backlog: PendingReleases<Arc<dyn Obligation>>,
+    timer: Option<TimerKey>,
+}
+
+/// Wakes a repeater when its node returns.
+struct ReturnWaker(Weak<Repeater>);
 
 impl Repeaters {
     pub(crate) fn new(nodes: &[Arc<dyn Node>], timers: &Arc<Timers>) -> Self {
-        let repeater = |(number, node)| {
-            Arc::new(Repeater {
+        let repeater = |(number, node): (usize, &Arc<dyn Node>)| {
+            let repeater = Arc::new(Repeater {
                 number,
                 node: Arc::downgrade(node),
                 timers: Arc::downgrade(timers),
-                backlog: Mutex::default(),
-                armed: AtomicBool::new(false),
-            })
+                state: Mutex::default(),
+            });
+            let on_return = ReturnWaker(Arc::downgrade(&repeater));
+            node.wake_on_return(Waker::from(Arc::new(on_return)));
+            repeater
         };
         Self { nodes: nodes.iter().enumerate().map(repeater).collect() }
     }
 
     /// Repeats an operation that was sent and is not acknowledged. It is moot from `until` on.
     pub(crate) fn repeat(&self, node: usize, end: Arc<dyn Obligation>, until: Timestamp) {
-        let repeater = &self.nodes[node];
-        let Some(timers) = repeater.timers.upgrade() else { return };
-        let now = timers.clock().now();
-        repeater.backlog().push(PendingRelease { lease: end, until }, now);
-        repeater.schedule(&timers);
+        self.nodes[node].add(PendingRelease { lease: end, until });
     }
 
     /// Sends an operation, and repeats it until the node has acknowledged it. It is moot from `until`
@@ -73,48 +77,97 @@ impl Repeaters {
         };
         let Some(op) = Arc::clone(&end).op(node, timers.clock().now()) else { return };
         let reply = Reply::from_fn(move |answer| {
-            if end.answered(repeater.number, answer) {
-                return;
+            if !end.answered(repeater.number, answer) {
+                repeater.add(PendingRelease { lease: end, until });
             }
-            let Some(timers) = repeater.timers.upgrade() else { return };
-            let now = timers.clock().now();
-            repeater.backlog().push(PendingRelease { lease: end, until }, now);
-            repeater.schedule(&timers);
         });
         to.send(op, reply);
     }
 
     /// Returns the number of operations that the node has not acknowledged.
     pub(crate) fn unacknowledged(&self, node: usize) -> usize {
-        self.nodes[node].backlog().unacknowledged()
+        self.nodes[node].state().backlog.unacknowledged()
     }
 }
 
 impl Repeater {
-    fn backlog(&self) -> crate::sync::Guard<'_, PendingReleases<Arc<dyn Obligation>>> {
-        crate::sync::lock(&self.backlog)
+    fn state(&self) -> Guard<'_, RepeaterState> {
+        crate::sync::lock(&self.state)
     }
 
-    fn schedule(self: &Arc<Self>, timers: &Timers) {
-        let next = self.backlog().next_wake();
-        if let Some(at) = next
-            && !self.armed.swap(true, Ordering::AcqRel)
-        {
-            timers.insert(at, Waker::from(Arc::clone(self)));
+    fn report(&self, Dropped { is_first }: Dropped) {
+        let Some(node) = self.node.upgrade() else { return };
+        let node = node.name();
+        metrics::dropped_release(node);
+        if is_first {
+            crate::log::warn!(
+                node,
+                limit = CAPACITY,
+                "too many releases wait for the node, and the oldest are dropped: their keys stay locked there until they expire"
+            );
         }
+    }
+
+    /// Sets the timer, unless an earlier one is set.
+    fn schedule(self: &Arc<Self>, timers: &Timers) {
+        let nudge = {
+            let mut state = self.state();
+            let Some(at) = state.backlog.next_wake() else { return };
+            if state.timer.is_some_and(|timer| timer.at <= at) {
+                return;
+            }
+            if let Some(later) = state.timer.take() {
+                timers.remove(later);
+            }
+            let (timer, nudge) = timers.insert_locked(at, Waker::from(Arc::clone(self)));
+            state.timer = Some(timer);
+            nudge
+        };
+        timers.nudge(nudge);
+    }
+
+    fn add(self: &Arc<Self>, entry: Pending) {
+        let Some(timers) = self.timers.upgrade() else { return };
+        let now = timers.clock().now();
+        let dropped = self.state().backlog.push(entry, now);
+        if let Some(dropped) = dropped {
+            self.report(dropped);
+        }
+        self.schedule(&timers);
+    }
+
+    /// Sends the operations that are due.
+    fn send_due(self: &Arc<Self>) {
+        let (Some(node), Some(timers)) = (self.node.upgrade(), self.timers.upgrade()) else {
+            return;
+        };
+        let now = timers.clock().now();
+        let due = self.state().backlog.take(now);
+        for entry in due {
+            let Some(op) = Arc::clone(&entry.lease).op(self.number, now) else {
+                self.state().backlog.moot();
+                continue;
+            };
+            let this = Arc::clone(self);
+            node.send(op, Reply::from_fn(move |answer| this.on_answer(entry, answer)));
+        }
+        self.schedule(&timers);
     }
 
     fn on_answer(self: Arc<Self>, entry: Pending, answer: Result<Answer, Reason>) {
         let Some(timers) = self.timers.upgrade() else { return };
+        let now = timers.clock().now();
+        let is_unsettled = matches!(answer, Err(Reason::Unsettled));
         if entry.lease.answered(self.number, answer) {
             if let Some(node) = self.node.upgrade() {
                 let (node, subject) = (node.name(), entry.lease.subject());
                 crate::log::debug!(node, subject, "late end acknowledged");
             }
-            self.backlog().answered();
+            self.state().backlog.answered();
+        } else if is_unsettled {
+            self.state().backlog.unsettled(entry, now);
         } else {
-            let now = timers.clock().now();
-            self.backlog().failed(entry, now);
+            self.state().backlog.failed(entry, now);
         }
         self.schedule(&timers);
     }
@@ -122,22 +175,109 @@ impl Repeater {
 
 impl Wake for Repeater {
     fn wake(self: Arc<Self>) {
-        let (Some(node), Some(timers)) = (self.node.upgrade(), self.timers.upgrade()) else {
-            return;
-        };
-        self.armed.store(false, Ordering::Release);
-        let now = timers.clock().now();
-        let due = self.backlog().take(now);
-        for entry in due {
-            let Some(op) = Arc::clone(&entry.lease).op(self.number, now) else {
-                self.backlog().moot();
-                continue;
-            };
-            let this = Arc::clone(&self);
-            node.send(op, Reply::from_fn(move |answer| this.on_answer(entry, answer)));
-        }
-        self.schedule(&timers);
+        self.state().timer = None;
+        self.send_due();
+    }
+}
+
+impl Wake for ReturnWaker {
+    fn wake(self: Arc<Self>) {
+        let Some(repeater) = self.0.upgrade() else { return };
+        let Some(timers) = repeater.timers.upgrade() else { return };
+        repeater.state().backlog.resumed(timers.clock().now());
+        repeater.send_due();
     }
 }
 
 opaque_debug!(Repeater);
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{
+        protocol::{LeaseId, Nonce, Op, ReleasedAnswer},
+        resource::Resource,
+        time::SystemClock,
+    };
+
+    /// A node that keeps the replies to its operations.
+    #[derive(Debug, Default)]
+    struct SilentNode {
+        replies: Mutex<Vec<Reply>>,
+        on_return: Mutex<Option<Waker>>,
+    }
+
+    impl Node for SilentNode {
+        fn send(&self, op: Op, reply: Reply) {
+            assert!(matches!(op, Op::Release(_)), "{op:?}");
+            crate::sync::lock(&self.replies).push(reply);
+        }
+
+        fn name(&self) -> &'static str {
+            "silent"
+        }
+
+        fn wake_on_return(&self, waker: Waker) {
+            *crate::sync::lock(&self.on_return) = Some(waker);
+        }
+    }
+
+    impl SilentNode {
+        fn answer(&self, result: &Result<Answer, Reason>) -> usize {
+            let replies = std::mem::take(&mut *crate::sync::lock(&self.replies));
+            let count = replies.len();
+            for reply in replies {
+                reply.send(result.clone());
+            }
+            count
+        }
+
+        fn returns(&self) {
+            let waker = crate::sync::lock(&self.on_return).take().expect("the repeater waits");
+            waker.wake_by_ref();
+            *crate::sync::lock(&self.on_return) = Some(waker);
+        }
+    }
+
+    const TTL: Duration = Duration::from_secs(60);
+
+    /// Repeaters with three pending releases, whose timers never fire.
+    fn pending(node: &Arc<SilentNode>) -> (Repeaters, Arc<Timers>) {
+        let timers = Arc::new(Timers::new(Arc::new(SystemClock::new())));
+        let repeaters = Repeaters::new(&[Arc::clone(node) as Arc<dyn Node>], &timers);
+        for number in 0..3 {
+            let resource = Resource::try_from("a").unwrap();
+            let nonce = Nonce::from_bytes([number; 16]);
+            let lease = LeaseId::new(resource, nonce, "me".into(), Duration::ZERO);
+            repeaters.repeat(0, Arc::new(lease), timers.clock().now() + TTL);
+        }
+        (repeaters, timers)
+    }
+
+    #[test]
+    fn node_that_returns_is_sent_releases_without_timer() {
+        let node = Arc::<SilentNode>::default();
+        let (repeaters, _timers) = pending(&node);
+        let answer = Ok(Answer::Released(ReleasedAnswer { existed: true, awaited: false }));
+
+        node.returns();
+
+        assert_eq!(node.answer(&answer), 3);
+        assert_eq!(repeaters.unacknowledged(0), 0);
+    }
+
+    #[test]
+    fn unsettled_releases_stay_pending() {
+        let node = Arc::<SilentNode>::default();
+        let (repeaters, _timers) = pending(&node);
+
+        node.returns();
+
+        assert_eq!(node.answer(&Err(Reason::Unsettled)), 3);
+        assert_eq!(repeaters.unacknowledged(0), 3);
+        node.returns();
+        assert_eq!(node.answer(&Err(Reason::Unsettled)), 3, "they are sent again");
+    }
+}

@@ -59,6 +59,10 @@ pub type LookingUp = Pin<Box<dyn Future<Output = io::Result<Vec<Address>>> + Sen
 /// TLS is added on top of the stream.
 pub trait Connector: fmt::Debug + Send + Sync + 'static {
     /// Opens a stream. The future is dropped if it takes too long.
+    ///
+    /// A stream that is dropped should lose the bytes that the server has not received: a command
+    /// that arrives long after may store the key of a lock that was released, which is then locked
+    /// until its release is repeated.
     fn connect(&self, address: &Address) -> Connecting;
 
     /// Looks up all addresses of the host name of a Sentinel or of a node of a Cluster, each of
@@ -73,7 +77,8 @@ pub trait Connector: fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// Sockets of the operating system: TCP with `TCP_NODELAY` and keep-alive, and Unix sockets.
+/// Sockets of the operating system: TCP with `TCP_NODELAY` and keep-alive, and Unix sockets. A TCP
+/// connection is reset when it is dropped, so that no command is delivered later.
 ///
 /// The addresses of a host name are tried in parallel, IPv6 and IPv4 in turn, each 250 ms after the
 /// previous one or as soon as that failed (RFC 8305). The first stream that connects is used.
@@ -166,7 +171,12 @@ impl Connector for SocketConnector {
                     let keepalive = socket2::TcpKeepalive::new()
                         .with_time(KEEPALIVE_IDLE)
                         .with_interval(KEEPALIVE_INTERVAL);
-                    socket2::SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
+                    let socket = socket2::SockRef::from(&stream);
+                    socket.set_tcp_keepalive(&keepalive)?;
+                    // A connection is closed once everything is answered, or because the server or
+                    // the network hangs. The system would then go on to send what the server has
+                    // not received, and deliver acquires of leases that are long released.
+                    socket.set_linger(Some(Duration::ZERO))?;
                     Ok(Box::new(stream) as Box<dyn IoStream>)
                 }
                 #[cfg(unix)]

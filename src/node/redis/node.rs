@@ -1,6 +1,6 @@
 //! The sending half of a node.
 
-use std::{sync::Arc, time::Duration};
+use std::{sync::Arc, task::Waker, time::Duration};
 
 use tokio::sync::mpsc;
 
@@ -103,6 +103,10 @@ impl Node for RedisNode {
 
     fn subscribe(&self, name: &Arc<str>, hints: Hints) -> Subscription {
         self.subscriptions.add(name, &hints)
+    }
+
+    fn wake_on_return(&self, waker: Waker) {
+        self.status.wake_on_return(waker);
     }
 }
 

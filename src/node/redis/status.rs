@@ -1,6 +1,6 @@
 //! The status of a server, shared by its connection and the senders.
 
-use std::{sync::Arc, time::Duration};
+use std::{sync::Arc, task::Waker, time::Duration};
 
 use super::{
     enrol::NodeReport,
@@ -44,6 +44,8 @@ pub(crate) struct Status {
     /// Time that operations waited before they were written, in ns.
     queue_delay: AtomicU64,
     detail: Mutex<StatusDetail>,
+    /// Woken each time the server is up or may vote again.
+    on_return: Mutex<Vec<Arc<Waker>>>,
 }
 
 /// Value before the current connection has read the clock.
@@ -64,6 +66,7 @@ impl Status {
             stamp: AtomicU64::new(0),
             queue_delay: AtomicU64::new(0),
             detail: Mutex::new(detail),
+            on_return: Mutex::default(),
         }
     }
 
@@ -355,6 +358,9 @@ impl Status {
             EmitGuard(self)
         };
         while let Some((event, level)) = self.next_event() {
+            if event.is_return() {
+                self.returned();
+            }
             if let Some(kind) = event.public(&self.name) {
                 self.events.send(&*self.clock, || kind);
             }
@@ -368,6 +374,18 @@ impl Status {
         let event = detail.events.queue.pop_front();
         detail.events.emitting = event.is_some();
         event
+    }
+
+    /// Wakes `waker` each time the server is up or may vote again.
+    pub(super) fn wake_on_return(&self, waker: Waker) {
+        crate::sync::lock(&self.on_return).push(Arc::new(waker));
+    }
+
+    fn returned(&self) {
+        let wakers = crate::sync::lock(&self.on_return).clone();
+        for waker in wakers {
+            crate::sync::wake_by_ref(&waker);
+        }
     }
 
     fn change(&self, change: impl FnOnce(&mut StatusDetail, Timestamp) -> Option<StatusEvent>) {

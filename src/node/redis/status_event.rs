@@ -73,14 +73,20 @@ pub(super) struct StatusEventQueue {
 }
 
 impl StatusEvent {
+    /// Returns whether the server accepts operations or votes again.
+    pub(super) const fn is_return(&self) -> bool {
+        matches!(
+            self,
+            Self::Up | Self::UpAgain { .. } | Self::RefusesNoLonger { .. } | Self::MayVote
+        )
+    }
+
     /// Returns the event for receivers of [`LockEvent`](crate::events::LockEvent)s, if there is
     /// one.
     pub(super) fn public(&self, name: &Arc<str>) -> Option<LockEventKind> {
         let node = Arc::clone(name);
         Some(match self {
-            Self::Up | Self::UpAgain { .. } | Self::RefusesNoLonger { .. } | Self::MayVote => {
-                LockEventKind::NodeBack { node }
-            }
+            event if event.is_return() => LockEventKind::NodeBack { node },
             Self::Down { reason } | Self::Refuses { reason } | Self::NoVote { reason } => {
                 LockEventKind::NodeOut { node, reason: reason.clone() }
             }

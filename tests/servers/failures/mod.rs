@@ -10,6 +10,7 @@ mod full;
 mod health;
 mod hostile;
 mod hung;
+mod leftovers;
 #[path = "../../support/log.rs"]
 pub(crate) mod log;
 mod nonsense;

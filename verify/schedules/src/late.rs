@@ -4,6 +4,7 @@ use std::{
     collections::VecDeque,
     fmt,
     sync::{Arc, Mutex},
+    task::Waker,
     time::Duration,
 };
 
@@ -66,6 +67,10 @@ impl<S: Spawner> Node for LateNode<S> {
 
     fn subscribe(&self, name: &Arc<str>, hints: Hints) -> Subscription {
         self.inner.subscribe(name, hints)
+    }
+
+    fn wake_on_return(&self, waker: Waker) {
+        self.inner.wake_on_return(waker);
     }
 }
 

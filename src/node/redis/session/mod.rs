@@ -31,6 +31,12 @@
 //!   time* includes the drift since the last reading, within which a jump is not detected. The
 //!   price: the key of a holder that dies lives a node timeout (50 ms by default) and that drift
 //!   longer.
+//! * Until that expiry, a command of a connection that broke may still run: the commands that a hung
+//!   server has received run when it continues, mostly before it answers on the next connection.
+//!   An acquire among them whose release was not received locks a name that no client holds. So such
+//!   releases are sent as soon as the server is up again (`Node::wake_on_return`), a release that runs
+//!   before the expiry is `Unsettled`, and it is repeated (`quorum::pending_releases`). A connection
+//!   that is given up is reset, so that the system sends nothing after that.
 //!
 //! # Misplaced answers
 //!
