@@ -11,7 +11,7 @@
 //! | the end of a job's run | a quorum | a majority refuses it for a later claim | listed; the job's task keeps the lock |
 //!
 //! A node gets one operation at a time while it does not answer, with a backoff, and the others in
-//! batches once it does ([`PendingReleases`](crate::quorum::pending_releases::PendingReleases)).
+//! batches once it does ([`Backlog`](crate::quorum::backlog::Backlog)).
 //!
 //! What is given up for good is a WARN, an event and a count: at the shutdown, with the last handle of
 //! the manager, and above [`MAX_OWED`](owed_ends::MAX_OWED) ends.

@@ -18,6 +18,9 @@ pub(crate) trait Obligation: fmt::Debug + Send + Sync + 'static {
     /// Called on the thread that receives the answer, with no mutex of the crate locked.
     fn answered(&self, node: usize, answer: Result<Answer, Reason>) -> bool;
 
+    /// Called if it is not sent to a node any more, as too many wait for it.
+    fn dropped(&self) {}
+
     /// Returns the name of what ends, for the log.
     fn subject(&self) -> String;
 }

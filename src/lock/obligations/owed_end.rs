@@ -495,6 +495,10 @@ impl Obligation for OwedEnd {
         is_acknowledged
     }
 
+    fn dropped(&self) {
+        self.give_up("too many ends wait for a node");
+    }
+
     fn subject(&self) -> String {
         let (kind, name) = self.key();
         format!("{kind} {name}")

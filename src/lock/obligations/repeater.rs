@@ -15,12 +15,12 @@ use crate::{
     metrics,
     node::{Node, Reply},
     protocol::Answer,
-    quorum::pending_releases::{CAPACITY, Dropped, PendingRelease, PendingReleases},
+    quorum::backlog::{Backlog, BacklogEntry, CAPACITY, Dropped},
     sync::{Guard, Mutex},
     time::{TimerKey, Timers, Timestamp},
 };
 
-type Pending = PendingRelease<Arc<dyn Obligation>>;
+type Pending = BacklogEntry<Arc<dyn Obligation>>;
 
 /// Repeats the operations that the nodes did not acknowledge, until they are moot.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ struct Repeater {
 
 #[derive(Default)]
 struct RepeaterState {
-    backlog: PendingReleases<Arc<dyn Obligation>>,
+    backlog: Backlog<Arc<dyn Obligation>>,
     timer: Option<TimerKey>,
 }
 
@@ -65,7 +65,7 @@ impl Repeaters {
 
     /// Repeats an operation that was sent and is not acknowledged. It is moot from `until` on.
     pub(crate) fn repeat(&self, node: usize, end: Arc<dyn Obligation>, until: Timestamp) {
-        self.nodes[node].add(PendingRelease { lease: end, until });
+        self.nodes[node].add(BacklogEntry { what: end, until });
     }
 
     /// Sends an operation, and repeats it until the node has acknowledged it. It is moot from `until`
@@ -78,7 +78,7 @@ impl Repeaters {
         let Some(op) = Arc::clone(&end).op(node, timers.clock().now()) else { return };
         let reply = Reply::from_fn(move |answer| {
             if !end.answered(repeater.number, answer) {
-                repeater.add(PendingRelease { lease: end, until });
+                repeater.add(BacklogEntry { what: end, until });
             }
         });
         to.send(op, reply);
@@ -95,11 +95,12 @@ impl Repeater {
         crate::sync::lock(&self.state)
     }
 
-    fn report(&self, Dropped { is_first }: Dropped) {
+    fn report(&self, dropped: &Dropped<Arc<dyn Obligation>>) {
+        dropped.what.dropped();
         let Some(node) = self.node.upgrade() else { return };
         let node = node.name();
         metrics::dropped_release(node);
-        if is_first {
+        if dropped.is_first {
             crate::log::warn!(
                 node,
                 limit = CAPACITY,
@@ -131,7 +132,7 @@ impl Repeater {
         let now = timers.clock().now();
         let dropped = self.state().backlog.push(entry, now);
         if let Some(dropped) = dropped {
-            self.report(dropped);
+            self.report(&dropped);
         }
         self.schedule(&timers);
     }
@@ -144,7 +145,7 @@ impl Repeater {
         let now = timers.clock().now();
         let due = self.state().backlog.take(now);
         for entry in due {
-            let Some(op) = Arc::clone(&entry.lease).op(self.number, now) else {
+            let Some(op) = Arc::clone(&entry.what).op(self.number, now) else {
                 self.state().backlog.moot();
                 continue;
             };
@@ -157,17 +158,18 @@ impl Repeater {
     fn on_answer(self: Arc<Self>, entry: Pending, answer: Result<Answer, Reason>) {
         let Some(timers) = self.timers.upgrade() else { return };
         let now = timers.clock().now();
-        let is_unsettled = matches!(answer, Err(Reason::Unsettled));
-        if entry.lease.answered(self.number, answer) {
+        let is_silent = answer.as_ref().is_err_and(is_silent);
+        if entry.what.answered(self.number, answer) {
             if let Some(node) = self.node.upgrade() {
-                let (node, subject) = (node.name(), entry.lease.subject());
+                let (node, subject) = (node.name(), entry.what.subject());
                 crate::log::debug!(node, subject, "late end acknowledged");
             }
             self.state().backlog.answered();
-        } else if is_unsettled {
-            self.state().backlog.unsettled(entry, now);
-        } else {
+        } else if is_silent {
             self.state().backlog.failed(entry, now);
+        } else {
+            // It refuses this operation at present, or has to be sent it again.
+            self.state().backlog.unsettled(entry, now);
         }
         self.schedule(&timers);
     }
@@ -187,6 +189,26 @@ impl Wake for ReturnWaker {
         repeater.state().backlog.resumed(timers.clock().now());
         repeater.send_due();
     }
+}
+
+/// Returns whether the node answers no operation at present.
+fn is_silent(reason: &Reason) -> bool {
+    matches!(
+        reason,
+        Reason::TimedOut
+            | Reason::NotAwaited
+            | Reason::Disconnected
+            | Reason::Unknown
+            | Reason::NotConnected(_)
+            | Reason::NotLocated(_)
+            | Reason::Tls(_)
+            | Reason::Auth(_)
+            | Reason::Stale
+            | Reason::Overloaded
+            | Reason::Busy
+            | Reason::Loading
+            | Reason::ReadOnly
+    )
 }
 
 opaque_debug!(Repeater);

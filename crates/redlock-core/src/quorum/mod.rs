@@ -12,7 +12,7 @@
 //! | R4: renewal, expiry, theft; R10: clock jumps | `renewal` |
 //! | one node's answers; all nodes' answers | `ballot`; `ballots` |
 //! | R9: fencing tokens | `token_rounds` |
-//! | R8: releases without an answer | [`pending_releases`] |
+//! | R8: releases without an answer | [`backlog`] |
 //! | R12: the latest run of a job | [`claims`] |
 //! | R13: whether the work of a name is done | [`records`] |
 //!
@@ -30,12 +30,12 @@
 //! * No release is forgotten before the key has expired on the node.
 
 mod attempt;
+pub mod backlog;
 mod ballot;
 mod ballots;
 pub mod claims;
 mod event;
 mod lease;
-pub mod pending_releases;
 pub mod records;
 mod renewal;
 #[cfg(test)]

@@ -35,7 +35,7 @@
 //!   server has received run when it continues, mostly before it answers on the next connection.
 //!   An acquire among them whose release was not received locks a name that no client holds. So such
 //!   releases are sent as soon as the server is up again (`Node::wake_on_return`), a release that runs
-//!   before the expiry is `Unsettled`, and it is repeated (`quorum::pending_releases`). A connection
+//!   before the expiry is `Unsettled`, and it is repeated (`quorum::backlog`). A connection
 //!   that is given up is reset, so that the system sends nothing after that.
 //!
 //! # Misplaced answers

@@ -1,15 +1,17 @@
-//! Releases that a node has not acknowledged (R8): each is sent again until the node answers or the
-//! key has expired.
+//! Operations that a node has not acknowledged: releases (R8), and other ends. Each is sent again until
+//! the node has acknowledged it, or it is moot.
+//!
+//! # Releases
 //!
 //! Every attempt has a fresh nonce, because the release of one attempt must not delete what the
 //! next one was granted. A release is final only if the server ran it after the expiry, or the
 //! deadline, of every operation that stayed unanswered, as a lost command may have travelled over
-//! another connection. Until then it is *unsettled*: the node answered, and the release stays among
-//! the pending ones, at most until the key has expired.
+//! another connection. Until then it is *unsettled*: the node answered, and the release stays in the
+//! backlog, at most until the key has expired. So does another end that the node refuses at present.
 //!
-//! # When a release is repeated
+//! # When an operation is repeated
 //!
-//! | the node | releases |
+//! | the node | operations |
 //! |---|---|
 //! | does not answer | one at a time, with a backoff of 10 ms to 1 s |
 //! | answers again | all, in batches, at once |
@@ -24,56 +26,58 @@ use std::{collections::VecDeque, time::Duration};
 
 use crate::timestamp::Timestamp;
 
-/// Maximum number of releases for one node; beyond it the oldest is dropped, and its TTL frees the
-/// key.
+/// Maximum number of operations for one node; beyond it the oldest is dropped. The key of a release
+/// then stays until it expires.
 pub const CAPACITY: usize = 65_536;
-/// Maximum number of releases in flight to a node that answers.
+/// Maximum number of operations in flight to a node that answers.
 const BATCH: usize = 256;
-/// The first pause before a release is repeated.
+/// The first pause before an operation is repeated.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 /// Maximum pause, except for [`PACE`].
 const LAST_PAUSE: Duration = Duration::from_secs(1);
-/// Maximum pause for each release of a round: in the long run, thousands are repeated at 4,000 a
+/// Maximum pause for each operation of a round: in the long run, thousands are repeated at 4,000 a
 /// second.
 const PACE: Duration = Duration::from_micros(250);
 
-/// The releases that a node has not acknowledged.
+/// The operations that a node has not acknowledged.
 ///
-/// A dead node costs one message a second, however many releases wait. Thousands of unsettled ones
+/// A dead node costs one message a second, however many operations wait. Thousands of unsettled ones
 /// cost a server a dozen rounds in the first seconds, and then at most 4,000 messages a second.
 #[derive(Debug)]
-pub struct PendingReleases<T> {
-    waiting: VecDeque<PendingRelease<T>>,
-    /// Releases that the node answered and that are not final. They wait again from `repeat_at` on.
-    unsettled: VecDeque<PendingRelease<T>>,
+pub struct Backlog<T> {
+    waiting: VecDeque<BacklogEntry<T>>,
+    /// Operations that the node answered, and that are not settled. They wait again from `repeat_at` on.
+    unsettled: VecDeque<BacklogEntry<T>>,
     repeat_at: Timestamp,
     repeat_pause: Duration,
     in_flight: usize,
     retry_at: Timestamp,
     retry_pause: Duration,
     answering: bool,
-    /// Whether releases were dropped since there were none.
+    /// Whether operations were dropped since there were none.
     overflows: bool,
 }
 
-/// A release to repeat.
+/// An operation to repeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PendingRelease<T> {
-    /// The lease to release.
-    pub lease: T,
-    /// Time at which its key has expired.
+pub struct BacklogEntry<T> {
+    /// What is sent: the lease to release.
+    pub what: T,
+    /// Time from which on it is moot: the key has expired.
     pub until: Timestamp,
 }
 
-/// A release that was dropped because there were too many.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "a dropped release has to be reported"]
-pub struct Dropped {
-    /// Whether it is the first one since no release was pending.
+/// An operation that was dropped because there were too many.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "a dropped operation has to be reported"]
+pub struct Dropped<T> {
+    /// What is not sent any more.
+    pub what: T,
+    /// Whether it is the first one since the backlog was empty.
     pub is_first: bool,
 }
 
-impl<T> Default for PendingReleases<T> {
+impl<T> Default for Backlog<T> {
     fn default() -> Self {
         Self {
             waiting: VecDeque::new(),
@@ -89,9 +93,9 @@ impl<T> Default for PendingReleases<T> {
     }
 }
 
-impl<T> PendingReleases<T> {
-    /// Adds a release that was not acknowledged. Returns whether another one had to be dropped.
-    pub fn push(&mut self, entry: PendingRelease<T>, now: Timestamp) -> Option<Dropped> {
+impl<T> Backlog<T> {
+    /// Adds an operation that was not acknowledged. Returns whether another one had to be dropped.
+    pub fn push(&mut self, entry: BacklogEntry<T>, now: Timestamp) -> Option<Dropped<T>> {
         if self.unacknowledged() == 0 {
             (self.retry_pause, self.repeat_pause) = (FIRST_PAUSE, FIRST_PAUSE);
             self.retry_at = now + FIRST_PAUSE;
@@ -103,23 +107,24 @@ impl<T> PendingReleases<T> {
         dropped
     }
 
-    /// Drops the oldest release if there is no room for another one.
-    fn make_room(&mut self) -> Option<Dropped> {
+    /// Drops the oldest one if there is no room for another one.
+    fn make_room(&mut self) -> Option<Dropped<T>> {
         if self.unacknowledged() < CAPACITY {
             return None;
         }
-        self.unsettled.pop_front().or_else(|| self.waiting.pop_front())?;
-        Some(Dropped { is_first: !std::mem::replace(&mut self.overflows, true) })
+        let oldest = self.unsettled.pop_front().or_else(|| self.waiting.pop_front())?;
+        let is_first = !std::mem::replace(&mut self.overflows, true);
+        Some(Dropped { what: oldest.what, is_first })
     }
 
     fn check(&self) {
-        assert!(self.unacknowledged() <= CAPACITY, "{} releases", self.unacknowledged());
-        assert!(self.in_flight <= BATCH, "{} releases are in flight", self.in_flight);
+        assert!(self.unacknowledged() <= CAPACITY, "{} operations", self.unacknowledged());
+        assert!(self.in_flight <= BATCH, "{} operations are in flight", self.in_flight);
     }
 
-    /// Returns the releases to send now; each is followed by [`answered`](Self::answered),
+    /// Returns the operations to send now; each is followed by [`answered`](Self::answered),
     /// [`unsettled`](Self::unsettled) or [`failed`](Self::failed).
-    pub fn take(&mut self, now: Timestamp) -> Vec<PendingRelease<T>> {
+    pub fn take(&mut self, now: Timestamp) -> Vec<BacklogEntry<T>> {
         self.waiting.retain(|entry| now < entry.until);
         self.unsettled.retain(|entry| now < entry.until);
         if self.in_flight > 0 {
@@ -136,7 +141,7 @@ impl<T> PendingReleases<T> {
         self.waiting.drain(..count).collect()
     }
 
-    /// Records that the node answers again after an outage: all releases are due now.
+    /// Records that the node answers again after an outage: all operations are due now.
     pub fn resumed(&mut self, now: Timestamp) {
         self.is_answering();
         (self.repeat_at, self.repeat_pause) = (now, FIRST_PAUSE);
@@ -147,14 +152,15 @@ impl<T> PendingReleases<T> {
         self.retry_pause = FIRST_PAUSE;
     }
 
-    /// Records that the node acknowledged a release, which is final.
+    /// Records that the node acknowledged an operation, for good.
     pub fn answered(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.is_answering();
     }
 
-    /// Records that the node answered a release, and that an operation of the lease may run later.
-    pub fn unsettled(&mut self, entry: PendingRelease<T>, now: Timestamp) {
+    /// Records that the node answered, and that the operation has to be repeated: a release whose lease may
+    /// have operations that run later, or an end that it refuses at present.
+    pub fn unsettled(&mut self, entry: BacklogEntry<T>, now: Timestamp) {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.is_answering();
         if self.unsettled.is_empty() {
@@ -172,9 +178,9 @@ impl<T> PendingReleases<T> {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
 
-    /// Records that the node did not answer a release. The failures of one batch count once for the
+    /// Records that the node did not answer. The failures of one batch count once for the
     /// backoff.
-    pub fn failed(&mut self, entry: PendingRelease<T>, now: Timestamp) {
+    pub fn failed(&mut self, entry: BacklogEntry<T>, now: Timestamp) {
         self.in_flight = self.in_flight.saturating_sub(1);
         if std::mem::take(&mut self.answering) || now >= self.retry_at {
             self.retry_at = now + self.retry_pause;
@@ -184,7 +190,7 @@ impl<T> PendingReleases<T> {
         self.check();
     }
 
-    /// Returns when [`take`](Self::take) returns releases; `None` while it waits for answers or is
+    /// Returns when [`take`](Self::take) returns operations; `None` while it waits for answers or is
     /// empty.
     pub fn next_wake(&self) -> Option<Timestamp> {
         if self.in_flight > 0 {
@@ -196,7 +202,7 @@ impl<T> PendingReleases<T> {
         retry.into_iter().chain(repeat).min()
     }
 
-    /// Returns the number of releases that are not acknowledged.
+    /// Returns the number of operations that are not acknowledged.
     pub fn unacknowledged(&self) -> usize {
         self.waiting.len() + self.unsettled.len() + self.in_flight
     }
@@ -210,13 +216,13 @@ mod tests {
         Timestamp::ZERO + Duration::from_millis(ms)
     }
 
-    fn entry(lease: u32, until: u64) -> PendingRelease<u32> {
-        PendingRelease { lease, until: at(until) }
+    fn entry(lease: u32, until: u64) -> BacklogEntry<u32> {
+        BacklogEntry { what: lease, until: at(until) }
     }
 
     /// Releases that a node does not know yet, until a minute from now.
-    fn pending(count: u32) -> PendingReleases<u32> {
-        let mut backlog = PendingReleases::default();
+    fn pending(count: u32) -> Backlog<u32> {
+        let mut backlog = Backlog::default();
         for lease in 0..count {
             assert_eq!(backlog.push(entry(lease, 60_000), at(0)), None);
         }
@@ -224,7 +230,7 @@ mod tests {
     }
 
     /// Sends all releases that are due, which stay unsettled. Returns their number.
-    fn send_unsettled(backlog: &mut PendingReleases<u32>, now: Timestamp) -> usize {
+    fn send_unsettled(backlog: &mut Backlog<u32>, now: Timestamp) -> usize {
         let mut sent = 0;
         while backlog.next_wake().is_some_and(|due| due <= now) {
             let taken = backlog.take(now);
@@ -380,7 +386,7 @@ mod tests {
 
     #[test]
     fn expired_releases_are_dropped() {
-        let mut backlog = PendingReleases::default();
+        let mut backlog = Backlog::default();
         assert_eq!(backlog.push(entry(1, 100), at(0)), None);
         assert_eq!(backlog.push(entry(2, 5_000), at(0)), None);
         let taken = backlog.take(at(100));
@@ -398,10 +404,13 @@ mod tests {
     fn full_backlog_drops_oldest_and_reports_it() {
         let mut backlog = pending(last());
 
-        assert_eq!(backlog.push(entry(last(), 60_000), at(0)), Some(Dropped { is_first: true }));
+        assert_eq!(
+            backlog.push(entry(last(), 60_000), at(0)),
+            Some(Dropped { what: 0, is_first: true })
+        );
         assert_eq!(
             backlog.push(entry(last() + 1, 60_000), at(0)),
-            Some(Dropped { is_first: false })
+            Some(Dropped { what: 1, is_first: false })
         );
 
         assert_eq!(backlog.unacknowledged(), CAPACITY);
@@ -419,7 +428,7 @@ mod tests {
         }
         let dropped = backlog.push(entry(last(), 120_000), at(60_000));
 
-        assert_eq!(dropped, Some(Dropped { is_first: true }));
+        assert_eq!(dropped, Some(Dropped { what: 0, is_first: true }));
     }
 
     #[test]
