@@ -3,7 +3,6 @@
 use std::{
     fmt,
     future::{Future, pending},
-    pin::pin,
     sync::Arc,
     time::Duration,
 };
@@ -204,20 +203,19 @@ impl OwedEnd {
     ///
     /// [`LockError::Lost`] if the lock ended first, else [`LockError::NoQuorum`].
     pub(crate) async fn stored_within(self: &Arc<Self>, time: Duration) -> Result<(), LockError> {
-        let mut lost = pin!(self.lock_lost());
-        let result = tokio::select! {
+        let lost = tokio::select! {
             biased;
-            phase = self.ended() => match phase {
-                OwedPhase::Stored { in_time: true } => Ok(()),
-                _ => Err(self.failure()),
-            },
-            cause = &mut lost => Err(LockError::lost(cause)),
-            () = self.client.sleep(time) => Err(self.failure()),
+            _ = self.ended() => None,
+            cause = self.lock_lost() => Some(cause),
+            () = self.client.sleep(time) => None,
         };
-        if result.is_err() {
-            self.carry_on();
+        // Read last: the lock is also released because a quorum has stored it.
+        let phase = self.state().phase;
+        if phase == (OwedPhase::Stored { in_time: true }) {
+            return Ok(());
         }
-        result
+        self.carry_on();
+        Err(lost.map_or_else(|| self.failure(), LockError::lost))
     }
 
     /// Waits in the background until a quorum stores it, and carries it on otherwise.
@@ -256,7 +254,7 @@ impl OwedEnd {
         tokio::select! {
             biased;
             _ = self.ended() => {}
-            () = self.client.sleep_until(self.until) => self.finish(OwedPhase::GivenUp),
+            () = self.client.sleep_until(self.until) => self.cancel(),
         }
     }
 
@@ -310,7 +308,8 @@ impl OwedEnd {
     /// of the lock only.
     fn unprotected(&self) {
         if matches!(self.end, End::Record { .. }) {
-            self.report(LOCK_ENDED);
+            // The lock is also released because a quorum has stored it.
+            self.report_in(OwedPhase::Owed, LOCK_ENDED);
         }
         let lock = self.state().lock.take();
         drop(lock);
@@ -319,10 +318,13 @@ impl OwedEnd {
         }
     }
 
-    fn report(&self, why: &str) {
-        let is_reported = std::mem::replace(&mut self.state().is_reported, true);
-        if is_reported {
-            return;
+    /// Reports, once, that it is not stored in time, if it is in this phase.
+    fn report_in(&self, phase: OwedPhase, why: &str) {
+        {
+            let mut state = self.state();
+            if state.phase != phase || std::mem::replace(&mut state.is_reported, true) {
+                return;
+            }
         }
         let error = self.failure();
         match &self.end {
@@ -359,19 +361,19 @@ impl OwedEnd {
         );
     }
 
-    fn finish(&self, phase: OwedPhase) {
+    /// Enters its last phase. Returns false if it has ended before.
+    fn finish(&self, phase: OwedPhase) -> bool {
         let (lock, is_listed) = {
             let mut state = self.state();
             if state.phase != OwedPhase::Owed {
-                return;
+                return false;
             }
             state.phase = phase;
             (state.lock.take(), state.is_listed)
         };
         self.client.owed.remove(self, is_listed);
-        let is_late = phase == OwedPhase::Stored { in_time: false };
-        if is_late && matches!(self.end, End::Record { .. }) {
-            self.report(LOCK_ENDED);
+        if matches!(self.end, End::Record { .. }) {
+            self.report_in(OwedPhase::Stored { in_time: false }, LOCK_ENDED);
         }
         if is_listed && matches!(phase, OwedPhase::Stored { .. }) {
             let ((kind, name), after) = (self.key(), self.client.now());
@@ -381,6 +383,7 @@ impl OwedEnd {
         self.ended.notify_waiters();
         // Released only now.
         drop(lock);
+        true
     }
 }
 
@@ -420,10 +423,8 @@ impl ListedEnd for OwedEnd {
     }
 
     fn give_up(&self, why: &str) {
-        let is_owed = self.state().phase == OwedPhase::Owed;
-        if is_owed {
-            self.report(why);
-            self.finish(OwedPhase::GivenUp);
+        if self.finish(OwedPhase::GivenUp) {
+            self.report_in(OwedPhase::GivenUp, why);
         }
     }
 
