@@ -1,10 +1,13 @@
 //! Work that is done once, and leaders.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{
+    fs,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use crate::{
     program::{Running, Site},
-    support::eventually,
+    support::{RedisServer, eventually},
 };
 
 #[test]
@@ -15,6 +18,30 @@ fn success_is_not_repeated() {
     once("echo ran >> log").ends(0, "");
     once("echo ran >> log").ends(0, "");
     assert_eq!(site.read("log"), "ran\nran\n");
+}
+
+/// All servers hang for 1.5 s, which is longer than ten node timeouts, when the command ends.
+#[test]
+fn record_is_stored_after_a_hang() {
+    let site = Site::new();
+    fs::write(site.file("quick.toml"), "ttl = '60s'\nrestart_guard = 'off'\n").unwrap();
+    let once = |script: &str| {
+        let mut command = site.command(&["--once", "k", "-v", "--", "sh", "-c", script]);
+        command.env("REDLOCK_CONFIG", site.file("quick.toml"));
+        site.start_command(command)
+    };
+    let mut run = once("echo > begun; until [ -e end ]; do sleep 0.01; done; echo > ended");
+    site.line_of("begun");
+
+    site.servers.iter().for_each(RedisServer::freeze);
+    fs::write(site.file("end"), "").unwrap();
+    site.line_of("ended");
+    std::thread::sleep(Duration::from_millis(1_500));
+    site.servers.iter().for_each(RedisServer::thaw);
+
+    run.ends(0, "");
+    once("echo > again").ends(0, "has done it");
+    assert_eq!(site.read("again"), "");
 }
 
 #[test]

@@ -371,6 +371,8 @@ impl OwedEnd {
             state.phase = phase;
             (state.lock.take(), state.is_listed)
         };
+        // Released only now; and before its caller continues, and a shutdown finds that nothing is owed.
+        drop(lock);
         self.client.owed.remove(self, is_listed);
         if matches!(self.end, End::Record { .. }) {
             self.report_in(OwedPhase::Stored { in_time: false }, LOCK_ENDED);
@@ -381,8 +383,6 @@ impl OwedEnd {
             crate::log::info!(%kind, %name, ?after, "an end is stored after all");
         }
         self.ended.notify_waiters();
-        // Released only now.
-        drop(lock);
         true
     }
 }
