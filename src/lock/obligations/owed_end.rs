@@ -446,8 +446,12 @@ impl Obligation for OwedEnd {
             End::Record { lease, name, record } => {
                 let retain = self.until.saturating_duration_since(now);
                 let (name, record) = (Arc::clone(name), Arc::clone(record));
-                // A node that lost the lock's key stores that the work is done nevertheless.
-                let is_refused = node.answer == Err(Reason::KeyGone);
+                // A node that lost the lock's key, or is in probation, stores that the work is done
+                // nevertheless.
+                let is_refused = matches!(
+                    node.answer,
+                    Err(Reason::KeyGone | Reason::Probation { .. } | Reason::WrongTag { .. })
+                );
                 node.is_repair = record.is_done && (is_refused || !lease.is_valid());
                 if node.is_repair {
                     return Some(Op::Repair(RepairOp { name, record, retain }));

@@ -226,7 +226,7 @@ impl Encoder<'_> {
                 self.record_key(cmd, name);
                 cmd.arg(self.tag);
                 write_record(cmd, record);
-                cmd.arg(millis(*retain));
+                cmd.arg(millis(*retain)).arg(self.layout);
             }
             Op::Forget(ForgetOp { name, nonce }) => {
                 self.name_script(cmd, by, scripts::FORGET);

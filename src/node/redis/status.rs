@@ -141,7 +141,7 @@ impl Status {
     }
 
     /// Returns the reason not to send an operation. A node that must not grant may still renew and
-    /// release; a node whose name another server may own must not renew.
+    /// release, and store that work is done; a node whose name another server may own must not.
     pub(super) fn bars(&self, op: &Op) -> Option<Reason> {
         let reason = self.barred()?;
         let renews = !matches!(
@@ -151,7 +151,8 @@ impl Status {
                 | Reason::Displaced
                 | Reason::NamesDiffer
         );
-        let barred = op.is_vote() || (matches!(op, Op::Extend(_)) && !renews);
+        let is_upkeep = matches!(op, Op::Extend(_) | Op::Repair(_));
+        let barred = op.is_vote() || (is_upkeep && !renews);
         barred.then_some(reason)
     }
 

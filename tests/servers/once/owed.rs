@@ -24,6 +24,7 @@ use tokio::{
 };
 use tower_redlock::{
     OnceLayer, Redlock, key,
+    node::redis::RestartGuard,
     once::{OnceState, http::Scope},
 };
 
@@ -93,6 +94,8 @@ type Ending = oneshot::Sender<()>;
 
 struct Site {
     kind: Kind,
+    /// Whether a server that restarted is in probation for 5 s.
+    has_guard: bool,
     server: Arc<Mutex<RedisServer>>,
     url: String,
     runs: Arc<AtomicUsize>,
@@ -106,11 +109,17 @@ impl Site {
         let (endings, ending) = mpsc::unbounded_channel();
         let url = server.url();
         let server = Arc::new(Mutex::new(server));
-        Self { kind, server, url, runs: Arc::default(), endings, ending }
+        Self { kind, has_guard: false, server, url, runs: Arc::default(), endings, ending }
     }
 
     async fn replica(&self) -> Replica {
-        let redlock = connected(over(Redlock::builder(), [self.url.clone()])).await;
+        let builder = over(Redlock::builder(), [self.url.clone()]);
+        let redlock = if self.has_guard {
+            let ttl = Duration::from_secs(5);
+            connected(builder.ttl(ttl).restart_guard(RestartGuard::Probation)).await
+        } else {
+            connected(builder).await
+        };
         let (runs, endings) = (Arc::clone(&self.runs), self.endings.clone());
         let app = Router::new().route(
             "/",
@@ -272,11 +281,15 @@ async fn request_runs_once_beside_a_long_script() {
     }
 }
 
-/// The server is down for half a second, and keeps its data.
+/// The server is down for half a second, and keeps its data. With the guard, it then is in probation, in which
+/// it stores the record.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn request_runs_once_beside_a_restart() {
-    for kind in [Kind::Idempotency, Kind::Webhook] {
+    for (kind, has_guard) in
+        [(Kind::Idempotency, false), (Kind::Webhook, false), (Kind::Idempotency, true)]
+    {
         let mut site = Site::new(kind, &["--appendonly", "yes", "--appendfsync", "always"]);
+        site.has_guard = has_guard;
         let (blue, green) = (site.replica().await, site.replica().await);
 
         let first = site.ends_while(&blue, async |server| server.kill()).await;

@@ -47,8 +47,9 @@ pub enum Op {
     /// record unless that is of finished work. Answered by [`Answer::Recorded`] with the record
     /// that is stored now, or by [`Reason::KeyGone`](crate::vote::Reason::KeyGone).
     Record(RecordOp),
-    /// Stores a record of finished work that another node reported, unless there is one already.
-    /// Answered by [`Answer::Recorded`].
+    /// Stores a record of finished work, unless there is one already: a copy of another node's, or by the
+    /// client that did the work. It is true whether or not the node votes, so a node in probation stores it
+    /// as well, before it grants the lock of the work. Answered by [`Answer::Recorded`].
     Repair(RepairOp),
     /// Deletes the record of a name if it has this nonce. Answered by [`Answer::Forgotten`].
     Forget(ForgetOp),
@@ -104,6 +105,7 @@ impl Op {
                 | Self::EndShared(_)
                 | Self::Inspect(_)
                 | Self::Scan(_)
+                | Self::Repair(_)
                 | Self::Forget(_)
         )
     }

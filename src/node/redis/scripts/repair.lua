@@ -1,11 +1,13 @@
--- Stores a record of finished work that another node returned, unless there is one already.
+-- Stores a record of finished work, unless there is one already. A node of this layout in probation stores it
+-- as well.
 -- KEYS: meta, record.
--- ARGV: tag, the record, its retention in ms.
+-- ARGV: tag, the record, its retention in ms, layout.
 -- Answers: 1, the record that is stored now and its remaining time in ms; 4: other tag.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local tag = redis.call('HGET', KEYS[1], 'tag')
-if tag ~= ARGV[1] then return {4, now, tag or ''} end
+local votes = tag == ARGV[1] and tag ~= ''
+if not votes and string.sub(tag or '', 36, 51) ~= ARGV[4] then return {4, now, tag or ''} end
 local kept = redis.call('GET', KEYS[2])
 if kept and string.sub(kept, 1, 1) == 'd' then return {1, now, kept, redis.call('PTTL', KEYS[2])} end
 redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[3])
