@@ -6,6 +6,8 @@ mod end;
 mod handover;
 mod hangs;
 mod inputs;
+#[path = "../scheduler/log_lines.rs"]
+mod log_lines;
 mod losses;
 #[path = "../support/mock_node.rs"]
 mod mock_node;

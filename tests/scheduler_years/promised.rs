@@ -10,12 +10,13 @@ use crate::{
 
 impl Model<'_> {
     /// Whether the nodes know the job by a moment: it ran before, or had the time to be made known.
-    fn is_known(&self, version: usize, by: Ms) -> bool {
+    pub(crate) fn is_known(&self, version: usize, by: Ms) -> bool {
         let base = self.bases[version];
         let same = |other: usize| self.rules(other).has_schedule_of(self.rules(version));
         let ran = self
             .runs
             .iter()
+            .filter(|run| !run.is_on_demand)
             .any(|run| run.began >= base.saturating_sub(1) && run.began < by && same(run.version));
         let makes_up = !matches!(self.rules(version).missed, Missed::Skip);
         let had_time = |stretch: &&HealthyPeriod| {
@@ -67,7 +68,9 @@ impl Model<'_> {
         // What was interrupted, and is to be repeated, comes first.
         let is_blocked =
             self.is_disturbed(start.saturating_sub(SETTLED), deadline + SECOND) && !is_quiet;
-        if may_be_lost || is_blocked || !is_known() || self.is_busy(start, start + 1) {
+        let is_demanded = self.is_demanded(start, deadline);
+        if may_be_lost || is_blocked || is_demanded || !is_known() || self.is_busy(start, start + 1)
+        {
             return Ok(());
         }
         judged.prompt += 1;
@@ -105,7 +108,8 @@ impl Model<'_> {
         if deadline >= stretch.until || next <= deadline {
             return Ok(());
         }
-        let newest_run = self.runs.iter().filter(|run| run.began < from).map(|run| run.tick).max();
+        let before = self.runs.iter().filter(|run| run.began < from && !run.is_on_demand);
+        let newest_run = before.map(|run| run.tick).max();
         for nth in 0..rules.at_most() {
             let start = rules.start(self.job, tick);
             let is_on_time = nth == 0 && from + ASKED <= start + rules.start_within;
@@ -119,6 +123,7 @@ impl Model<'_> {
                 || is_past
                 || !self.is_known(stretch.version, tick)
                 || self.is_busy(start, from)
+                || self.is_demanded(start, deadline)
             {
                 return Ok(());
             }
@@ -135,7 +140,7 @@ impl Model<'_> {
     }
 
     pub(crate) fn is_never_silent(&self) -> Result<(), Fault> {
-        let began = self.runs.iter().map(|run| run.began);
+        let began = self.runs.iter().filter(|run| !run.is_on_demand).map(|run| run.began);
         let mut last = self.bases[0];
         for began in began.chain([YEAR]) {
             self.gap_is_allowed(last, began)?;

@@ -13,6 +13,7 @@ use super::super::{
 use crate::{
     lock::{Redlock, claims},
     random,
+    schedule::WallTime,
 };
 
 /// Reads the control of all jobs again and again, until it is dropped: one query for each 500 jobs.
@@ -50,31 +51,66 @@ fn names(jobs: &[Arc<SharedJob>]) -> Vec<Arc<str>> {
     jobs.iter().map(|job| Arc::clone(&job.name)).collect()
 }
 
-/// Interval between queries about runs last seen on other replicas. Doubles while none of them
-/// ends.
-const FIRST_PAUSE: Duration = Duration::from_secs(60);
-const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+/// Divisor of the shortest TTL for the interval between queries about runs last seen on other replicas. A run
+/// that is cut off is so found within a TTL after its lock is over.
+const QUERIES_A_TTL: u32 = 3;
+/// Interval of looking whether there are such runs, while there are none.
+const IDLE_PAUSE: Duration = Duration::from_secs(2);
 
-/// Queries the nodes for the ends of runs on other replicas until it is dropped: one query for each
-/// 500 jobs.
+/// Queries the nodes for the locks of runs on other replicas until it is dropped, while there are such runs: one
+/// query for each 500 locks, and another one for the claims of those jobs whose run has lost its lock. Notifies
+/// the task of a job whose run has not ended and has no lock any more.
 pub(in super::super) async fn watch_runs_elsewhere(
     redlock: &Redlock,
     roster: &Roster,
     wall_timer: &WallTimer,
 ) {
-    let mut pause = FIRST_PAUSE;
+    let mut pause = IDLE_PAUSE;
     loop {
         redlock.sleep(random::within(&(pause..=pause + pause / 4))).await;
+        let (now, limit) = (wall_timer.now(), wall_timer.limit());
         let mut open = roster.jobs();
-        open.retain(|job| job.runs_elsewhere());
-        let of_set = async |jobs: Vec<Arc<SharedJob>>| {
-            let Ok(kept) = claims::read(redlock, &names(&jobs), &[]).await else { return false };
-            let limit = wall_timer.limit();
-            let news = jobs.iter().zip(&kept).map(|(job, kept)| job.refresh(kept, limit));
-            news.fold(false, |has_news, is_news| has_news | is_news)
-        };
-        let news = join_all(by_set(redlock, &open).map(of_set)).await;
-        let has_news = open.is_empty() || news.contains(&true);
-        pause = if has_news { FIRST_PAUSE } else { (2 * pause).min(LONGEST_PAUSE) };
+        open.retain(|job| job.runs_elsewhere(now).is_some());
+        let shortest = open.iter().filter_map(|job| Some(job.runs_elsewhere(now)?.ttl)).min();
+        pause = shortest.map_or(IDLE_PAUSE, |ttl| ttl / QUERIES_A_TTL);
+        let of_set = async |jobs| find_ended(redlock, jobs, (now, limit)).await;
+        join_all(by_set(redlock, &open).map(of_set)).await;
     }
 }
+
+/// Finds the runs of the jobs that have ended, and those that have not and have no lock any more.
+async fn find_ended(redlock: &Redlock, jobs: Vec<Arc<SharedJob>>, (now, limit): (WallTime, WallTime)) {
+    let runs: Vec<_> = jobs.iter().filter_map(|job| job.runs_elsewhere(now)).collect();
+    let locks: Vec<_> = runs.iter().flat_map(|run| run.locks.iter().cloned()).collect();
+    let mut owners = Vec::with_capacity(locks.len());
+    for locks in locks.chunks(LOCKS_A_QUERY) {
+        let Ok(of) = redlock.possible_owners(&locks.into()).await else { return };
+        owners.extend(of);
+    }
+    let mut owners = owners.into_iter();
+    let mut ended: Vec<(Arc<SharedJob>, bool)> = Vec::new();
+    for (job, run) in jobs.into_iter().zip(&runs) {
+        let owners: Vec<_> = owners.by_ref().take(run.locks.len()).flatten().collect();
+        let is_held = match &run.owner {
+            Some(owner) => owners.contains(owner),
+            None => !owners.is_empty(),
+        };
+        if !is_held {
+            ended.push((job, owners.is_empty()));
+        }
+    }
+    if ended.is_empty() {
+        return;
+    }
+    let names: Vec<_> = ended.iter().map(|(job, _)| Arc::clone(&job.name)).collect();
+    let Ok(kept) = claims::read(redlock, &names, &[]).await else { return };
+    for ((job, is_free), kept) in ended.into_iter().zip(&kept) {
+        job.refresh(kept, limit);
+        if is_free && job.runs_elsewhere(now).is_some() {
+            job.set_lock_over();
+        }
+    }
+}
+
+/// Maximum number of locks in one query.
+const LOCKS_A_QUERY: usize = 500;
