@@ -67,8 +67,17 @@ pub(super) struct RunElsewhere {
     /// It has one of these locks.
     pub(super) locks: Vec<Arc<str>>,
     pub(super) ttl: Duration,
+    since: WallTime,
     /// Its owner, if that is known.
     pub(super) owner: Option<Arc<str>>,
+}
+
+impl RunElsewhere {
+    /// Whether its lock may be over, if its replica has crashed: that lasts for a TTL at least.
+    pub(super) fn may_be_over(&self, now: WallTime) -> bool {
+        let since = Duration::from_millis(self.since.as_millis());
+        WallTime::since_epoch(since.saturating_add(self.ttl)) <= now
+    }
 }
 
 /// The life of a job's task.
@@ -326,17 +335,15 @@ impl SharedJob {
         (watched.locks, watched.ttl) = (locks, ttl);
     }
 
-    /// The run that was last seen on another replica, if it began a TTL ago: until then its lock is not over.
-    pub(super) fn runs_elsewhere(&self, now: WallTime) -> Option<RunElsewhere> {
+    /// The run that was last seen on another replica.
+    pub(super) fn run_elsewhere(&self) -> Option<RunElsewhere> {
         let inner = self.inner();
         let WatchedRun { locks, ttl, open_since, .. } = &inner.watched;
-        let since = Duration::from_millis(open_since.as_ref()?.as_millis());
-        let is_old = WallTime::since_epoch(since.saturating_add(*ttl)) <= now;
+        let since = open_since.filter(|_| inner.status.running.is_none())?;
         // The owner of a run on demand is not in the claim.
         let fleet = inner.status.fleet.as_ref().filter(|run| run.ended.is_none());
         let owner = fleet.and_then(|run| run.owner.clone());
-        let run = || RunElsewhere { locks: locks.clone(), ttl: *ttl, owner };
-        (inner.status.running.is_none() && is_old).then(run)
+        Some(RunElsewhere { locks: locks.clone(), ttl: *ttl, since, owner })
     }
 
     /// Records that the lock of the run on another replica is free. Notifies the task.

@@ -385,7 +385,7 @@ fn changed_schedule_makes_up_for_an_outage() {
 
     let ran = deployed_across_a_tick(hours(2), hours(1), all, 3 * HOUR);
 
-    assert_eq!(ran, [4 * 3_600, 5 * 3_600, 6 * 3_600]);
+    assert_eq!(ran, [4 * 3_600, 5 * 3_600, 6 * 3_600, 7 * 3_600]);
 }
 
 #[test]

@@ -119,6 +119,9 @@ impl JobTask {
             self.settle_soon();
         }
         self.env.job.seen(latest.as_ref());
+        if self.fleet.has_open_run() {
+            self.env.roster.runs_elsewhere.notify_one();
+        }
     }
 
     /// Lets the job's state be stored within a few seconds.

@@ -1,6 +1,6 @@
 //! Reads again and again what people decided about the jobs, and how runs on other replicas ended.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use futures_util::future::join_all;
 
@@ -54,8 +54,6 @@ fn names(jobs: &[Arc<SharedJob>]) -> Vec<Arc<str>> {
 /// Divisor of the shortest TTL for the interval between queries about runs last seen on other replicas. A run
 /// that is cut off is so found within a TTL after its lock is over.
 const QUERIES_A_TTL: u32 = 3;
-/// Interval of looking whether there are such runs, while there are none.
-const IDLE_PAUSE: Duration = Duration::from_secs(2);
 
 /// Queries the nodes for the locks of runs on other replicas until it is dropped, while there are such runs: one
 /// query for each 500 locks, and another one for the claims of those jobs whose run has lost its lock. Notifies
@@ -65,22 +63,26 @@ pub(in super::super) async fn watch_runs_elsewhere(
     roster: &Roster,
     wall_timer: &WallTimer,
 ) {
-    let mut pause = IDLE_PAUSE;
     loop {
+        let open = roster.jobs().into_iter().filter_map(|job| job.run_elsewhere());
+        let Some(ttl) = open.map(|run| run.ttl).min() else {
+            roster.runs_elsewhere.notified().await;
+            continue;
+        };
+        let pause = ttl / QUERIES_A_TTL;
         redlock.sleep(random::within(&(pause..=pause + pause / 4))).await;
         let (now, limit) = (wall_timer.now(), wall_timer.limit());
         let mut open = roster.jobs();
-        open.retain(|job| job.runs_elsewhere(now).is_some());
-        let shortest = open.iter().filter_map(|job| Some(job.runs_elsewhere(now)?.ttl)).min();
-        pause = shortest.map_or(IDLE_PAUSE, |ttl| ttl / QUERIES_A_TTL);
-        let of_set = async |jobs| find_ended(redlock, jobs, (now, limit)).await;
+        open.retain(|job| job.run_elsewhere().is_some_and(|run| run.may_be_over(now)));
+        let of_set = async |jobs| find_ended(redlock, jobs, limit).await;
         join_all(by_set(redlock, &open).map(of_set)).await;
     }
 }
 
 /// Finds the runs of the jobs that have ended, and those that have not and have no lock any more.
-async fn find_ended(redlock: &Redlock, jobs: Vec<Arc<SharedJob>>, (now, limit): (WallTime, WallTime)) {
-    let runs: Vec<_> = jobs.iter().filter_map(|job| job.runs_elsewhere(now)).collect();
+async fn find_ended(redlock: &Redlock, jobs: Vec<Arc<SharedJob>>, limit: WallTime) {
+    let run = |job: Arc<SharedJob>| Some((job.run_elsewhere()?, job));
+    let (runs, jobs): (Vec<_>, Vec<_>) = jobs.into_iter().filter_map(run).unzip();
     let locks: Vec<_> = runs.iter().flat_map(|run| run.locks.iter().cloned()).collect();
     let mut owners = Vec::with_capacity(locks.len());
     for locks in locks.chunks(LOCKS_A_QUERY) {
@@ -106,7 +108,7 @@ async fn find_ended(redlock: &Redlock, jobs: Vec<Arc<SharedJob>>, (now, limit): 
     let Ok(kept) = claims::read(redlock, &names, &[]).await else { return };
     for ((job, is_free), kept) in ended.into_iter().zip(&kept) {
         job.refresh(kept, limit);
-        if is_free && job.runs_elsewhere(now).is_some() {
+        if is_free && job.run_elsewhere().is_some() {
             job.set_lock_over();
         }
     }
