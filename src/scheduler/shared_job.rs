@@ -335,6 +335,11 @@ impl SharedJob {
         (watched.locks, watched.ttl) = (locks, ttl);
     }
 
+    /// The lock of a run is not watched any more, until the run is seen again.
+    pub(super) fn unwatch(&self) {
+        self.inner().watched.open_since = None;
+    }
+
     /// The run that was last seen on another replica.
     pub(super) fn run_elsewhere(&self) -> Option<RunElsewhere> {
         let inner = self.inner();

@@ -171,6 +171,7 @@ impl JobTask {
             || self.fleet.own_schedule.replaces()
             || self.fleet.is_end_unreplicated()
             || cut_off.is_some()
+            || !self.untold.is_empty()
             || !findings.is_empty();
         self.fleet.is_lock_over = false;
         if !is_needed {
@@ -196,19 +197,27 @@ impl JobTask {
         findings: Findings,
         purpose: Purpose,
     ) -> bool {
-        let owner = self.owner_of_run(matches!(purpose, Purpose::Tick(_)));
-        let mut claim = self.fleet.claim_of(token, run, owner);
+        let is_tick = matches!(purpose, Purpose::Tick(_));
+        let counted = self.take_counted();
+        let mut claim = self.fleet.claim_of(token, run, self.owner_of_run(is_tick));
         claim.fates = findings.add_to(claim.fates, token);
         match self.store(claim).await {
             Ok(()) => {
                 self.fleet.claimed();
+                for (_, findings) in counted {
+                    self.tell(findings);
+                }
                 self.tell(findings);
                 true
             }
             Err(error) => {
-                self.fleet.note_never_started(token);
-                self.keep_untold(token, findings);
-                self.unavailable(purpose, &error);
+                if is_tick {
+                    self.fleet.note_never_started(token);
+                }
+                self.keep_untold(counted.into_iter().chain([(token, findings)]));
+                if matches!(purpose, Purpose::Tick(_) | Purpose::Settle) {
+                    self.unavailable(purpose, &error);
+                }
                 false
             }
         }

@@ -16,6 +16,8 @@ use crate::{
 
 /// Maximum number of missed ticks that are looked at one by one.
 const MAX_COUNTED: usize = 1_000;
+/// Maximum number of claims of which it is kept what was found under them.
+const MAX_UNTOLD: usize = 8;
 
 /// Fates of ticks that are to be reported.
 #[derive(Clone, Debug, Default)]
@@ -82,7 +84,7 @@ impl JobTask {
     /// Under the job's lock, no run of the job is in progress, unless beside others: one without an end was
     /// interrupted. Gives its tick up if it is not repeated.
     pub(super) fn find_ends(&mut self, now: WallTime) -> Findings {
-        let mut findings = Findings::default();
+        let mut findings = Findings { lost: self.lost_ticks().cloned(), ..Findings::default() };
         if let Some(tick) = self.env.given_up(&self.fleet.record, now) {
             self.fleet.record.unfinished = false;
             findings.given_up = Some((tick, self.fleet.record.attempt));
@@ -116,9 +118,8 @@ impl JobTask {
         lanes.is_alive(&JobRun::of_tick(&latest.run, owner), self.env.redlock.owner())
     }
 
-    /// Adds missed ticks, and those that no replica could claim, each with its reason.
+    /// Adds missed ticks, each with its reason.
     pub(super) fn find_missed(&self, findings: &mut Findings, missed: Option<MissedTicks>) {
-        findings.lost = self.lost_ticks().cloned();
         findings.missed = missed.map(|missed| self.with_reasons(missed)).unwrap_or_default();
     }
 
@@ -195,28 +196,33 @@ impl JobTask {
     /// Reports what was found: a majority stores that this replica does.
     pub(super) fn tell(&mut self, findings: Findings) {
         self.fleet.note_told(findings.add_to(TickFates::default(), 0));
-        self.untold = None;
         self.reports.tell(&self.env, findings);
     }
 
     /// Keeps what was found under a claim that too few nodes confirmed: it may count nevertheless.
-    pub(super) fn keep_untold(&mut self, token: u64, findings: Findings) {
-        if !findings.is_empty() {
-            self.untold = Some((token, findings));
-        }
+    pub(super) fn keep_untold(&mut self, untold: impl IntoIterator<Item = (u64, Findings)>) {
+        let untold = untold.into_iter().filter(|(_, findings)| !findings.is_empty());
+        self.untold.extend(untold);
+        let over = self.untold.len().saturating_sub(MAX_UNTOLD);
+        self.untold.drain(..over);
     }
 
-    /// Reports what was found under a claim that too few nodes confirmed, if another replica has found that
-    /// claim: it takes the ticks as reported.
-    pub(super) fn tell_if_counted(&mut self, latest: Option<&LatestClaim>) {
-        let Some(((token, findings), latest)) = self.untold.as_ref().zip(latest) else { return };
+    /// Takes out what was found under a claim that too few nodes confirmed and that counts, as the latest claim
+    /// shows: other replicas take the ticks as reported. Forgets what does not count, or was found again.
+    pub(super) fn take_counted(&mut self) -> Vec<(u64, Findings)> {
+        let Some(latest) = &self.fleet.latest else { return Vec::new() };
         let former = latest.before.as_ref().map(|before| before.fates.told_under);
-        if latest.fates.told_under == *token || former == Some(*token) {
-            let findings = findings.clone();
-            self.tell(findings);
-        } else if findings.until().is_none_or(|until| latest.fates.told >= millis(until)) {
-            // Another replica has reported them.
-            self.untold = None;
+        let under = [Some(latest.fates.told_under), former];
+        let untold = std::mem::take(&mut self.untold);
+        untold.into_iter().filter(|(token, _)| under.contains(&Some(*token))).collect()
+    }
+
+    /// Reports what was found under a claim that too few nodes confirmed, once a majority stores that.
+    pub(super) fn tell_counted(&mut self) {
+        if self.fleet.latest.as_ref().is_some_and(|latest| latest.is_replicated) {
+            for (_, findings) in self.take_counted() {
+                self.tell(findings);
+            }
         }
     }
 }

@@ -70,6 +70,7 @@ impl JobTask {
             || fleet.is_end_unreplicated()
             || (fleet.is_lock_over && fleet.has_open_run())
             || self.lost_ticks().is_some()
+            || !self.untold.is_empty()
             || is_missed()
     }
 
@@ -92,7 +93,13 @@ impl JobTask {
 
     /// The lock of the latest run is free: the run has ended, or was interrupted.
     pub(super) async fn note_lock_over(&mut self) {
-        if self.sync().await.is_ok() && self.fleet.has_open_run() {
+        if self.sync().await.is_err() || !self.fleet.has_open_run() {
+            return;
+        }
+        if self.fleet.record.unfinished {
+            // It is repeated, or given up.
+            self.env.job.unwatch();
+        } else {
             self.fleet.is_lock_over = true;
             self.settle_soon();
         }
@@ -112,7 +119,7 @@ impl JobTask {
             env.events.report_conflict(&env.redlock, &env.job, conflict);
         }
         let latest = self.fleet.latest.clone();
-        self.tell_if_counted(latest.as_ref());
+        self.tell_counted();
         let base = self.fleet.record.base;
         self.reports.note_forgotten(&self.env, (base, known), forgot_until);
         if self.lost_ticks().is_some() && self.fleet.settle_at.is_none() {

@@ -41,8 +41,8 @@ pub(in super::super) struct JobTask {
     pub(super) history: HistoryState,
     pub(super) waits: Waits,
     pub(super) reports: Reports,
-    /// What was found under a claim that too few nodes confirmed, and the claim's token.
-    pub(super) untold: Option<(u64, Findings)>,
+    /// What was found under claims that too few nodes confirmed, and their tokens.
+    pub(super) untold: Vec<(u64, Findings)>,
     /// Another replica led, as last seen: what the fleet has run meanwhile is not known.
     is_behind: bool,
 }
@@ -100,7 +100,7 @@ impl JobTask {
             history: HistoryState::default(),
             waits: Waits::default(),
             reports: Reports::default(),
-            untold: None,
+            untold: Vec::new(),
             is_behind: false,
         };
         task.env.watch_lock();
@@ -166,7 +166,7 @@ impl JobTask {
         self.jumps.mark_unchanged();
         if control.leads && std::mem::take(&mut self.is_behind) {
             // A run of the former leader may have been interrupted.
-            let _ = self.sync().await;
+            self.is_behind = self.sync().await.is_err();
         }
         if self.env.job.take_lock_over() {
             self.note_lock_over().await;
