@@ -32,7 +32,12 @@ impl Roster {
     pub(super) fn new(jobs: Vec<Arc<SharedJob>>) -> Self {
         assert!(jobs.len() <= Op::MAX_JOBS, "{} jobs", jobs.len());
         let alive = watch::Sender::new(jobs.len());
-        Self { jobs: Mutex::new(jobs), alive, is_full: Notify::new(), runs_elsewhere: Notify::new() }
+        Self {
+            jobs: Mutex::new(jobs),
+            alive,
+            is_full: Notify::new(),
+            runs_elsewhere: Notify::new(),
+        }
     }
 
     pub(super) fn jobs(&self) -> Vec<Arc<SharedJob>> {

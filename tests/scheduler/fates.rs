@@ -53,7 +53,7 @@ fn results(scene: &Scene, redlock: &Redlock) -> Vec<JobRunResult> {
 fn claim_on_two_nodes(scene: &Scene, job: impl Fn(&Site) -> Job) {
     let site = scene.site("a");
     let _jobs = site.start([job(&site)]);
-    scene.advance(2 * HOUR - SECOND);
+    scene.advance((2 * HOUR).saturating_sub(SECOND));
     site.wire.judge(|node, op| match op {
         Op::Claim(_) if node >= 2 => Fate::Refused,
         _ => Fate::Passes,
@@ -79,9 +79,7 @@ fn minority_claim_loses_no_tick() {
 #[test]
 fn minority_claim_is_made_up_for() {
     let scene = Scene::new();
-    let job = |site: &Site| {
-        site.job("j", Schedule::every(HOUR), SECOND).missed(Missed::RunLatest)
-    };
+    let job = |site: &Site| site.job("j", Schedule::every(HOUR), SECOND).missed(Missed::RunLatest);
     claim_on_two_nodes(&scene, job);
     scene.advance(10 * MINUTE);
 
@@ -114,7 +112,7 @@ fn missed_tick_never_runs_after_trigger() {
         let site = scene.site("a");
         let job = site.job("j", Schedule::every(HOUR), 10 * SECOND).overlap(overlap);
         let mut jobs = site.start([job]);
-        scene.advance(HOUR - SECOND);
+        scene.advance(HOUR.saturating_sub(SECOND));
         scene.nodes.stop(0..5);
         scene.advance(6 * MINUTE);
         scene.nodes.start(0..5);
@@ -138,7 +136,7 @@ fn run_on_demand_does_not_miss_pending_tick() {
         let site = scene.site("a");
         let job = site.job("j", Schedule::every(HOUR), 5 * SECOND).overlap(overlap);
         let mut jobs = site.start([job]);
-        scene.advance(HOUR - SECOND);
+        scene.advance(HOUR.saturating_sub(SECOND));
         scene.nodes.stop(0..5);
         scene.advance(20 * SECOND);
         scene.nodes.start(0..5);
@@ -159,7 +157,7 @@ fn tick_during_run_on_demand_overlaps() {
         let site = scene.site("a");
         let job = site.job("j", Schedule::every(HOUR), 100 * SECOND).overlap(overlap);
         let mut jobs = site.start([job]);
-        scene.advance(HOUR - 10 * SECOND);
+        scene.advance(HOUR.saturating_sub(10 * SECOND));
         jobs.handle.trigger_here("j").unwrap();
         scene.advance(5 * MINUTE);
 
@@ -202,7 +200,7 @@ fn long_run_is_not_given_up_while_it_runs() {
         job.claim(Claim::AtEnd).catch_up(MINUTE)
     };
     let mut fleet = sites.each_ref().map(|site| site.start([job(site)]));
-    scene.advance(2 * HOUR - SECOND);
+    scene.advance((2 * HOUR).saturating_sub(SECOND));
 
     assert_eq!(scene.log.entries().len(), 1);
     assert_eq!(all_reports(&mut fleet), []);
@@ -232,7 +230,7 @@ fn fleet_reports_a_missed_tick_once() {
     let mut fleet = sites
         .each_ref()
         .map(|site| site.start([site.job("j", Schedule::every(HOUR), Duration::ZERO)]));
-    scene.advance(HOUR - SECOND);
+    scene.advance(HOUR.saturating_sub(SECOND));
     scene.nodes.stop(0..5);
     scene.advance(6 * MINUTE);
     scene.nodes.start(0..5);
@@ -345,7 +343,7 @@ fn running_job_is_not_reported_as_cut_off() {
     let mut fleet = sites
         .each_ref()
         .map(|site| site.start([site.job("j", Schedule::every(HOUR), 1_000 * SECOND)]));
-    scene.advance(2 * HOUR - SECOND);
+    scene.advance((2 * HOUR).saturating_sub(SECOND));
 
     assert_eq!(all_reports(&mut fleet), []);
     assert_eq!(results(&scene, &sites[0].redlock), [JobRunResult::Finished]);
@@ -357,7 +355,7 @@ fn deployed_across_a_tick(old: Schedule, new: Schedule, missed: Missed, gap: Dur
     let (a, b) = (scene.site("a"), scene.site("b"));
     let job = |site: &Site, schedule| site.job("j", schedule, MS).missed(missed);
     let at_a = a.start([job(&a, old)]);
-    scene.advance(4 * HOUR - 5 * SECOND);
+    scene.advance((4 * HOUR).saturating_sub(5 * SECOND));
     let handle = at_a.handle.clone();
     done(&scene, async move { handle.shutdown(SECOND).await });
     scene.advance(gap);

@@ -67,7 +67,7 @@ fn last_missed_is_by_an_outage_not_a_pause() {
     scene.nodes.stop(0..3);
     scene.advance(35 * SECOND);
     scene.nodes.start(0..3);
-    scene.advance(4 * SECOND - MS);
+    scene.advance(3_999 * MS);
 
     let missed = jobs.status("j").last_missed.unwrap();
 

@@ -38,7 +38,8 @@ impl Model<'_> {
                 let tick = clock(tick);
                 return self.fault(began, &format!("tick {tick} is of before the schedule"));
             }
-            let first = self.runs[..index].iter().rev().find(|first| first.tick == tick);
+            let same = |first: &&&Run| first.tick == tick && !first.is_on_demand;
+            let first = self.runs[..index].iter().rev().find(same);
             if let Some(first) = first {
                 // Its end may not have been stored.
                 let ended = first.ended.unwrap_or(YEAR);

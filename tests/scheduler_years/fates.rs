@@ -38,7 +38,8 @@ impl Model<'_> {
             for tick in Self::ticks(rules, report.first, report.last) {
                 judged.reported += 1;
                 if fates.insert(tick, report).is_some() {
-                    return self.fault(report.at, &format!("tick {} is reported twice", clock(tick)));
+                    return self
+                        .fault(report.at, &format!("tick {} is reported twice", clock(tick)));
                 }
                 if self.runs_of(tick).any(|run| run.began > report.at) {
                     let what = format!("tick {} runs after it was reported", clock(tick));

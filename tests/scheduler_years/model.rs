@@ -87,10 +87,9 @@ fn stretches(history: &History, job: usize) -> Vec<HealthyPeriod> {
     for machine in 0..MACHINES {
         let mut open: Option<(Ms, usize)> = None;
         for standing in &history.standings {
-            let fit =
-                standing.fit[machine].filter(|_| {
-                    !standing.is_lossy && !standing.is_deploying && !standing.is_paused(job)
-                });
+            let fit = standing.fit[machine].filter(|_| {
+                !standing.is_lossy && !standing.is_deploying && !standing.is_paused(job)
+            });
             if open.map(|(_, version)| version) == fit {
                 continue;
             }

@@ -13,11 +13,10 @@ impl Model<'_> {
     pub(crate) fn is_known(&self, version: usize, by: Ms) -> bool {
         let base = self.bases[version];
         let same = |other: usize| self.rules(other).has_schedule_of(self.rules(version));
-        let ran = self
-            .runs
-            .iter()
-            .filter(|run| !run.is_on_demand)
-            .any(|run| run.began >= base.saturating_sub(1) && run.began < by && same(run.version));
+        let ran =
+            self.runs.iter().filter(|run| !run.is_on_demand).any(|run| {
+                run.began >= base.saturating_sub(1) && run.began < by && same(run.version)
+            });
         let makes_up = !matches!(self.rules(version).missed, Missed::Skip);
         let had_time = |stretch: &&HealthyPeriod| {
             stretch.version == version && stretch.from.max(base) + SETTLED < by.min(stretch.until)
@@ -187,6 +186,8 @@ impl Model<'_> {
         unfit += until - at;
         interruptions +=
             self.history.breaks.iter().filter(|at| (from..until).contains(*at)).count() as u64;
+        let on_demand = self.runs.iter().filter(|run| run.is_on_demand);
+        interruptions += on_demand.filter(|run| (from..until).contains(&run.began)).count() as u64;
         let excused = deploys + if skips { interruptions } else { 0 };
         if until - from > longest * (1 + excused) + unfit + MINUTE {
             let (silent, outage) = ((until - from) / MINUTE, unfit / MINUTE);

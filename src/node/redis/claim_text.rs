@@ -239,8 +239,8 @@ mod tests {
 
     fn fates() -> impl Strategy<Value = TickFates> {
         let ended = prop_oneof![Just(None), (1..u64::MAX).prop_map(|at| Some(ms(at)))];
-        let on_demand = (1..u64::MAX, ended)
-            .prop_map(|(since, ended)| OnDemandRun { since: ms(since), ended });
+        let on_demand =
+            (1..u64::MAX, ended).prop_map(|(since, ended)| OnDemandRun { since: ms(since), ended });
         let times = (any::<u64>(), any::<u64>());
         (times, any::<u64>(), proptest::option::of(on_demand)).prop_map(
             |((told, lost_until), told_under, on_demand)| {
@@ -367,8 +367,7 @@ mod tests {
         assert_eq!((&*written(&described), read(text)), (text, Some(described.clone())));
 
         let on_demand = Some(OnDemandRun { since: ms(600), ended: Some(ms(700)) });
-        let fates =
-            TickFates { told: ms(450), lost_until: ms(440), told_under: 5, on_demand };
+        let fates = TickFates { told: ms(450), lost_until: ms(440), told_under: 5, on_demand };
         let former = ScheduleMark::new(0xac, ms(300), "svc 1".into());
         let mut told = described.with_fates(fates);
         told.before = Some(FormerClaim {

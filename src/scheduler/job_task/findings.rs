@@ -6,6 +6,7 @@ use std::{sync::Arc, time::Duration};
 use super::{
     super::{MissReason, claims::millis, fleet::JobRun, tick_policy::OverlappedRun},
     env::MissedTicks,
+    reports::report_findings,
     task::JobTask,
 };
 use crate::{
@@ -157,7 +158,8 @@ impl JobTask {
     /// Why a missed tick did not run: as the record of the fleet shows it, or else as this replica saw it.
     fn why_missed(&self, tick: WallTime) -> MissReason {
         let seen = || self.reports.obstacle.clone().unwrap_or(MissReason::Late);
-        if self.lanes.is_some() || matches!(self.reports.obstacle, Some(MissReason::Paused { .. })) {
+        if self.lanes.is_some() || matches!(self.reports.obstacle, Some(MissReason::Paused { .. }))
+        {
             return seen();
         }
         let (record, policy) = (&self.fleet.record, &self.env.options.policy);
@@ -165,9 +167,13 @@ impl JobTask {
         let latest = self.fleet.latest.as_ref().map(|latest| latest.run);
         match record.overlap_of(start) {
             Some(OverlappedRun::OfTick) => {
-                let again = latest.filter(|run| run.attempt > 1);
-                let is_before = again.is_some_and(|run| start < WallTime::since_epoch(run.since));
-                return if is_before { MissReason::Repeated } else { MissReason::Overlap };
+                let is_before = |run: &TickRun| start < WallTime::since_epoch(run.since);
+                match latest.filter(is_before) {
+                    None => return MissReason::Overlap,
+                    Some(TickRun { attempt: 2.., .. }) => return MissReason::Repeated,
+                    // An earlier tick was made up for.
+                    Some(_) => {}
+                }
             }
             Some(OverlappedRun::OnDemand) => return MissReason::Overlap,
             None => {}
@@ -196,7 +202,7 @@ impl JobTask {
     /// Reports what was found: a majority stores that this replica does.
     pub(super) fn tell(&mut self, findings: Findings) {
         self.fleet.note_told(findings.add_to(TickFates::default(), 0));
-        self.reports.tell(&self.env, findings);
+        report_findings(&self.env, findings);
     }
 
     /// Keeps what was found under a claim that too few nodes confirmed: it may count nevertheless.

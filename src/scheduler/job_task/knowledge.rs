@@ -301,9 +301,10 @@ impl FleetKnowledge {
         clock: &ClockReading,
     ) -> Option<JobConflict> {
         let is_known = self.own_schedule.is_known;
-        let other = latest.schedule.as_ref().filter(|stored| {
-            !is_known && stored.fingerprint != self.own_schedule.mark.fingerprint
-        });
+        let other = latest
+            .schedule
+            .as_ref()
+            .filter(|stored| !is_known && stored.fingerprint != self.own_schedule.mark.fingerprint);
         let base = other.map(|stored| millis(self.base_after(latest, stored, clock.now)));
         let own = &mut self.own_schedule;
         let Some(stored) = &latest.schedule else {
@@ -327,27 +328,30 @@ impl FleetKnowledge {
         Some(conflict)
     }
 
-    /// Returns since when the job has its schedule, as that replaces the stored one: since the last tick of
-    /// the former schedule that was claimed or reported. If no tick of the former schedule came since then, no
-    /// replica missed one, and only the latest tick of the new one counts, which may have come during the
-    /// deployment.
+    /// Returns since when the job has its schedule, as that replaces the stored one: since the first tick of the
+    /// former schedule that was neither claimed nor reported; or else since its own latest tick, which may have
+    /// come during the deployment. If the former schedule cannot be read, since the last tick that was claimed or
+    /// reported.
     fn base_after(&self, latest: &LatestClaim, stored: &ScheduleMark, now: WallTime) -> WallTime {
-        let settled = latest.run.tick.max(latest.fates.told);
-        let settled = if settled.is_zero() { stored.since } else { settled };
-        let settled = WallTime::since_epoch(settled);
         if self.schedule.is_after_end() {
             return now;
         }
-        let Some(newest) = self.schedule.ticks(settled, now).next_back() else { return now };
-        let former = schedule_of(stored);
-        let is_served = former.is_some_and(|former| {
-            former.is_after_end() || former.ticks(settled, now).next().is_none()
-        });
-        if is_served {
-            WallTime::from_millis(newest.as_millis().saturating_sub(1))
+        let LatestClaim { run, fates, .. } = latest;
+        let settled = run.tick.max(fates.told);
+        let settled = if settled.is_zero() { stored.since } else { settled };
+        let Some(former) = schedule_of(stored) else {
+            return WallTime::since_epoch(settled).min(now);
+        };
+        // The former schedule was in force when its last tick was run.
+        let in_force = settled.max(run.since).max(run.ended.unwrap_or_default());
+        let newest = self.schedule.ticks(WallTime::since_epoch(in_force), now).next_back();
+        let unsettled = if former.is_after_end() {
+            None
         } else {
-            settled
-        }
+            former.ticks(WallTime::since_epoch(settled), now).next()
+        };
+        let before = |tick: WallTime| WallTime::from_millis(tick.as_millis().saturating_sub(1));
+        [newest, unsettled].into_iter().flatten().map(before).min().unwrap_or(now)
     }
 
     /// Records a claim that a majority has stored. Returns the schedule that it replaced, if it did.
@@ -454,8 +458,7 @@ mod tests {
         let owner = Some("other".into());
         let claim = TickClaim::new(1, run, "other".into(), before.map(Into::into));
         let TickClaim { before, fates, .. } = claim;
-        let latest =
-            LatestClaim { run, owner, before, schedule: None, fates, is_replicated: true };
+        let latest = LatestClaim { run, owner, before, schedule: None, fates, is_replicated: true };
         JobHistory { latest: Some(latest), assumed_run_until: Duration::ZERO }
     }
 

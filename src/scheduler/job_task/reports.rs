@@ -143,23 +143,6 @@ impl Reports {
         self.lost = count_ticks(&env.schedule, from, forgot_until).map(lost);
     }
 
-    /// Reports ticks that do not run.
-    pub(super) fn tell(&mut self, env: &JobEnv, findings: Findings) {
-        let Findings { given_up, interrupted, missed, lost } = findings;
-        if let Some(LostTicks { ticks, why, .. }) = lost {
-            report_missed(env, ticks, why);
-        }
-        if let Some((tick, attempts)) = given_up {
-            report_given_up(env, tick, attempts);
-        }
-        if let Some(InterruptedRun { tick, owner, is_reported: false }) = interrupted {
-            report_interrupted(env, tick, owner);
-        }
-        for (missed, why) in missed {
-            report_missed(env, missed, why);
-        }
-    }
-
     /// Records that too few nodes answer for the job; logs the first of consecutive failures. Returns the
     /// error's text.
     pub(super) fn note_unavailable(&mut self, env: &JobEnv, error: &LockError) -> Arc<str> {
@@ -219,6 +202,23 @@ pub(super) fn report_interrupted_beside(env: &JobEnv, run: JobRun) {
     match run.trigger {
         Some(_) => report_broken_off(env, run),
         None => report_interrupted(env, run.tick.into(), Some(run.owner)),
+    }
+}
+
+/// Reports ticks that do not run.
+pub(super) fn report_findings(env: &JobEnv, findings: Findings) {
+    let Findings { given_up, interrupted, missed, lost } = findings;
+    if let Some(LostTicks { ticks, why, .. }) = lost {
+        report_missed(env, ticks, why);
+    }
+    if let Some((tick, attempts)) = given_up {
+        report_given_up(env, tick, attempts);
+    }
+    if let Some(InterruptedRun { tick, owner, is_reported: false }) = interrupted {
+        report_interrupted(env, tick, owner);
+    }
+    for (missed, why) in missed {
+        report_missed(env, missed, why);
     }
 }
 

@@ -48,7 +48,7 @@ enum TickPhase {
     /// Nothing is claimed, or the claim was given back, or the end is entered.
     Idle,
     /// The tick may be claimed, and nothing has begun.
-    Claiming(TickClaim),
+    Claiming(Box<TickClaim>),
     /// The run has begun: its token, and its entry in the history.
     Running(u64, JobRun),
 }
@@ -241,7 +241,7 @@ impl<'a> TickAttempt<'a> {
         let before = latest.cloned().map(LatestClaim::into_former);
         let claim = TickClaim::new(token, run, owner, before);
         let claim = claim.by_schedule(own.mark).with_fates(fates);
-        let former = self.enter(TickPhase::Claiming(claim.clone()));
+        let former = self.enter(TickPhase::Claiming(Box::new(claim.clone())));
         assert!(matches!(former, TickPhase::Idle), "a tick is claimed once");
         match claims::claim(self.redlock, self.job, claim.clone()).await {
             Ok(()) => Ok(claim),
@@ -317,7 +317,7 @@ impl<'a> TickAttempt<'a> {
     pub(super) async fn note_lost(&self, error: &LockError) {
         let phase = self.enter(TickPhase::Idle);
         match (phase, error) {
-            (TickPhase::Claiming(claim), _) => self.give_back(claim, None).await,
+            (TickPhase::Claiming(claim), _) => self.give_back(*claim, None).await,
             (running @ TickPhase::Running(..), LockError::Lost { cause }) => {
                 self.enter(running);
                 self.enter_run(None, None, &Outcome::Lost { cause: cause.clone() }, None).await;

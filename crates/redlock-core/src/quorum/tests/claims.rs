@@ -12,7 +12,12 @@ pub(super) fn run_of(tick: u64) -> TickRun {
 }
 
 pub(super) fn claim(token: u64, tick: u64, before: Option<u64>) -> TickClaim {
-    TickClaim::new(token, run_of(tick), format!("replica {token}").into(), before.map(run_of).map(Into::into))
+    TickClaim::new(
+        token,
+        run_of(tick),
+        format!("replica {token}").into(),
+        before.map(run_of).map(Into::into),
+    )
 }
 
 fn latest(claim: &TickClaim) -> LatestClaim {
