@@ -337,8 +337,8 @@ impl FleetKnowledge {
             return now;
         }
         let LatestClaim { run, fates, .. } = latest;
-        let settled = run.tick.max(fates.told);
-        let settled = if settled.is_zero() { stored.since } else { settled };
+        // Its ticks before `since` were none of its own.
+        let settled = run.tick.max(fates.told).max(stored.since);
         let Some(former) = schedule_of(stored) else {
             return WallTime::since_epoch(settled).min(now);
         };
