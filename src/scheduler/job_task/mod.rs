@@ -18,8 +18,8 @@
 //! | ending | the outcome, and the lock until the end is stored: `EndedRun` | `end` |
 //!
 //! The parts that all phases use: `env` (the job, the clock, the events), `knowledge` (what is known of the
-//! fleet's runs, without I/O or a clock), `reading` (reads that from the nodes), `findings` (ticks that do not
-//! run, and why), `reports` (what was reported), `waits` (when to try again), `history` (the runs as the nodes keep them).
+//! fleet's runs, without I/O or a clock), `reading` (reads that from the nodes), `find` and `findings` (ticks that do
+//! not run, and why), `reports` (what was reported), `waits` (when to try again), `history` (the runs as the nodes keep them).
 //!
 //! A run of a parallel job has a slot as its lock, and a task of its own from `running` on: `beside`, with
 //! `lanes` for what the runs of a replica share. The job's task waits for the next tick meanwhile.
@@ -43,6 +43,7 @@ mod control;
 mod current_run;
 mod end;
 mod env;
+mod find;
 mod findings;
 mod history;
 mod knowledge;
