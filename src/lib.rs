@@ -98,6 +98,7 @@
 //! | `redlock_job_run_seconds` | histogram | `job_name`, `outcome` | the runs of a job on this replica |
 //! | `redlock_job_skips_total` | counter | `job_name`, `reason` | ticks that this replica did not run |
 //! | `redlock_job_missed_ticks_total` | counter | `job_name` | ticks that were given up |
+//! | `redlock_job_outcomes_dropped_total` | counter | | outcomes that were not reported to the callback of [`on_outcome`](Scheduler::on_outcome), as it is too slow |
 //! | `redlock_job_conflicts_total` | counter | `job_name`, `kind` | [conflicts](scheduler::JobConflict) with other replicas about a job: `schedule`, `zone_database`, `not_led`; each again once an hour while it lasts |
 //! | `redlock_job_last_success_timestamp_seconds` | gauge | `job_name` | when a run last succeeded on this replica, in Unix time; unset before the first |
 //! | `redlock_job_next_tick_timestamp_seconds` | gauge | `job_name` | the next tick in Unix time, in the past while it can't start or is running; 0 where this replica waits for none: paused, standing by, ended |

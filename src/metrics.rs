@@ -116,6 +116,11 @@ pub(crate) fn job_missed(job: &str, ticks: u64) {
 }
 
 #[cfg(feature = "scheduler")]
+pub(crate) fn job_outcome_dropped() {
+    note!(counter "redlock_job_outcomes_dropped_total"; increment 1);
+}
+
+#[cfg(feature = "scheduler")]
 pub(crate) fn job_conflict(job: &str, kind: &'static str) {
     note!(counter "redlock_job_conflicts_total", "job_name" => job.to_owned(), "kind" => kind; increment 1);
 }

@@ -185,6 +185,7 @@ impl Leader {
         );
         let cools_down = hung || term.has_been_asked_to_resign();
         let cooldown = cools_down.then(|| Cooldown { until: clock.now() + ttl, token });
+        let why = term.why_it_ends();
         let (end, hold) = match ended {
             Some(Ok((output, hold))) => (TermEnd::Returned { output, led_for }, Some(hold)),
             Some(Err(error)) => {
@@ -201,11 +202,6 @@ impl Leader {
         {
             crate::log::debug!(leader = %self.name, %error, "the next leader waits for the TTL");
         }
-        let why = match (term.has_been_asked_to_resign(), self.shared.has_stopped()) {
-            (_, true) => "stopped",
-            (true, false) => "resigned",
-            (false, false) => "the work returned",
-        };
         let how = match end {
             TermEnd::Dropped => "; the work did not stop by itself, and was dropped",
             _ => "",

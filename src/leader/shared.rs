@@ -198,6 +198,21 @@ impl TermGuard {
         *self.resign.borrow()
     }
 
+    /// Why the work of the term has returned, or was dropped after the grace. Called before the lock is released.
+    pub(super) fn why_it_ends(&self) -> &'static str {
+        if self.shared.has_stopped() {
+            "stopped"
+        } else if self.has_been_asked_to_resign() {
+            "resigned"
+        } else if !self.context.is_stopping() {
+            "the work returned"
+        } else if self.context.is_in_last_validity() {
+            "the work stopped on request, as max_hold was about to end"
+        } else {
+            "the work stopped on request, as the lock was not renewed: too few nodes answered in time"
+        }
+    }
+
     /// Ends the published leadership; called before the lock is released. `cooldown`: the time in which this
     /// candidate does not campaign.
     pub(super) fn step_down(&self, cooldown: Option<Cooldown>) {

@@ -20,10 +20,10 @@ mod reply;
 mod subscriptions;
 
 pub use crate::protocol::{
-    AcquireOp, Answer, ClaimOp, ClaimsAnswer, ExtendOp, ForgetJobOp, ForgetOp, GrantedAnswer,
-    HeldAnswer, JobDocument, LeaseId, Nonce, Op, OpId, PrepareOp, PromisedAnswer, RaiseOp,
-    RaisedAnswer, Record, RecordOp, ReleasedAnswer, RepairOp, ScanKind, ScanOp, ScannedAnswer,
-    ScheduleMark, Stored, StoredLease, TickClaim, TickRun,
+    AcquireOp, Answer, ClaimOp, ClaimsAnswer, ExtendOp, ForgetJobOp, ForgetOp, FormerClaim,
+    GrantedAnswer, HeldAnswer, JobDocument, LeaseId, Nonce, OnDemandRun, Op, OpId, PrepareOp,
+    PromisedAnswer, RaiseOp, RaisedAnswer, Record, RecordOp, ReleasedAnswer, RepairOp, ScanKind,
+    ScanOp, ScannedAnswer, ScheduleMark, Stored, StoredLease, TickClaim, TickFates, TickRun,
 };
 pub(crate) use clock_jumps::{ClockJump, ClockJumps};
 pub use embedded::EmbeddedNodes;

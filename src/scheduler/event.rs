@@ -43,25 +43,26 @@ pub enum JobEventKind {
     },
     /// The tick was not run here.
     Skipped(SkipReason),
-    /// Ticks were not started in time, or the run of one did not end. Not sent while too few nodes
-    /// answer: other replicas may have run them.
+    /// Ticks were not started in time, or the run of one did not end. Sent by one replica of the fleet, once a
+    /// majority of the nodes has stored that it sends this: so not while too few nodes answer. Such a tick does
+    /// not run any more.
     Missed {
         /// Their number; 1,000 stands for 1,000 or more.
         count: u64,
         /// The oldest of them.
         first: WallTime,
-        /// Why this replica did not run them.
+        /// Why they did not run.
         why: MissReason,
     },
     /// The tick's runs were interrupted, and it is not repeated any more: there were
     /// [`max_attempts`](super::Job::max_attempts) of them, or the tick is older than
-    /// [`catch_up`](super::Job::catch_up). Each replica sends this.
+    /// [`catch_up`](super::Job::catch_up). Sent by one replica of the fleet, while no run is in progress.
     GivenUp {
         /// Number of runs.
         attempts: u32,
     },
-    /// A triggered run did not end: its replica crashed, or could not store the end. Sent by the replica
-    /// that has the job's lock next, once for the fleet. For a tick, see [`Missed`](Self::Missed).
+    /// A triggered run did not end: its replica crashed, or could not store the end. Sent by one replica of the
+    /// fleet. For a tick, see [`Missed`](Self::Missed).
     Interrupted {
         /// The owner that ran it.
         by: Arc<str>,
@@ -144,7 +145,7 @@ pub enum JobEventKind {
     },
 }
 
-/// Why ticks were missed, as far as this replica knows.
+/// Why ticks were missed, as the servers and this replica know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MissReason {
@@ -156,8 +157,12 @@ pub enum MissReason {
     /// No slot became free in time: see
     /// [`max_concurrent_runs`](super::Scheduler::max_concurrent_runs) and [`parallel`](crate::Job::parallel).
     NoSlot,
-    /// The previous run had not ended.
+    /// The previous run, of a tick or on demand, had not ended.
     Overlap,
+    /// The job's lock was kept after the previous run: see [`min_hold`](crate::Job::min_hold).
+    MinHold,
+    /// The previous tick was not done, and was repeated, or about to be repeated: see [`Claim`](super::Claim).
+    Repeated,
     /// Another owner held the job's lock, or a slot of a [parallel](crate::Job::parallel) job.
     Held {
         /// The owner, if known.
@@ -180,7 +185,7 @@ pub enum MissReason {
     },
     /// A majority of the servers was in probation, as it had lost what it knew of the job, or was new to it, as
     /// in a move to other servers. Ticks up to then count as run, whatever [`Missed`](super::Missed) says.
-    /// Each replica that ran before and after reports those of the last TTL of the probation, in which nobody
+    /// A replica that ran before and after reports those of the last TTL of the probation, in which no replica
     /// could run one.
     Forgotten,
     /// No replica was running, or this one got no processor.
@@ -195,6 +200,8 @@ impl fmt::Display for MissReason {
                 "other runs lasted for too long: raise max_concurrent_runs, parallel of the job, or its start_within",
             ),
             Self::Overlap => f.write_str("the run before was still going"),
+            Self::MinHold => f.write_str("the job's lock was kept after the run before, for min_hold"),
+            Self::Repeated => f.write_str("the tick before was not done, and was repeated"),
             Self::Held { by: Some(by) } => write!(f, "{} held the job's lock", ServerText(by)),
             Self::Held { by: None } => f.write_str("somebody else held the job's lock"),
             Self::Paused { by } => write!(f, "the job was paused by {}", ServerText(by)),

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use super::{JobEvent, JobEventKind, work::panic_message};
 use crate::{
     lock::{Inside, Redlock},
+    metrics,
     schedule::WallTime,
     sync::Mutex,
 };
@@ -69,7 +70,8 @@ impl fmt::Display for JobOutcome {
     }
 }
 
-/// Maximum number of outcomes that wait for the callback.
+/// Maximum number of outcomes that wait for the callback. Of more, those that are no failures are dropped first,
+/// and of these the oldest.
 const MAX_QUEUED: usize = 1_024;
 /// Timeout of one call.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -80,9 +82,43 @@ type Callback =
 /// The callback, and the outcomes that wait for it.
 pub(super) struct OutcomeHook {
     callback: Box<Callback>,
-    waiting: Mutex<VecDeque<JobOutcome>>,
+    waiting: Mutex<WaitingOutcomes>,
     /// Number of outcomes that wait or are being reported.
     open: watch::Sender<usize>,
+}
+
+/// The outcomes that wait for the callback.
+#[derive(Default)]
+struct WaitingOutcomes {
+    /// The oldest first.
+    queue: VecDeque<JobOutcome>,
+    /// What was dropped since the last report of that.
+    dropped: DroppedOutcomes,
+}
+
+/// Numbers of outcomes that are not reported to the callback.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct DroppedOutcomes {
+    count: u64,
+    /// Failures among them.
+    failures: u64,
+}
+
+impl WaitingOutcomes {
+    /// Adds an outcome. Returns false if another one, or this one, is dropped for it.
+    fn push(&mut self, outcome: JobOutcome) -> bool {
+        self.queue.push_back(outcome);
+        if self.queue.len() <= MAX_QUEUED {
+            return true;
+        }
+        let least = self.queue.iter().position(|outcome| !outcome.is_failure()).unwrap_or(0);
+        let dropped = self.queue.remove(least);
+        let is_failure = dropped.is_some_and(|outcome| outcome.is_failure());
+        self.dropped.count += 1;
+        self.dropped.failures += u64::from(is_failure);
+        debug_assert_eq!(self.queue.len(), MAX_QUEUED);
+        false
+    }
 }
 
 impl OutcomeHook {
@@ -114,17 +150,23 @@ impl OutcomeHook {
             _ => return,
         };
         let outcome = JobOutcome { job, tick, trigger, at, lateness, kind };
-        let lost = {
-            let mut waiting = crate::sync::lock(&self.waiting);
-            waiting.push_back(outcome);
-            if waiting.len() > MAX_QUEUED { waiting.pop_front() } else { None }
-        };
-        match lost {
-            Some(lost) => crate::log::warn!(
-                job = %lost.job, tick = %lost.tick, outcome = lost.kind.name(),
-                "the callback of on_outcome is too slow: an outcome is not reported to it"
-            ),
-            None => self.open.send_modify(|open| *open += 1),
+        let is_kept = crate::sync::lock(&self.waiting).push(outcome);
+        if is_kept {
+            self.open.send_modify(|open| *open += 1);
+        } else {
+            metrics::job_outcome_dropped();
+        }
+    }
+
+    /// Reports what was dropped since the last call.
+    fn report_dropped(&self) {
+        let dropped = std::mem::take(&mut crate::sync::lock(&self.waiting).dropped);
+        if dropped.count > 0 {
+            crate::log::warn!(
+                dropped = dropped.count,
+                failures = dropped.failures,
+                "the callback of on_outcome is too slow: outcomes are not reported to it"
+            );
         }
     }
 
@@ -138,7 +180,8 @@ impl OutcomeHook {
                 _ = open.wait_for(|open| *open > 0) => {}
                 () = &mut ended => return,
             }
-            let next = crate::sync::lock(&self.waiting).pop_front();
+            self.report_dropped();
+            let next = crate::sync::lock(&self.waiting).queue.pop_front();
             debug_assert!(next.is_some(), "an open outcome waits while none is being reported");
             if let Some(outcome) = next {
                 self.call(redlock, outcome).await;
@@ -183,5 +226,6 @@ impl OutcomeHook {
                 "the scheduler is shut down before the callback of on_outcome has returned"
             ),
         }
+        self.report_dropped();
     }
 }

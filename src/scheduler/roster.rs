@@ -23,6 +23,8 @@ pub(super) struct Roster {
     alive: watch::Sender<usize>,
     /// Notified when the servers keep their maximum number of jobs.
     pub(super) is_full: Notify,
+    /// Notified when a run of a job is seen on another replica.
+    pub(super) runs_elsewhere: Notify,
 }
 
 impl Roster {
@@ -30,7 +32,12 @@ impl Roster {
     pub(super) fn new(jobs: Vec<Arc<SharedJob>>) -> Self {
         assert!(jobs.len() <= Op::MAX_JOBS, "{} jobs", jobs.len());
         let alive = watch::Sender::new(jobs.len());
-        Self { jobs: Mutex::new(jobs), alive, is_full: Notify::new() }
+        Self {
+            jobs: Mutex::new(jobs),
+            alive,
+            is_full: Notify::new(),
+            runs_elsewhere: Notify::new(),
+        }
     }
 
     pub(super) fn jobs(&self) -> Vec<Arc<SharedJob>> {

@@ -240,13 +240,13 @@ impl Scheduler {
     /// ```
     ///
     /// It is called for one outcome after the other, in their order, by a task of the scheduler, under no
-    /// lock. A call may take 30 s; one that takes longer, or panics, is logged at WARN. If it is too slow for
-    /// more than 1,024 outcomes, the oldest is given up, at WARN. A
-    /// [shutdown](SchedulerHandle::shutdown) waits for it, for its grace once more. A later call of
+    /// lock. A call may take 30 s; one that takes longer, or panics, is logged at WARN. Up to 1,024 outcomes wait
+    /// for it. Of more, the oldest that is no [failure](JobOutcome::is_failure) is dropped, or the oldest failure if
+    /// there is no other; before the next call, their number is logged at WARN. A [shutdown](SchedulerHandle::shutdown) waits for it, for its grace once more. A later call of
     /// `on_outcome` replaces an earlier one.
     ///
-    /// Each replica reports its own runs, and the ticks that it finds missed. No replica that is down can
-    /// call it: alert on the [metrics](crate#metrics), too.
+    /// Each replica reports its own runs; a tick that does not run is reported by one replica of the fleet. No
+    /// replica that is down can call it: alert on the [metrics](crate#metrics), too.
     pub fn on_outcome<F, Fut>(mut self, callback: F) -> Self
     where
         F: Fn(JobOutcome) -> Fut + Send + Sync + 'static,

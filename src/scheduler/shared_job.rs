@@ -47,6 +47,37 @@ struct SharedJobState {
     /// Triggers that the shutdown cancelled.
     cancelled: Vec<u64>,
     conflicts: ConflictLog,
+    watched: WatchedRun,
+}
+
+/// The locks of a job's runs, and its latest run, whose lock is watched until it is over.
+#[derive(Debug, Default)]
+struct WatchedRun {
+    /// The locks of which a run has one.
+    locks: Vec<Arc<str>>,
+    ttl: Duration,
+    /// The start of a run that has not ended, and was not reported as interrupted.
+    open_since: Option<WallTime>,
+    /// The lock was found free, and the task does not know it.
+    is_lock_over: bool,
+}
+
+/// A run on another replica.
+pub(super) struct RunElsewhere {
+    /// It has one of these locks.
+    pub(super) locks: Vec<Arc<str>>,
+    pub(super) ttl: Duration,
+    since: WallTime,
+    /// Its owner, if that is known.
+    pub(super) owner: Option<Arc<str>>,
+}
+
+impl RunElsewhere {
+    /// Whether its lock may be over, if its replica has crashed: that lasts for a TTL at least.
+    pub(super) fn may_be_over(&self, now: WallTime) -> bool {
+        let since = Duration::from_millis(self.since.as_millis());
+        WallTime::since_epoch(since.saturating_add(self.ttl)) <= now
+    }
 }
 
 /// The life of a job's task.
@@ -81,6 +112,13 @@ fn fleet_run(latest: &LatestClaim) -> FleetRun {
         ended: latest.run.ended.map(at),
         owner: latest.owner.clone(),
     }
+}
+
+/// The start of a run that is in progress, or was interrupted and not reported.
+fn open_since(latest: &LatestClaim) -> Option<WallTime> {
+    let on_demand = latest.fates.on_demand.filter(|run| run.ended.is_none());
+    let of_tick = latest.is_open().then_some(latest.run.since);
+    of_tick.max(on_demand.map(|run| run.since)).map(WallTime::since_epoch)
 }
 
 /// Why the current task of a job ends after the current run.
@@ -121,6 +159,7 @@ impl SharedJob {
             trigger: None,
             cancelled: Vec::new(),
             conflicts: ConflictLog::default(),
+            watched: WatchedRun::default(),
         };
         let controls = watch::Sender::new(());
         Self { name, inner: Mutex::new(inner), changed: Notify::new(), controls }
@@ -285,14 +324,42 @@ impl SharedJob {
 
     /// Records the latest run of the fleet.
     pub(super) fn seen(&self, latest: Option<&LatestClaim>) {
-        self.update(|status| status.fleet = latest.map(fleet_run));
+        let mut inner = self.inner();
+        inner.status.fleet = latest.map(fleet_run);
+        inner.watched.open_since = latest.and_then(open_since);
     }
 
-    /// Whether another replica was last seen running it.
-    pub(super) fn runs_elsewhere(&self) -> bool {
-        let status = &self.inner().status;
-        let is_open = |run: &FleetRun| run.tick.is_some() && run.ended.is_none();
-        status.running.is_none() && status.fleet.as_ref().is_some_and(is_open)
+    /// Sets the locks of which a run has one, and their TTL.
+    pub(super) fn watch(&self, locks: Vec<Arc<str>>, ttl: Duration) {
+        let watched = &mut self.inner().watched;
+        (watched.locks, watched.ttl) = (locks, ttl);
+    }
+
+    /// The lock of a run is not watched any more, until the run is seen again.
+    pub(super) fn unwatch(&self) {
+        self.inner().watched.open_since = None;
+    }
+
+    /// The run that was last seen on another replica.
+    pub(super) fn run_elsewhere(&self) -> Option<RunElsewhere> {
+        let inner = self.inner();
+        let WatchedRun { locks, ttl, open_since, .. } = &inner.watched;
+        let since = open_since.filter(|_| inner.status.running.is_none())?;
+        // The owner of a run on demand is not in the claim.
+        let fleet = inner.status.fleet.as_ref().filter(|run| run.ended.is_none());
+        let owner = fleet.and_then(|run| run.owner.clone());
+        Some(RunElsewhere { locks: locks.clone(), ttl: *ttl, since, owner })
+    }
+
+    /// Records that the lock of the run on another replica is free. Notifies the task.
+    pub(super) fn set_lock_over(&self) {
+        self.inner().watched.is_lock_over = true;
+        self.changed.notify_one();
+    }
+
+    /// Returns whether the lock of a run on another replica was found free since the last call.
+    pub(super) fn take_lock_over(&self) -> bool {
+        std::mem::take(&mut self.inner().watched.is_lock_over)
     }
 
     /// Updates the fleet's run from a later read. Returns whether there was news not after `limit`.
@@ -301,7 +368,9 @@ impl SharedJob {
         let (run, new) = (&latest.run, fleet_run(latest));
         let times = [run.tick, run.since, run.ended.unwrap_or_default()];
         let is_sane = times.iter().all(|time| WallTime::since_epoch(*time) <= limit);
-        let fleet = &mut self.inner().status.fleet;
+        let mut inner = self.inner();
+        inner.watched.open_since = open_since(latest);
+        let fleet = &mut inner.status.fleet;
         let is_news = fleet.as_ref().is_some_and(|old| {
             let is_later = new.tick > old.tick || new.tick == old.tick && new.since > old.since;
             let has_ended = new.tick == old.tick && new.ended > old.ended;

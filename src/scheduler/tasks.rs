@@ -125,7 +125,8 @@ async fn run_job(
         };
         let task = JobTask::new(&shared, &state, job, kept);
         // `drive` catches panics, but the drop of the work is foreign code too.
-        if let Err(panic) = AssertUnwindSafe(task.drive()).catch_unwind().await {
+        let drive = Box::pin(AssertUnwindSafe(task.drive()).catch_unwind());
+        if let Err(panic) = drive.await {
             let panic = panic_message(&*panic);
             state.set_ended(&format!("a panic outside of the work: {panic}"));
             crate::log::error!(job = %state.name, %panic, "the job has ended: a panic outside of its work");

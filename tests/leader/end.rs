@@ -1,8 +1,13 @@
 //! Ends of a run.
 
+use std::time::Duration;
+
 use tower_redlock::{LockError, Term, leader::Leadership};
 
-use super::scene::{FOLLOWED, Scene};
+use super::{
+    log_lines::Lines,
+    scene::{FOLLOWED, Scene, TTL},
+};
 
 #[test]
 fn finished_work_releases_and_ends_run() {
@@ -69,4 +74,46 @@ fn manager_shutdown_ends_campaigns_not_terms() {
     scene.clock.advance(FOLLOWED);
     assert_eq!(campaigning.take(), Some(Err(LockError::Closed)));
     assert!(a.leader.is_leader() && !leading.is_finished());
+}
+
+/// Returns why a term has ended, as it is logged.
+fn logged_end(work: impl Fn(Scene) + Send) -> String {
+    let mut found = String::new();
+    Lines::during(|lines| {
+        work(Scene::new());
+        let ends = lines.take("INFO");
+        found = ends.into_iter().find(|line| line.contains("leads no more")).unwrap_or_default();
+    });
+    found
+}
+
+#[test]
+fn end_names_its_cause() {
+    let returned = logged_end(|scene| {
+        let a = scene.candidate("a");
+        let mut run = scene.clock.spawn(a.leader.run(|_| async {}));
+        scene.clock.advance(FOLLOWED);
+        assert!(run.take().is_some());
+    });
+    let away = logged_end(|scene| {
+        let a = scene.candidate("a");
+        let work = |term: Term| async move { term.stopping().await };
+        let mut run = scene.clock.spawn(a.leader.run(work));
+        scene.clock.settle();
+        scene.nodes.stop(0..5);
+        scene.clock.advance(TTL);
+        assert!(run.take().is_some());
+    });
+    let limited = logged_end(|scene| {
+        let a = scene.candidate("a");
+        let work = |term: Term| async move { term.stopping().await };
+        let options = tower_redlock::LockOptions::new().max_hold(Duration::from_secs(60));
+        let mut run = scene.clock.spawn(a.leader.options(options).run(work));
+        scene.clock.advance(Duration::from_secs(61));
+        assert!(run.take().is_some());
+    });
+
+    assert!(returned.contains("the work returned"), "{returned}");
+    assert!(away.contains("the lock was not renewed"), "{away}");
+    assert!(limited.contains("max_hold"), "{limited}");
 }

@@ -31,7 +31,7 @@ impl Lines {
         tracing::dispatcher::with_default(&dispatch, || test(&lines));
     }
 
-    /// The scheduler's lines of a level since the last call.
+    /// The lines of schedulers and leaders of a level since the last call.
     pub(crate) fn take(&self, level: &str) -> Vec<String> {
         let lines = std::mem::take(&mut *self.lines.lock().unwrap());
         lines.into_iter().filter(|line| line.starts_with(level)).collect()
@@ -58,7 +58,8 @@ impl Visit for Fields<'_> {
 
 impl Subscriber for Lines {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().starts_with("tower_redlock::scheduler")
+        let targets = ["tower_redlock::scheduler", "tower_redlock::leader"];
+        targets.iter().any(|target| metadata.target().starts_with(target))
     }
 
     fn new_span(&self, span: &Attributes<'_>) -> Id {

@@ -8,6 +8,7 @@ mod conflicts;
 mod control;
 mod crash;
 mod errors;
+mod fates;
 mod fleet_control;
 mod fleet_forget;
 mod fleet_history;

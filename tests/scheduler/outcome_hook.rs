@@ -144,6 +144,46 @@ fn callback_that_fails_is_logged() {
     });
 }
 
+/// 1,500 outcomes while the callback takes its time for the first one, of which the 10th is a failure.
+#[test]
+fn slow_callback_loses_successes_first() {
+    with_log(|log| {
+        let scene = Scene::new();
+        let site = scene.site("a");
+        let told = Told::default();
+        let (telling, clock) = (Arc::clone(&told), scene.clock.clone());
+        let mut runs = 0;
+        let job = Job::new("j", Schedule::every(MS * 10), move |_| {
+            runs += 1;
+            let fails = runs == 10;
+            async move { if fails { Err("no disk") } else { Ok(()) } }
+        });
+        let scheduler = Scheduler::new(site.redlock.clone()).jobs([job]).on_outcome(move |it| {
+            let (telling, clock) = (Arc::clone(&telling), clock.clone());
+            async move {
+                let is_first = telling.lock().unwrap().is_empty();
+                telling.lock().unwrap().push(it);
+                if is_first {
+                    clock.sleep(15 * SECOND).await;
+                }
+            }
+        });
+        let jobs = site.run(scheduler);
+        scene.advance(14 * SECOND);
+        let ended = jobs.status("j").counts.finished + 1;
+        assert!(ended > 1_300, "{ended}");
+        jobs.handle.pause_here("j").unwrap();
+
+        scene.advance(2 * SECOND);
+
+        let failed = told.lock().unwrap().iter().filter(|it| it.is_failure()).count();
+        assert_eq!(failed, 1, "the failure is reported");
+        assert_eq!(told.lock().unwrap().len(), 1_025);
+        let dropped = format!("dropped={}", ended - 1_025);
+        assert_eq!(log.count(Level::WARN, &["too slow", &dropped, "failures=0"]), 1);
+    });
+}
+
 #[test]
 fn shutdown_waits_for_the_callback() {
     let scene = Scene::new();

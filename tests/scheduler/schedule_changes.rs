@@ -46,16 +46,18 @@ fn after_change(old: &Schedule, new: &Schedule, missed: Missed) -> Vec<i64> {
     scene.log.ticks()[before..].iter().map(minutes).collect()
 }
 
+/// While the former schedule was followed, the new one has missed no tick but the one of the change.
 #[test]
-fn changed_schedule_has_missed_nothing() {
+fn changed_schedule_counts_from_its_latest_tick() {
     let (daily, five) = (Schedule::every(24 * HOUR), Schedule::every(5 * MINUTE));
-    let every_five: Vec<i64> = (1..=12).map(|i| 5 * i).collect();
+    let every_five: Vec<i64> = (0..=12).map(|i| 5 * i).collect();
     for missed in [Missed::Skip, Missed::RunLatest, ALL] {
         assert_eq!(after_change(&daily, &five, missed), every_five, "{missed:?}");
     }
-    // A change at ten does not make up for the tick of nine.
+    // The former schedule has run at eight.
     let (three, four) = (Schedule::every(3 * HOUR), Schedule::every(4 * HOUR));
-    assert_eq!(after_change(&four, &three, Missed::RunLatest), [0_i64; 0]);
+    assert_eq!(after_change(&four, &three, Missed::RunLatest), [-60]);
+    assert_eq!(after_change(&three, &four, Missed::RunLatest), [0_i64; 0]);
 }
 
 #[test]
@@ -139,8 +141,8 @@ fn custom_rules_differ_by_name() {
             Schedule::every(hours * HOUR).next(after, None)
         })
     };
-    let ran = after_change(&rule(4, "x"), &rule(3, "y"), Missed::RunLatest);
-    assert_eq!(ran, [0_i64; 0]);
+    let ran = after_change(&rule(3, "x"), &rule(2, "y"), Missed::Skip);
+    assert_eq!(ran, [0], "it counts from the tick of nine");
     // Rules with the same name count as the same.
     assert_eq!(after_change(&rule(4, "x"), &rule(3, "x"), Missed::RunLatest), [-60]);
 }

@@ -160,7 +160,9 @@ fn failed_claim_burns_no_tick() {
         assert_once(&scene, 1..=20);
         let names = jobs.event_names();
         let count = |name| names.iter().filter(|events| **events == name).count();
-        assert_eq!((count("claimed"), count("started"), count("unavailable")), (20, 20, 20));
+        assert_eq!((count("claimed"), count("started")), (20, 20));
+        // The first attempt may be the claim that stores the schedule, which is found stored.
+        assert!((19..=20).contains(&count("unavailable")), "{names:?}");
         assert_eq!(jobs.status("j").counts.skipped, 0, "all ticks were run");
     }
 }

@@ -78,7 +78,9 @@ fn skipped_tick_wakes_no_replica() {
     other.wire.sent();
     scene.advance(10 * SECOND);
     assert_eq!(scene.log.ticks(), [60_000]);
-    assert_eq!(other.wire.sent(), 0);
+    // It looks for the lock of the run a few times a TTL.
+    let sent = other.wire.sent_by_kind();
+    assert!(sent.iter().all(|(kind, _)| ["other", "claims"].contains(kind)), "{sent:?}");
 }
 
 #[test]
@@ -133,7 +135,7 @@ fn crashed_runner_misses_the_queued_tick() {
     jobs[other].event_names();
     runner.crash();
     scene.advance(MINUTE);
-    assert_eq!(jobs[other].event_names(), ["missed"]);
+    assert_eq!(jobs[other].event_names(), ["missed"; 2], "the run that crashed, and the tick");
     scene.advance(6 * MINUTE);
     assert_eq!(scene.log.ticks(), [600_000, 1_800_000]);
 }

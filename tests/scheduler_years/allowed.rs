@@ -17,7 +17,7 @@ impl Model<'_> {
             let start = rules.start(self.job, tick);
             let is_again = run.attempt > 1;
             judged.again += u64::from(is_again);
-            if began < start {
+            if began < start && !run.is_on_demand {
                 return self.fault(began, &format!("tick {} runs before its start", clock(tick)));
             }
             if index > 0 {
@@ -31,13 +31,15 @@ impl Model<'_> {
                         .fault(began, &format!("token {} after {}", run.token, before.token));
                 }
             }
-            let base = self.first_boot_of_schedule(run.version);
-            if tick < base && !is_again {
-                let (tick, base) = (clock(tick), clock(base));
-                return self
-                    .fault(began, &format!("tick {tick} is of before the schedule, {base}"));
+            if run.is_on_demand {
+                continue;
             }
-            let first = self.runs[..index].iter().rev().find(|first| first.tick == tick);
+            if !is_again && tick < self.base_of_schedule(run.version) {
+                let tick = clock(tick);
+                return self.fault(began, &format!("tick {tick} is of before the schedule"));
+            }
+            let same = |first: &&&Run| first.tick == tick && !first.is_on_demand;
+            let first = self.runs[..index].iter().rev().find(same);
             if let Some(first) = first {
                 // Its end may not have been stored.
                 let ended = first.ended.unwrap_or(YEAR);
@@ -56,6 +58,17 @@ impl Model<'_> {
             self.is_in_time(run, rules, start)?;
         }
         Ok(())
+    }
+
+    /// Since when the ticks of a version's schedule may count: the last tick of the former one that was claimed
+    /// or reported before the first boot of the version.
+    pub(crate) fn base_of_schedule(&self, version: usize) -> Ms {
+        let boot = self.first_boot_of_schedule(version);
+        let ran = self.runs.iter().filter(|run| run.began < boot && !run.is_on_demand);
+        let reported = self.history.missed.iter();
+        let reported = reported.filter(|report| report.job == self.job && report.at < boot);
+        let settled = ran.map(|run| run.tick).chain(reported.map(|report| report.last));
+        settled.filter(|tick| *tick < boot).max().unwrap_or(0)
     }
 
     /// When the schedule of a version came to be, whatever else was changed since.
@@ -101,14 +114,14 @@ impl Model<'_> {
     /// Whether what was interrupted was repeated as soon as a process could.
     pub(crate) fn repeats_are_prompt(&self) -> Result<(), Fault> {
         for (index, again) in self.runs.iter().enumerate() {
-            let same = |run: &&&Run| run.tick == again.tick;
+            let same = |run: &&&Run| run.tick == again.tick && !run.is_on_demand;
             let Some(first) = self.runs[..index].iter().rev().find(same) else { continue };
             let interrupted = first.ended.unwrap_or(YEAR);
             let might_earlier = |stretch: &&HealthyPeriod| {
                 let since = stretch.from.max(interrupted) + SETTLED;
                 let is_able =
                     self.rules(stretch.version).claim == Claim::AtEnd && since <= stretch.until;
-                is_able && since < again.began
+                is_able && since < again.began && !self.is_demanded(interrupted, again.began)
             };
             if let Some(stretch) = self.stretches.iter().find(might_earlier) {
                 let (tick, since) = (clock(again.tick), clock(stretch.from.max(interrupted)));
@@ -128,6 +141,7 @@ impl Model<'_> {
             };
             let of = |run: &&&Run| {
                 ended(run)
+                    && !run.is_on_demand
                     && (report.first..=report.last).contains(&run.tick)
                     && run.version == report.version
             };
@@ -136,7 +150,7 @@ impl Model<'_> {
                 let what = format!("tick {tick} is reported as missed by {machine}, and ran");
                 return self.fault(report.at, &what);
             }
-            let base = self.first_boot_of_schedule(report.version);
+            let base = self.base_of_schedule(report.version);
             // A run of before may have been interrupted, or a claim, where something got lost.
             let is_interrupted = report.first == report.last
                 && (self.runs_of(report.first).next().is_some()

@@ -1,6 +1,14 @@
 //! Three machines with a process each, over nodes, in virtual time.
 
-use std::{future::Future, pin::Pin, time::Duration};
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU8, Ordering},
+    },
+    time::Duration,
+};
 
 use tokio::sync::{broadcast, watch};
 use tower_redlock::{
@@ -14,7 +22,7 @@ use crate::{
     history::{FleetState, History, ReportedMissed},
     log::Log,
     mock_node::with_nodes,
-    plan::{EPOCH, Event, How, MACHINES, Ms, NODES, Plan, Rules, SECOND, YEAR, name},
+    plan::{EPOCH, Event, How, MACHINES, MINUTE, Ms, NODES, Plan, Rules, SECOND, YEAR, name},
     wire::Network,
 };
 
@@ -29,6 +37,8 @@ pub(crate) struct Fleet {
     down: u8,
     is_lossy: bool,
     is_deploying: bool,
+    /// Pauses of jobs, until they are over.
+    pauses: Vec<(usize, Task<()>)>,
     standings: Vec<FleetState>,
     missed: Vec<ReportedMissed>,
     first_boots: Vec<Option<Ms>>,
@@ -41,6 +51,8 @@ struct Machine {
     /// Processes that were shut down, and may not have ended.
     leaving: Vec<(Process, Task<()>)>,
     cut: u8,
+    /// The nodes that its claims do not reach.
+    claims_cut: Arc<AtomicU8>,
 }
 
 struct Process {
@@ -68,6 +80,7 @@ impl Fleet {
             process: None,
             leaving: Vec::new(),
             cut: 0,
+            claims_cut: Arc::default(),
         };
         let network = Network::new(seed, &clock);
         network.set(plan.is_slow, false);
@@ -80,6 +93,7 @@ impl Fleet {
             down: 0,
             is_lossy: false,
             is_deploying: false,
+            pauses: Vec::new(),
             standings: Vec::new(),
             missed: Vec::new(),
             first_boots: vec![None; plan.versions.len()],
@@ -100,6 +114,8 @@ impl Fleet {
         loop {
             let now = self.log.now();
             let event = left.peek().map_or(YEAR, |(at, _)| (*at).max(now));
+            // Commands are retried until the nodes answer.
+            let event = if self.pauses.is_empty() { event } else { event.min(now + 10 * MINUTE) };
             let tick = self.next_start(now);
             let next = event.min(tick).min(YEAR);
             if now < awake_until || self.log.is_any_going() {
@@ -125,6 +141,12 @@ impl Fleet {
             while let Some((_, event)) = left.next_if(|(at, _)| *at <= now) {
                 self.apply(event);
                 self.clock.settle();
+                self.stand();
+                awake_until = now + EVENT_SETTLES;
+            }
+            let open = self.pauses.len();
+            self.pauses.retain(|(_, pause)| !pause.is_finished());
+            if self.pauses.len() < open {
                 self.stand();
                 awake_until = now + EVENT_SETTLES;
             }
@@ -189,6 +211,7 @@ impl Fleet {
             }
             Event::Boot { machine } => self.boot(machine),
             Event::Crash { machine } => {
+                self.collect_events();
                 let machine = &mut self.machines[machine];
                 let leaving = machine.leaving.drain(..).map(|(process, _)| process);
                 for process in leaving.chain(machine.process.take()) {
@@ -238,12 +261,45 @@ impl Fleet {
                 self.is_lossy = is_lossy;
                 self.network.set(self.plan.is_slow, is_lossy);
             }
+            Event::Trigger { machine, job } => {
+                if let Some(process) = &self.machines[machine].process {
+                    // It may be shutting down.
+                    drop(process.handle.trigger_here(name(job)));
+                }
+            }
+            Event::Pause { job, time } => {
+                if !self.pauses.iter().any(|(paused, _)| *paused == job) {
+                    self.pause(job, time);
+                }
+            }
+            Event::CutClaims { machine, nodes } => {
+                self.machines[machine].claims_cut.store(nodes, Ordering::Relaxed);
+            }
             Event::Release { version } => {
                 self.version = version;
                 self.is_deploying = true;
             }
             Event::Deployed => self.is_deploying = false,
         }
+    }
+
+    /// Pauses a job for a time. Repeats each command until a majority of the nodes has it.
+    fn pause(&mut self, job: usize, time: Ms) {
+        let (clock, job_name) = (self.clock.clone(), name(job));
+        let redlock = self.nodes.replica("operator").with_clock(clock.clone()).redlock();
+        let task = self.clock.spawn(async move {
+            let again = Duration::from_secs(10);
+            while redlock.pause_job(job_name).by("ann").await.is_err() {
+                clock.sleep(again).await;
+            }
+            clock.sleep(Duration::from_millis(time)).await;
+            while redlock.resume_job(job_name).by("ann").await.is_err() {
+                clock.sleep(again).await;
+            }
+            // Until all replicas have read it.
+            clock.sleep(again).await;
+        });
+        self.pauses.push((job, task));
     }
 
     fn boot(&mut self, machine: usize) {
@@ -256,7 +312,9 @@ impl Fleet {
         let replica = self.nodes.replica(["a", "b", "c"][number]).with_clock(machine.view.clone());
         replica.partition(each(machine.cut));
         let direct = replica.redlock();
-        let ways = direct.nodes().iter().map(|node| self.network.way_to(node));
+        let cut = &machine.claims_cut;
+        let ways = direct.nodes().iter().enumerate();
+        let ways = ways.map(|(number, node)| self.network.way_to(node, (cut, number)));
         let view = &machine.view;
         let builder = Redlock::builder()
             .owner(["a", "b", "c"][number])
@@ -307,7 +365,10 @@ impl Fleet {
             let Machine { process, cut, .. } = &self.machines[machine];
             process.as_ref().filter(|_| reaches(*cut)).map(|process| process.version)
         });
-        let (is_lossy, is_deploying) = (self.is_lossy, self.is_deploying);
+        let is_cut = |machine: &Machine| machine.claims_cut.load(Ordering::Relaxed) != 0;
+        let is_lossy = self.is_lossy || self.machines.iter().any(is_cut);
+        let is_deploying = self.is_deploying;
+        let paused = self.pauses.iter().fold(0, |paused, (job, _)| paused | 1 << job);
         let lost = |before: &FleetState| {
             std::iter::zip(before.fit, fit).any(|(before, now)| before.is_some() && now != before)
         };
@@ -315,7 +376,7 @@ impl Fleet {
         if self.standings.last().is_some_and(lost) || is_any_leaving {
             self.breaks.push(at);
         }
-        self.standings.push(FleetState { at, fit, is_lossy, is_deploying });
+        self.standings.push(FleetState { at, fit, is_lossy, is_deploying, paused });
     }
 
     /// Collects the events of the processes.
@@ -331,7 +392,11 @@ impl Fleet {
                         Err(broadcast::error::TryRecvError::Lagged(_)) => continue,
                         Err(_) => break,
                     };
-                    let JobEventKind::Missed { first, .. } = event.kind else { continue };
+                    let (first, why) = match event.kind {
+                        JobEventKind::Missed { first, why, .. } => (first, Some(why)),
+                        JobEventKind::GivenUp { .. } => (event.tick, None),
+                        _ => continue,
+                    };
                     let job = (0..3).find(|job| name(*job) == &*event.job).unwrap();
                     let of = |tick: tower_redlock::schedule::WallTime| {
                         tick.as_millis().saturating_sub(EPOCH)
@@ -344,6 +409,7 @@ impl Fleet {
                         version: process.version,
                         first,
                         last,
+                        why,
                     });
                 }
             }

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use tower_redlock::scheduler::MissReason;
+
 use crate::{
     log::Run,
     plan::{Event, MACHINES, Ms, Rules, SECOND, YEAR, name},
@@ -16,10 +18,18 @@ pub(crate) struct FleetState {
     pub(crate) is_lossy: bool,
     /// Between a release and its deployment on all machines.
     pub(crate) is_deploying: bool,
+    /// The jobs that are paused, or may be.
+    pub(crate) paused: u8,
 }
 
-/// Ticks that a process reported as missed.
-#[derive(Clone, Copy, Debug)]
+impl FleetState {
+    pub(crate) const fn is_paused(&self, job: usize) -> bool {
+        self.paused & (1 << job) != 0
+    }
+}
+
+/// Ticks that a process reported as missed or given up.
+#[derive(Clone, Debug)]
 pub(crate) struct ReportedMissed {
     /// When it was reported, at the latest.
     pub(crate) at: Ms,
@@ -28,6 +38,8 @@ pub(crate) struct ReportedMissed {
     pub(crate) version: usize,
     pub(crate) first: Ms,
     pub(crate) last: Ms,
+    /// The reason; `None` if they were given up.
+    pub(crate) why: Option<MissReason>,
 }
 
 /// The input of the model.
@@ -50,9 +62,10 @@ impl History {
         lines.extend(self.events.iter().map(|(at, event)| (*at, format!("{event:?}"))));
         for run in &self.runs {
             let text = format!(
-                "{} of version {} runs tick {} (attempt {}) on {}, token {}, until {}{}",
+                "{} of version {} runs {} {} (attempt {}) on {}, token {}, until {}{}",
                 name(run.job),
                 run.version,
+                if run.is_on_demand { "on demand" } else { "tick" },
                 clock(run.tick),
                 run.attempt,
                 run.machine,

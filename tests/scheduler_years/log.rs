@@ -11,7 +11,9 @@ pub(crate) struct Run {
     pub(crate) job: usize,
     pub(crate) machine: usize,
     pub(crate) version: usize,
+    /// For a run on demand, when it began.
     pub(crate) tick: Ms,
+    pub(crate) is_on_demand: bool,
     pub(crate) attempt: u32,
     pub(crate) token: u64,
     pub(crate) began: Ms,
@@ -57,6 +59,7 @@ impl Log {
             version,
             // Before the year where a clock was behind it.
             tick: cx.tick().as_millis().saturating_sub(EPOCH),
+            is_on_demand: cx.is_triggered(),
             attempt: cx.attempt(),
             token: cx.fencing_token().get(),
             began,

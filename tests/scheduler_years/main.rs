@@ -6,7 +6,7 @@
 //! | `SCHEDULER_YEARS_SECONDS` | for how long years are tried, 5 s by default |
 //! | `SCHEDULER_YEARS_SEED` | the first seed, 0 by default; with `SCHEDULER_YEARS_COUNT=1`, this one alone |
 //! | `SCHEDULER_YEARS_COUNT` | how many years at most |
-//! | `SCHEDULER_YEARS_FAULTS` | `jumps`, `crashes`, `outages`, `redeploys`, `losses`, or several with commas |
+//! | `SCHEDULER_YEARS_FAULTS` | `jumps`, `crashes`, `outages`, `redeploys`, `losses`, `demands`, or several with commas |
 //! | `SCHEDULER_YEARS_KEEP_GOING` | continues after a seed that fails, and lists all of them |
 //! | `SCHEDULER_YEARS_PRINT` | prints all that happened |
 //!
@@ -16,6 +16,7 @@
 //! fault.
 
 mod allowed;
+mod fates;
 mod fleet;
 mod history;
 mod log;
@@ -97,6 +98,7 @@ fn promises_hold_for_years() {
                             sum.prompt += judged.prompt;
                             sum.made_up += judged.made_up;
                             sum.again += judged.again;
+                            sum.reported += judged.reported;
                         }
                         Err(fault) => {
                             failed.store(true, Ordering::Relaxed);

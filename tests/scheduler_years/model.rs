@@ -7,7 +7,8 @@
 //! * A run that was interrupted is repeated, where it is, within half a minute of when a process could.
 //! * A tick that comes while a process is there and reaches a quorum runs at once. One that came while
 //!   none did is made up for as the policy says, within half a minute of the end of the outage.
-//! * No job pauses for longer than its period, the outages in between, and a minute.
+//! * No job is silent for longer than its period, the outages in between, and a minute.
+//! * Each tick has one fate, which is reported once if the tick does not run: see `fates`.
 
 use crate::{
     history::History,
@@ -34,6 +35,8 @@ pub(crate) struct Judged {
     pub(crate) made_up: u64,
     /// Runs that had to be repeated, or may have been.
     pub(crate) again: u64,
+    /// Ticks that were reported as missed or given up.
+    pub(crate) reported: u64,
 }
 
 pub(crate) struct Fault {
@@ -61,9 +64,9 @@ pub(crate) struct Model<'a> {
 
 /// The first fault of each kind, in the order of time.
 pub(crate) fn judge(history: &History) -> (Judged, Vec<Fault>) {
-    let stretches = stretches(history);
     let (mut judged, mut faults) = (Judged::default(), Vec::new());
     for job in 0..history.versions[0].len() {
+        let stretches = stretches(history, job);
         let runs: Vec<_> = history.runs.iter().filter(|run| run.job == job).collect();
         let bases = bases(history, job);
         let model = Model { history, job, runs, stretches: &stretches, bases };
@@ -71,6 +74,7 @@ pub(crate) fn judge(history: &History) -> (Judged, Vec<Fault>) {
         faults.extend(model.runs_are_allowed(&mut judged).err());
         faults.extend(model.repeats_are_prompt().err());
         faults.extend(model.missed_are_true().err());
+        faults.extend(model.fates_are_single(&mut judged).err());
         faults.extend(model.promised_ran(&mut judged).err());
         faults.extend(model.is_never_silent().err());
     }
@@ -78,13 +82,14 @@ pub(crate) fn judge(history: &History) -> (Judged, Vec<Fault>) {
     (judged, faults)
 }
 
-fn stretches(history: &History) -> Vec<HealthyPeriod> {
+fn stretches(history: &History, job: usize) -> Vec<HealthyPeriod> {
     let mut stretches = Vec::new();
     for machine in 0..MACHINES {
         let mut open: Option<(Ms, usize)> = None;
         for standing in &history.standings {
-            let fit =
-                standing.fit[machine].filter(|_| !standing.is_lossy && !standing.is_deploying);
+            let fit = standing.fit[machine].filter(|_| {
+                !standing.is_lossy && !standing.is_deploying && !standing.is_paused(job)
+            });
             if open.map(|(_, version)| version) == fit {
                 continue;
             }
@@ -149,8 +154,14 @@ impl Model<'_> {
         during.any(|standing| standing.is_lossy || standing.is_deploying)
     }
 
+    /// Whether a run on demand was going in a time.
+    pub(crate) fn is_demanded(&self, from: Ms, until: Ms) -> bool {
+        let mut on_demand = self.runs.iter().filter(|run| run.is_on_demand);
+        on_demand.any(|run| run.began <= until && run.ended.is_none_or(|end| end >= from))
+    }
+
     pub(crate) fn runs_of(&self, tick: Ms) -> impl Iterator<Item = &Run> {
-        self.runs.iter().copied().filter(move |run| run.tick == tick)
+        self.runs.iter().copied().filter(move |run| run.tick == tick && !run.is_on_demand)
     }
 
     pub(crate) fn ran_by(&self, tick: Ms, deadline: Ms) -> bool {

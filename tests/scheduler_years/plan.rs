@@ -39,13 +39,27 @@ pub(crate) struct Faults {
     pub(crate) redeploys: bool,
     /// Requests and answers that get lost or come late.
     pub(crate) losses: bool,
+    /// Runs on demand, pauses, and claims that reach a minority of the nodes.
+    pub(crate) demands: bool,
 }
 
 impl Faults {
-    pub(crate) const NONE: Self =
-        Self { jumps: false, crashes: false, outages: false, redeploys: false, losses: false };
-    pub(crate) const ALL: Self =
-        Self { jumps: true, crashes: true, outages: true, redeploys: true, losses: true };
+    pub(crate) const NONE: Self = Self {
+        jumps: false,
+        crashes: false,
+        outages: false,
+        redeploys: false,
+        losses: false,
+        demands: false,
+    };
+    pub(crate) const ALL: Self = Self {
+        jumps: true,
+        crashes: true,
+        outages: true,
+        redeploys: true,
+        losses: true,
+        demands: true,
+    };
 
     /// From a list of names, separated by commas.
     pub(crate) fn named(names: &str) -> Self {
@@ -57,6 +71,7 @@ impl Faults {
                 "outages" => faults.outages = true,
                 "redeploys" => faults.redeploys = true,
                 "losses" => faults.losses = true,
+                "demands" => faults.demands = true,
                 "all" => faults = Self::ALL,
                 "none" => {}
                 _ => panic!("no such fault: {name}"),
@@ -160,6 +175,21 @@ pub(crate) enum Event {
     },
     /// Requests and answers get lost.
     Lossy(bool),
+    /// Runs a job on demand.
+    Trigger {
+        machine: usize,
+        job: usize,
+    },
+    /// Pauses a job on the whole fleet for a time.
+    Pause {
+        job: usize,
+        time: Ms,
+    },
+    /// The claims of a machine do not reach these nodes.
+    CutClaims {
+        machine: usize,
+        nodes: u8,
+    },
     /// The next version of the service is there: to be booted from now on.
     Release {
         version: usize,
@@ -202,8 +232,40 @@ impl Plan {
         if faults.losses {
             plan.losses(rng, &releases);
         }
+        if faults.demands {
+            // Of its own, so that the other faults of a seed stay the same.
+            plan.demands(&mut Rng::new(seed ^ 0x6465_6d61_6e64), &releases);
+        }
         plan.events.sort_by_key(|(at, _)| *at);
         plan
+    }
+
+    fn demands(&mut self, rng: &mut Rng, releases: &[(Ms, usize)]) {
+        let jobs = self.versions[0].len();
+        for _ in 0..rng.between(4, 40) {
+            let at = self.moment(rng, releases);
+            let (machine, job) = (rng.index(MACHINES), rng.index(jobs));
+            self.events.push((at, Event::Trigger { machine, job }));
+        }
+        for _ in 0..rng.below(5) {
+            let at = self.moment(rng, releases).saturating_sub(rng.below(10 * SECOND));
+            let (job, time) = (rng.index(jobs), rng.magnitude(SECOND, 3 * DAY));
+            self.events.push((at, Event::Pause { job, time }));
+        }
+        for _ in 0..rng.between(1, 8) {
+            let at = self.moment(rng, releases);
+            let machine = rng.index(MACHINES);
+            let nodes = rng.pick(&[0b011, 0b101, 0b110, 0b111]);
+            let end = at + rng.magnitude(20, 2 * MINUTE);
+            self.events.push((at.saturating_sub(10), Event::CutClaims { machine, nodes }));
+            if rng.percent(60) {
+                let crash = at + rng.below(end - at);
+                self.events.push((crash, Event::Crash { machine }));
+                let back = crash + rng.magnitude(SECOND, DAY);
+                self.events.push((back, Event::Boot { machine }));
+            }
+            self.events.push((end, Event::CutClaims { machine, nodes: 0 }));
+        }
     }
 
     /// A moment at which something goes wrong: often one at which something is going on.

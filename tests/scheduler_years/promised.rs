@@ -10,13 +10,13 @@ use crate::{
 
 impl Model<'_> {
     /// Whether the nodes know the job by a moment: it ran before, or had the time to be made known.
-    fn is_known(&self, version: usize, by: Ms) -> bool {
+    pub(crate) fn is_known(&self, version: usize, by: Ms) -> bool {
         let base = self.bases[version];
         let same = |other: usize| self.rules(other).has_schedule_of(self.rules(version));
-        let ran = self
-            .runs
-            .iter()
-            .any(|run| run.began >= base.saturating_sub(1) && run.began < by && same(run.version));
+        let ran =
+            self.runs.iter().filter(|run| !run.is_on_demand).any(|run| {
+                run.began >= base.saturating_sub(1) && run.began < by && same(run.version)
+            });
         let makes_up = !matches!(self.rules(version).missed, Missed::Skip);
         let had_time = |stretch: &&HealthyPeriod| {
             stretch.version == version && stretch.from.max(base) + SETTLED < by.min(stretch.until)
@@ -67,7 +67,9 @@ impl Model<'_> {
         // What was interrupted, and is to be repeated, comes first.
         let is_blocked =
             self.is_disturbed(start.saturating_sub(SETTLED), deadline + SECOND) && !is_quiet;
-        if may_be_lost || is_blocked || !is_known() || self.is_busy(start, start + 1) {
+        let is_demanded = self.is_demanded(start, deadline);
+        if may_be_lost || is_blocked || is_demanded || !is_known() || self.is_busy(start, start + 1)
+        {
             return Ok(());
         }
         judged.prompt += 1;
@@ -105,7 +107,8 @@ impl Model<'_> {
         if deadline >= stretch.until || next <= deadline {
             return Ok(());
         }
-        let newest_run = self.runs.iter().filter(|run| run.began < from).map(|run| run.tick).max();
+        let before = self.runs.iter().filter(|run| run.began < from && !run.is_on_demand);
+        let newest_run = before.map(|run| run.tick).max();
         for nth in 0..rules.at_most() {
             let start = rules.start(self.job, tick);
             let is_on_time = nth == 0 && from + ASKED <= start + rules.start_within;
@@ -119,6 +122,7 @@ impl Model<'_> {
                 || is_past
                 || !self.is_known(stretch.version, tick)
                 || self.is_busy(start, from)
+                || self.is_demanded(start, deadline)
             {
                 return Ok(());
             }
@@ -135,7 +139,7 @@ impl Model<'_> {
     }
 
     pub(crate) fn is_never_silent(&self) -> Result<(), Fault> {
-        let began = self.runs.iter().map(|run| run.began);
+        let began = self.runs.iter().filter(|run| !run.is_on_demand).map(|run| run.began);
         let mut last = self.bases[0];
         for began in began.chain([YEAR]) {
             self.gap_is_allowed(last, began)?;
@@ -182,6 +186,8 @@ impl Model<'_> {
         unfit += until - at;
         interruptions +=
             self.history.breaks.iter().filter(|at| (from..until).contains(*at)).count() as u64;
+        let on_demand = self.runs.iter().filter(|run| run.is_on_demand);
+        interruptions += on_demand.filter(|run| (from..until).contains(&run.began)).count() as u64;
         let excused = deploys + if skips { interruptions } else { 0 };
         if until - from > longest * (1 + excused) + unfit + MINUTE {
             let (silent, outage) = ((until - from) / MINUTE, unfit / MINUTE);

@@ -47,11 +47,22 @@ impl Network {
     }
 
     /// From one process to one node.
-    pub(crate) fn way_to(&self, node: &Arc<dyn Node>) -> MockNode {
-        let (network, to) = (self.clone(), Arc::clone(node));
+    /// `claims_cut`: the nodes that its claims do not reach, and the place of this node among them.
+    pub(crate) fn way_to(
+        &self,
+        node: &Arc<dyn Node>,
+        (claims_cut, number): (&Arc<AtomicU8>, usize),
+    ) -> MockNode {
+        let (network, to, claims_cut) = (self.clone(), Arc::clone(node), Arc::clone(claims_cut));
         // When what was sent last arrives: what comes behind it does not overtake it.
         let last = Mutex::new(Timestamp::ZERO);
-        MockNode::over(node, move |op, reply, _| network.send(&to, &last, op, reply))
+        MockNode::over(node, move |op, reply, _| {
+            let is_cut = claims_cut.load(Ordering::Relaxed) & (1 << number) != 0;
+            if is_cut && matches!(op, Op::Claim(_)) {
+                return reply.not_sent(Reason::NotConnected("lost".into()));
+            }
+            network.send(&to, &last, op, reply);
+        })
     }
 
     fn send(&self, node: &Arc<dyn Node>, last: &Mutex<Timestamp>, op: Op, reply: Reply) {

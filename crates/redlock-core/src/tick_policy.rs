@@ -6,7 +6,9 @@
 //! answers of a majority.
 //!
 //! Terms: the *watermark* is the newest claimed tick. A tick above it whose start has come is
-//! *pending*. Only the newest pending tick can be *on time*; every other one is *missed*.
+//! *pending*. Only the newest pending tick can be *on time*; every other one is *missed*. A tick is
+//! *settled* if it was run, or was reported as missed, given up or interrupted: the record says up
+//! to which tick that is so.
 //!
 //! # Time
 //!
@@ -19,18 +21,20 @@
 //!
 //! # Lost runs
 //!
-//! If a job claims at the start, a run without an end was interrupted: the replica that claims the
-//! next tick, or runs on demand, counts it as missed, once for the fleet. If it claims at the end,
-//! such a run is repeated up to `max_attempts` times and within `catch_up`, then given up; each
-//! replica reports that. If a majority forgot (a floor, also on new servers), a delay after the end
+//! If a job claims at the start, a run without an end was interrupted. If it claims at the end,
+//! such a run is repeated up to `max_attempts` times and within `catch_up`, then given up. Under
+//! the job's lock no run is in progress: the replica that has it reports the tick, and stores that
+//! it did, so each is reported once for the fleet. If a majority forgot (a floor, also on new servers), a delay after the end
 //! has no end to count from, and the next run is at once: new servers cannot be distinguished from
 //! servers that forgot, and a whole delay may be a day.
 //!
 //! # Invariants
 //!
-//! * The watermark only rises.
-//! * No tick at or below the watermark starts, except as a further attempt of the tick that the
+//! * The watermark only rises, and so does the newest tick that was reported.
+//! * No tick at or below either of them starts, except as a further attempt of the tick that the
 //!   claim names.
+//! * A run on demand settles no tick. A tick that comes during it is treated as the job treats
+//!   ticks that come during a run; one that was pending before stays pending.
 //! * Ticks up to the base of a schedule (the moment since which the job has it) do not belong to
 //!   the job.
 //! * The number of steps is bounded, however many ticks have passed.
@@ -75,15 +79,24 @@ impl Default for Policy {
 
 impl Policy {
     /// Returns whether the newest pending tick, which starts at `start`, is on time.
-    fn is_on_time(&self, start: WallTime, last_end: Option<WallTime>, now: WallTime) -> bool {
-        let startable = match (last_end.filter(|end| *end >= start), self.overlap) {
-            (None, _) => start,
-            (Some(_), Overlap::Skip) => return false,
+    fn is_on_time(&self, start: WallTime, record: &JobRecord, now: WallTime) -> bool {
+        let startable = match self.overlap {
+            Overlap::Skip if record.overlap_of(start).is_some() => return false,
+            Overlap::Skip => start,
             // The tick waited for the run, so it is startable from the end of the run.
-            (Some(end), Overlap::Queue | Overlap::Stop) => end,
+            Overlap::Queue | Overlap::Stop => {
+                let on_demand = record.on_demand.filter(|run| run.since <= self.latest(start));
+                let ends = [record.last_end, on_demand.and_then(|run| run.ended)];
+                ends.into_iter().flatten().fold(start, WallTime::max)
+            }
         };
+        now <= self.latest(startable)
+    }
+
+    /// Returns the latest moment at which a tick is on time that could start at `startable`.
+    pub fn latest(&self, startable: WallTime) -> WallTime {
         let since_epoch = Duration::from_millis(startable.as_millis());
-        now <= WallTime::since_epoch(since_epoch.saturating_add(self.start_within))
+        WallTime::since_epoch(since_epoch.saturating_add(self.start_within))
     }
 
     /// Returns the earliest start of a missed tick that still runs.
@@ -98,9 +111,13 @@ impl Policy {
 pub struct JobRecord {
     /// The watermark: the newest tick that anyone claimed. It only rises.
     pub tick: Option<WallTime>,
-    /// The end of that tick's run, or of a later run on demand, by the runner's clock. `None` if it
-    /// is unknown, because the run still continues or was interrupted.
+    /// The end of that tick's run, by the runner's clock. `None` if it is unknown, because the run
+    /// still continues or was interrupted.
     pub last_end: Option<WallTime>,
+    /// The latest run on demand.
+    pub on_demand: Option<OnDemandSpan>,
+    /// The newest tick that was reported as missed, given up or interrupted.
+    pub told: Option<WallTime>,
     /// Whether the watermark's tick must run again: its run did not end, and the job claims at the
     /// end.
     pub unfinished: bool,
@@ -115,20 +132,57 @@ pub struct JobRecord {
 impl JobRecord {
     /// Creates the record of a job that never ran.
     pub const fn new(base: WallTime) -> Self {
-        let (tick, last_end, assumed_run_until) = (None, None, None);
-        Self { tick, last_end, unfinished: false, attempt: 0, assumed_run_until, base }
+        Self {
+            tick: None,
+            last_end: None,
+            on_demand: None,
+            told: None,
+            unfinished: false,
+            attempt: 0,
+            assumed_run_until: None,
+            base,
+        }
     }
 
     /// Returns the time up to which all ticks are settled.
     fn floor(&self) -> WallTime {
-        self.base.max(self.tick.max(self.assumed_run_until).unwrap_or(WallTime::ZERO))
+        let settled = self.tick.max(self.assumed_run_until).max(self.told);
+        self.base.max(settled.unwrap_or(WallTime::ZERO))
     }
+
+    /// Returns the kind of run during which a tick came that starts at `start`, as far as the record
+    /// shows it.
+    pub fn overlap_of(&self, start: WallTime) -> Option<OverlappedRun> {
+        if self.last_end.is_some_and(|end| end >= start) {
+            return Some(OverlappedRun::OfTick);
+        }
+        let is_during = |run: OnDemandSpan| run.since <= start && run.ended >= Some(start);
+        self.on_demand.filter(|run| is_during(*run)).map(|_| OverlappedRun::OnDemand)
+    }
+}
+
+/// When the latest run on demand was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OnDemandSpan {
+    /// Its start.
+    pub since: WallTime,
+    /// Its end; `None` while it runs, and after a crash.
+    pub ended: Option<WallTime>,
+}
+
+/// The run during which a tick came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OverlappedRun {
+    /// The run of an earlier tick.
+    OfTick,
+    /// A run on demand.
+    OnDemand,
 }
 
 /// What a job does next.
 ///
 /// `missed` are the ticks above the watermark that are given up. Each call finds them again until
-/// the watermark passes them, so only the replica that raises it reports them.
+/// the record has passed them: the replica that stores that reports them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
     /// Run `tick`, which is due since `start`.
@@ -159,13 +213,10 @@ pub enum Due {
 }
 
 impl Due {
-    /// Returns the step without its missed ticks, while it is unknown whether they were missed.
-    #[must_use]
-    pub const fn without_missed(mut self) -> Self {
-        let (Self::Run { missed, .. } | Self::Wait { missed, .. } | Self::Never { missed }) =
-            &mut self;
-        *missed = None;
-        self
+    /// Returns the ticks that are given up.
+    pub const fn missed(&self) -> Option<MissedTicks> {
+        let (Self::Run { missed, .. } | Self::Wait { missed, .. } | Self::Never { missed }) = self;
+        *missed
     }
 }
 
@@ -212,7 +263,7 @@ fn choose(
 ) -> Option<WallTime> {
     let start = times.start(newest);
     let horizon = policy.horizon(now);
-    let on_time = policy.is_on_time(start, record.last_end, now);
+    let on_time = policy.is_on_time(start, record, now);
     // Older ticks started earlier, so if the newest one is too old to run, all are.
     let made_up_for = on_time || start >= horizon;
     match policy.missed {
@@ -248,10 +299,11 @@ fn wait(times: Timetable<'_>, after: WallTime, missed: Option<MissedTicks>) -> D
 /// missed.
 fn due_after_end(times: Timetable<'_>, record: &JobRecord, now: WallTime) -> Due {
     let missed = None;
+    let end_on_demand = record.on_demand.and_then(|run| run.ended);
     let (after, end) = match record.tick {
         // A run that was interrupted counts as one that took no time.
-        Some(tick) => (tick, Some(record.last_end.unwrap_or(tick))),
-        None => (just_before(record.base), record.last_end),
+        Some(tick) => (tick, Some(record.last_end.unwrap_or(tick)).max(end_on_demand)),
+        None => (just_before(record.base), record.last_end.max(end_on_demand)),
     };
     // If it is unknown whether there was a run, the next run is not delayed, and only its tick is
     // new.

@@ -64,10 +64,10 @@ pub enum JobRunResult {
     Stopped,
     /// The work was [not done](crate::scheduler::NotDone), and is run again.
     NotDone,
-    /// It did not end: its replica crashed, or could not store the end. Found by the next run.
+    /// It did not end: its replica crashed, or could not store the end. Found by the replica that reports it.
     Interrupted,
     /// A run that was triggered, or of a [parallel](crate::Job::parallel) job, has begun. It is in progress,
-    /// or was interrupted and no later run has found it yet.
+    /// or was interrupted and no replica has found it yet.
     Open,
 }
 

@@ -44,4 +44,5 @@ pub(super) use history::JobRuns;
 pub use history::{JobRun, JobRunResult};
 pub(super) use read::{CONTROL_INTERVAL, controls};
 pub use stored_schedule::StoredSchedule;
+pub(super) use stored_schedule::schedule_of;
 pub use unused::UnusedJob;

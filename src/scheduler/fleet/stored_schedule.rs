@@ -77,6 +77,6 @@ impl Redlock {
 }
 
 /// Returns the schedule that a mark describes, where its text says it.
-pub(super) fn schedule_of(mark: &ScheduleMark) -> Option<Schedule> {
+pub(in super::super) fn schedule_of(mark: &ScheduleMark) -> Option<Schedule> {
     Schedule::from_fingerprint_text(mark.text.as_deref()?)
 }

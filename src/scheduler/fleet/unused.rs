@@ -122,7 +122,7 @@ fn unused_since(
 mod tests {
     use super::*;
     use crate::{
-        protocol::{ScheduleMark, TickRun},
+        protocol::{ScheduleMark, TickFates, TickRun},
         scheduler::JobPause,
     };
 
@@ -142,6 +142,7 @@ mod tests {
             before: None,
             schedule: Some(mark),
             is_replicated: true,
+            fates: TickFates::default(),
         }
     }
 

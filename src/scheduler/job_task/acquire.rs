@@ -65,7 +65,7 @@ impl JobTask {
     /// released.
     async fn attempt_both(&mut self, purpose: Purpose) -> Result<(Lock, Option<Lock>), LockError> {
         let lock = self.attempt(purpose).await?;
-        if self.lanes.is_none() || purpose == Purpose::Register {
+        if self.lanes.is_none() || purpose == Purpose::Settle {
             return Ok((lock, None));
         }
         let slot = self.env.options.slot_request(&self.env.redlock, &self.env.job.name);
@@ -121,7 +121,13 @@ impl JobTask {
         took: Duration,
     ) {
         let seen = self.fleet.record.tick;
-        self.reports.note_held(&self.env, owner.cloned());
+        if purpose == Purpose::Settle {
+            // If it is the lock of a run, that has not ended.
+            self.fleet.is_lock_over = false;
+            self.reports.note_answered(&self.env);
+        } else {
+            self.reports.note_held(&self.env, owner.cloned());
+        }
         let _ = self.sync().await;
         let by = owner.cloned();
         let reason = if self.is_started(purpose, seen) {
@@ -162,8 +168,11 @@ impl JobTask {
     }
 
     pub(super) fn unavailable(&mut self, purpose: Purpose, error: &LockError) {
-        let error_text = self.reports.note_unavailable(&self.env, error);
-        let reason = SkipReason::Unavailable { error: error_text };
+        let error = self.reports.note_unavailable(&self.env, error);
+        if purpose != Purpose::Settle || self.reports.obstacle.is_none() {
+            self.reports.obstacle = Some(MissReason::Unavailable { error: Arc::clone(&error) });
+        }
+        let reason = SkipReason::Unavailable { error };
         self.reports.skipped(&self.env, &self.fleet.record, purpose, reason);
         let pause = self.waits.pause();
         self.hold_off(purpose, pause);
@@ -175,7 +184,7 @@ impl JobTask {
             Purpose::Tick(tick) => self.waits.hold_off = Some((tick, until)),
             // The caller can trigger again.
             Purpose::Trigger | Purpose::Request => {}
-            Purpose::Register => self.fleet.register_at = Some(until),
+            Purpose::Settle => self.fleet.settle_at = Some(until),
         }
     }
 
@@ -210,7 +219,7 @@ impl JobTask {
     /// Waits for a slot, first come first served, before the lock is acquired, so that another
     /// replica can run the tick meanwhile. Returns `None` once the run is not due any more.
     async fn take_slot(&mut self, purpose: Purpose) -> Option<RunSlot> {
-        if purpose == Purpose::Register {
+        if purpose == Purpose::Settle {
             return Some(RunSlot { _permit: None, lane: None });
         }
         let lane = match self.lanes.as_ref().map(|lanes| Arc::clone(&lanes.places)) {

@@ -74,21 +74,21 @@ impl JobTask {
         lanes.note_owners(owners);
     }
 
-    /// Enters and reports the runs that were interrupted, under the job's lock, before another one begins.
-    /// `again`: the latest run is repeated, and not missed.
-    pub(super) fn note_interrupted(&mut self, latest: Option<&LatestClaim>, again: bool) {
-        let Some(lanes) = self.lanes.clone() else {
-            if !again {
-                self.reports.interrupted(&self.env, latest, self.fleet.own_tick);
-            }
-            self.history.enter_interrupted(&self.env, latest);
-            return;
-        };
-        self.history.add_unstored(lanes.take_unstored());
+    /// Enters the runs that were interrupted into the history, under the job's lock, and reports those that no
+    /// claim shows.
+    pub(super) async fn note_interrupted(&mut self, token: u64, latest: Option<&LatestClaim>) {
+        let lanes = self.lanes.clone();
+        if let Some(lanes) = &lanes {
+            self.history.add_unstored(lanes.take_unstored());
+        }
         let owner = Arc::clone(self.env.redlock.owner());
-        let found = self.history.enter_broken_off(latest, |run| lanes.is_alive(run, &owner));
+        let is_alive =
+            |run: &JobRun| lanes.as_ref().is_some_and(|lanes| lanes.is_alive(run, &owner));
+        let found = self.history.enter_interrupted(&self.env, token, latest, is_alive).await;
         for run in found {
-            report_interrupted_beside(&self.env, run);
+            if run.trigger.is_some() || lanes.is_some() {
+                report_interrupted_beside(&self.env, run);
+            }
         }
     }
 
@@ -198,11 +198,13 @@ impl RunBeside {
         let is_of_it = |latest: &LatestClaim| latest.run.is_open() && latest.run == ended.run;
         let end = kept.latest.filter(is_of_it).filter(|_| ended.info.trigger.is_none());
         let end = async {
-            let Some(LatestClaim { run, owner, before, schedule, .. }) = end else { return Ok(()) };
-            let run = run.ended(millis(env.now()));
-            let owner = owner.unwrap_or_else(|| Arc::clone(redlock.owner()));
-            let end = TickClaim::new(token, run, owner, before).numbered(AFTER_CLAIM);
-            let end = end.by_schedule(schedule.unwrap_or_else(|| self.mark.clone()));
+            let Some(latest) = end else { return Ok(()) };
+            let run = latest.run.ended(millis(env.now()));
+            let owner = latest.owner.clone().unwrap_or_else(|| Arc::clone(redlock.owner()));
+            let mark = latest.schedule.clone().unwrap_or_else(|| self.mark.clone());
+            // On few nodes it counts as not stored: then the open run counts.
+            let end = TickClaim::new(token, run, owner, Some(latest.clone().into_former()));
+            let end = end.by_schedule(mark).with_fates(latest.fates).numbered(AFTER_CLAIM);
             claims::claim(redlock, name, end).await
         };
         let (end, entered) = join(end, runs.store(redlock, name, (token, 0))).await;

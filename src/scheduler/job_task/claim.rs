@@ -13,12 +13,13 @@ use super::{
     },
     acquire::{Acquired, RunSlot},
     env::{Due, Purpose},
+    findings::Findings,
     task::JobTask,
 };
 use crate::{
     error::{LockError, ServerText},
     lock::{Lock, claims},
-    protocol::{TickClaim, TickRun},
+    protocol::{OnDemandRun, TickClaim, TickRun},
     quorum::claims::LatestClaim,
     schedule::WallTime,
 };
@@ -51,20 +52,17 @@ impl JobTask {
             return None;
         }
         let now = self.env.now();
-        self.give_up(now);
         let before = self.fleet.latest.clone();
         let (info, run) = match purpose {
-            Purpose::Register => {
-                self.register(token, now).await;
+            Purpose::Settle => {
+                let findings = self.find_ends(now);
+                self.settle(token, now, findings).await;
                 return None;
             }
             Purpose::Request if !self.take_over_request().await => return None,
-            // A run on demand does not count as a tick: what the nodes keep stays the latest.
             Purpose::Trigger | Purpose::Request => {
-                self.note_interrupted(before.as_ref(), false);
-                let none = TickRun::new(Duration::ZERO, 1, millis(self.fleet.record.base));
-                let run = before.as_ref().map_or(none, |latest| latest.run);
-                (self.info(now, now, now), run)
+                self.claim_on_demand(token, now, purpose).await;
+                (self.info(now, now, now), self.latest_run())
             }
             Purpose::Tick(_) => self.claim_tick(token, now, purpose, seen).await?,
         };
@@ -85,15 +83,18 @@ impl JobTask {
         seen: Option<WallTime>,
     ) -> Option<(RunInfo, TickRun)> {
         let before = self.fleet.latest.clone();
+        let mut findings = self.find_ends(now);
         let Due::Run { tick, start, again, missed } = self.env.due(&self.fleet.record, now) else {
             // Otherwise its time has passed.
-            if self.is_started(purpose, seen) {
+            if self.is_started(purpose, seen) && findings.is_empty() {
                 let reason =
                     SkipReason::AlreadyStarted { by: before.and_then(|latest| latest.owner) };
                 self.reports.skipped(&self.env, &self.fleet.record, purpose, reason);
             }
+            self.settle(token, now, findings).await;
             return None;
         };
+        self.find_missed(&mut findings, missed);
         let previous = before.as_ref().map(|latest| latest.run);
         let repeated = previous.filter(|_| again);
         let attempt = repeated.map_or(1, |run| run.attempt.saturating_add(1));
@@ -103,18 +104,33 @@ impl JobTask {
             repeated.is_none_or(|run| WallTime::since_epoch(run.tick) == tick),
             "a tick is repeated under its name"
         );
-        if !self.store_claim(token, run, previous, purpose).await {
+        if !self.store_claim((token, run), findings, purpose).await {
             return None;
         }
+        self.note_interrupted(token, before.as_ref()).await;
         if !self.may_start(purpose) {
             self.restore_claim(token, before).await;
             return None;
         }
         self.reports.forget_skipped(&self.env, &self.fleet.record, tick);
-        self.note_interrupted(before.as_ref(), again);
-        self.reports.missed(&self.env, missed);
         self.env.emit(tick, JobEventKind::Claimed { attempt });
         Some((self.info(tick, start, now), run))
+    }
+
+    /// Stores that a run on demand begins. The latest run of a tick stays that.
+    async fn claim_on_demand(&mut self, token: u64, now: WallTime, purpose: Purpose) {
+        let before = self.fleet.latest.clone();
+        let findings = self.find_ends(now);
+        self.fleet.note_on_demand(OnDemandRun { since: millis(now), ended: None });
+        // Without a majority it runs nevertheless: a request is removed already, and the lock is held.
+        self.store_claim((token, self.latest_run()), findings, purpose).await;
+        self.note_interrupted(token, before.as_ref()).await;
+    }
+
+    /// The latest run of a tick; one without a tick if there is none.
+    fn latest_run(&self) -> TickRun {
+        let none = TickRun::new(Duration::ZERO, 1, millis(self.fleet.record.base));
+        self.fleet.latest.as_ref().map_or(none, |latest| latest.run)
     }
 
     /// Reads the claims, the control and the history at once: that takes no longer than one of them. From then
@@ -124,7 +140,7 @@ impl JobTask {
         let prepared = claims::prepare(redlock, &job.name, token, &self.fleet.never_started);
         let control = controls(redlock, std::slice::from_ref(&job.name));
         let history = async {
-            if purpose == Purpose::Register {
+            if purpose == Purpose::Settle {
                 return None;
             }
             Some(JobRuns::read(redlock, &job.name, token).await)
@@ -140,37 +156,68 @@ impl JobTask {
         Ok(())
     }
 
-    /// Stores the job's schedule, or an end that too few nodes have.
-    async fn register(&mut self, token: u64, now: WallTime) {
-        let before = self.fleet.latest.as_ref().map(|latest| latest.run);
-        let is_needed = self.fleet.own_schedule.replaces() || self.fleet.is_end_unreplicated();
-        let run = match before {
-            None => TickRun::new(Duration::ZERO, 1, millis(now)),
-            // What was run stays the latest.
-            Some(run) if is_needed => run,
-            Some(_) => return,
-        };
-        self.store_claim(token, run, before, Purpose::Register).await;
+    /// Stores what is not stored on a majority: the job's schedule, an end, and that this replica reports
+    /// ticks which do not run.
+    async fn settle(&mut self, token: u64, now: WallTime, mut findings: Findings) {
+        let before = self.fleet.latest.clone();
+        // Otherwise the replica that claims the tick reports them, or they are reported after the pause.
+        if let due @ (Due::Wait { .. } | Due::Never { .. }) = self.env.due(&self.fleet.record, now)
+            && self.env.job.pause_at(now).is_none()
+        {
+            self.find_missed(&mut findings, due.missed());
+        }
+        let cut_off = self.fleet.fates.on_demand.filter(|run| run.ended.is_none());
+        let is_needed = before.is_none()
+            || self.fleet.own_schedule.replaces()
+            || self.fleet.is_end_unreplicated()
+            || cut_off.is_some()
+            || !self.untold.is_empty()
+            || !findings.is_empty();
+        self.fleet.is_lock_over = false;
+        if !is_needed {
+            return;
+        }
+        if let Some(run) = cut_off {
+            self.fleet.note_on_demand(OnDemandRun { ended: Some(run.since), ..run });
+        }
+        let run = before.as_ref().map_or(TickRun::new(Duration::ZERO, 1, millis(now)), |it| it.run);
+        let is_cut_off = cut_off.is_some() || findings.has_interrupted();
+        if self.store_claim((token, run), findings, Purpose::Settle).await && is_cut_off {
+            let history = JobRuns::read(&self.env.redlock, &self.env.job.name, token).await;
+            self.history.note_read(&self.env, token, history);
+            self.note_interrupted(token, before.as_ref()).await;
+        }
     }
 
-    /// Stores the claim on a majority. Returns false if that fails: nothing may run then.
+    /// Stores a claim on a majority, then reports what was found. Returns false if that fails: no tick may run
+    /// then, and nothing is reported.
     async fn store_claim(
         &mut self,
-        token: u64,
-        run: TickRun,
-        before: Option<TickRun>,
+        (token, run): (u64, TickRun),
+        findings: Findings,
         purpose: Purpose,
     ) -> bool {
         let is_tick = matches!(purpose, Purpose::Tick(_));
-        let claim = TickClaim::new(token, run, self.owner_of_run(is_tick), before);
+        let counted = self.take_counted();
+        let mut claim = self.fleet.claim_of(token, run, self.owner_of_run(is_tick));
+        claim.fates = findings.add_to(claim.fates, token);
         match self.store(claim).await {
             Ok(()) => {
                 self.fleet.claimed();
+                for (_, findings) in counted {
+                    self.tell(findings);
+                }
+                self.tell(findings);
                 true
             }
             Err(error) => {
-                self.fleet.note_never_started(token);
-                self.unavailable(purpose, &error);
+                if is_tick {
+                    self.fleet.note_never_started(token);
+                }
+                self.keep_untold(counted.into_iter().chain([(token, findings)]));
+                if matches!(purpose, Purpose::Tick(_) | Purpose::Settle) {
+                    self.unavailable(purpose, &error);
+                }
                 false
             }
         }
@@ -212,10 +259,12 @@ impl JobTask {
     /// Restores the previous claim after a claim whose run never started.
     pub(super) async fn restore_claim(&mut self, token: u64, before: Option<LatestClaim>) {
         let base = TickRun::new(Duration::ZERO, 1, millis(self.fleet.record.base));
-        let run = before.as_ref().map(|latest| latest.run);
-        let owner = before.and_then(|latest| latest.owner);
+        let run = before.as_ref().map_or(base, |latest| latest.run);
+        let owner = before.as_ref().and_then(|latest| latest.owner.clone());
         let owner = owner.unwrap_or_else(|| Arc::clone(self.env.redlock.owner()));
-        let claim = TickClaim::new(token, run.unwrap_or(base), owner, run).numbered(AFTER_CLAIM);
+        let claim = TickClaim::new(token, run, owner, before.map(LatestClaim::into_former))
+            .with_fates(self.fleet.fates)
+            .numbered(AFTER_CLAIM);
         if let Err(error) = self.store(claim).await {
             self.fleet.note_never_started(token);
             crate::log::warn!(

@@ -32,7 +32,7 @@ impl JobTask {
             .flatten();
         self.waits.check_pause_at = next.map(|(_, start)| start);
         let wake_at = [self.waits.check_pause_at, until].into_iter().flatten().min();
-        self.idle(wake_at, self.fleet.register_at).await;
+        self.idle(wake_at, self.fleet.settle_at).await;
     }
 
     async fn read_control(&self) -> Result<(), LockError> {

@@ -19,7 +19,7 @@ use crate::{
     error::LockError,
     guard::{Hold, LockContext},
     lock::Redlock,
-    protocol::{TickClaim, TickRun},
+    protocol::{FormerClaim, OnDemandRun, TickClaim, TickRun},
     time::Timestamp,
 };
 
@@ -32,8 +32,8 @@ pub(super) struct EndedRun {
     pub(super) info: Arc<RunInfo>,
     /// The claimed run. For a run on demand, the latest one, which stays that.
     pub(super) run: TickRun,
-    /// The latest run before.
-    pub(super) before: Option<TickRun>,
+    /// The latest claim before.
+    pub(super) before: Option<FormerClaim>,
     pub(super) begun: Timestamp,
     pub(super) outcome: Outcome,
     /// Why the run was stopped, if the lock and the scheduler did not end it.
@@ -89,24 +89,24 @@ impl JobTask {
     async fn store_outcome(&mut self, ended: &EndedRun, repeats: bool) {
         let EndedRun { token, run, before, info, .. } = ended;
         let now = self.env.now();
-        // A run on demand keeps what is known of the latest tick.
-        let ends = if info.trigger.is_some() { !self.fleet.record.unfinished } else { !repeats };
-        if ends {
-            let owner = self.owner_of_run(info.trigger.is_none());
-            let end = TickClaim::new(*token, run.ended(millis(now)), owner, *before);
-            let end = end.numbered(AFTER_CLAIM);
-            let is_stored = self.store_end(end.clone(), &ended.lock).await;
-            // A run on demand has no claim.
-            if info.trigger.is_none() {
-                self.fleet.end_stored(end, is_stored);
-            }
-        }
-        let end = ends.then_some(now);
         if info.trigger.is_some() {
-            self.fleet.record.last_end = end;
-        } else {
-            self.fleet.ended(run, end);
+            // The latest run of a tick stays that.
+            let since = millis(info.decided);
+            self.fleet.note_on_demand(OnDemandRun { since, ended: Some(millis(now).max(since)) });
+            let end = TickClaim::new(*token, *run, self.owner_of_run(false), before.clone())
+                .with_fates(self.fleet.fates);
+            self.store_end(end.numbered(AFTER_CLAIM), &ended.lock).await;
+            return;
         }
+        if !repeats {
+            let owner = self.owner_of_run(true);
+            let end = TickClaim::new(*token, run.ended(millis(now)), owner, before.clone())
+                .with_fates(self.fleet.fates)
+                .numbered(AFTER_CLAIM);
+            let is_stored = self.store_end(end.clone(), &ended.lock).await;
+            self.fleet.end_stored(end, is_stored);
+        }
+        self.fleet.ended(run, (!repeats).then_some(now));
     }
 
     /// Keeps the lock for `min_hold`, or until the tick may be repeated.

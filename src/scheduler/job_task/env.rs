@@ -2,13 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-pub(super) use super::super::tick_policy::{Due, JobRecord, MissedTicks};
+pub(super) use super::super::tick_policy::{Due, JobRecord, MissedTicks, OnDemandSpan};
 use super::super::{
     JobEventKind, context::RunInfo, event_sink::EventSink, job::JobOptions, roster::Roster,
     shared_job::SharedJob, tick_policy, wall_timer::WallTimer,
 };
 use crate::{
     lock::Redlock,
+    resource::Resource,
     schedule::{Schedule, WallTime},
     time::Sleep,
 };
@@ -32,13 +33,27 @@ pub(super) enum Purpose {
     Trigger,
     /// A run that was requested of the whole fleet.
     Request,
-    /// Stores since when the job exists, or how its latest run ended.
-    Register,
+    /// Stores since when the job exists, how its latest run ended, or that ticks are reported which do not run.
+    Settle,
 }
 
 impl JobEnv {
     pub(super) fn now(&self) -> WallTime {
         self.wall_timer.now()
+    }
+
+    /// Lets the locks of the job's runs be watched while a run is in progress on another replica.
+    pub(super) fn watch_lock(&self) {
+        let name = &self.job.name;
+        let Ok(job) = Resource::of_job(name) else { return };
+        let slots = |name| Resource::of_slots(name, self.options.parallel).shared_names().to_vec();
+        let names = if self.options.is_parallel() {
+            job.names().flat_map(slots).collect()
+        } else {
+            job.shared_names().to_vec()
+        };
+        let ttl = self.options.lock.ttl.unwrap_or(self.redlock.default_ttl());
+        self.job.watch(names, ttl);
     }
 
     pub(super) fn sleep(&self, time: Duration) -> Sleep {
@@ -62,7 +77,7 @@ impl JobEnv {
         };
         if self.options.is_parallel() {
             // No tick is late because another run lasted, or had not ended.
-            return due(&JobRecord { last_end: None, ..record.clone() });
+            return due(&JobRecord { last_end: None, on_demand: None, ..record.clone() });
         }
         due(record)
     }

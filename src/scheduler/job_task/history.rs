@@ -35,26 +35,18 @@ impl HistoryState {
         self.read = read.ok().map(|runs| (token, runs));
     }
 
-    /// Enters the runs that have not ended, under the job's lock: nothing is in progress.
-    pub(super) fn enter_interrupted(&mut self, env: &JobEnv, latest: Option<&LatestClaim>) {
-        let Some((_, runs)) = &mut self.read else { return };
-        for run in &self.unstored {
-            runs.add(run.clone());
-        }
-        runs.add_interrupted(latest);
-        for run in runs.break_off_open(|_| false) {
-            report_broken_off(env, run);
-        }
-    }
-
-    /// Enters the runs of a parallel job that have not ended and are not in progress, under the job's lock.
-    /// Returns those that were found now.
-    pub(super) fn enter_broken_off(
+    /// Enters the runs that have not ended and are not in progress, under the job's lock. Returns those that
+    /// were found now, once they are stored: so one replica reports them.
+    pub(super) async fn enter_interrupted(
         &mut self,
+        env: &JobEnv,
+        token: u64,
         latest: Option<&LatestClaim>,
         is_alive: impl Fn(&JobRun) -> bool,
     ) -> Vec<JobRun> {
-        let Some((_, runs)) = &mut self.read else { return Vec::new() };
+        let Some((_, mut runs)) = self.read.take().filter(|(of, _)| *of == token) else {
+            return Vec::new();
+        };
         for run in &self.unstored {
             runs.add(run.clone());
         }
@@ -65,7 +57,25 @@ impl HistoryState {
         let added = runs.add_interrupted(latest.filter(is_broken_off));
         let mut found = runs.break_off_open(&is_alive);
         found.extend(added);
+        if !found.is_empty() {
+            let order = (token, self.take_number(token));
+            if let Err(error) = runs.store(&env.redlock, &env.job.name, order).await {
+                // The next run enters them.
+                crate::log::debug!(job = %env.job.name, %error, "interrupted runs are not entered");
+                return Vec::new();
+            }
+            self.unstored.clear();
+        }
+        self.read = Some((token, runs));
         found
+    }
+
+    /// Returns the number of the next store under a token.
+    fn take_number(&mut self, token: u64) -> u32 {
+        let (of, next) = self.next;
+        let number = if of == token { next } else { 0 };
+        self.next = (token, number + 1);
+        number
     }
 
     /// Adds ended runs that too few nodes stored.
@@ -86,9 +96,7 @@ impl HistoryState {
         let (redlock, job) = (env.redlock.clone(), Arc::clone(&env.job.name));
         let read = self.read.take().filter(|(of, _)| *of == token);
         let unstored = self.unstored.clone();
-        let (of, next) = self.next;
-        let number = if of == token { next } else { 0 };
-        self.next = (token, number + 1);
+        let number = self.take_number(token);
         async move {
             let entered = run.clone();
             let store = async {
@@ -136,7 +144,7 @@ impl HistoryState {
     }
 }
 
-/// Reports a triggered run that was interrupted.
+/// Reports a run on demand that was interrupted.
 pub(super) fn report_broken_off(env: &JobEnv, run: JobRun) {
     crate::log::warn!(
         job = %env.job.name,

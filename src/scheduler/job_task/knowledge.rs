@@ -7,12 +7,13 @@ use super::{
     super::{
         Claim, JobConflict,
         claims::{OwnSchedule, millis},
+        fleet::schedule_of,
     },
-    env::{Due, JobRecord, MissedTicks},
+    env::{Due, JobRecord, MissedTicks, OnDemandSpan},
 };
 use crate::{
     lock::claims::JobHistory,
-    protocol::{ScheduleMark, TickClaim, TickRun},
+    protocol::{FormerClaim, OnDemandRun, ScheduleMark, TickClaim, TickFates, TickRun},
     quorum::claims::LatestClaim,
     schedule::{Schedule, WallTime},
     time::Timestamp,
@@ -31,7 +32,7 @@ pub(super) struct ClockReading {
     /// Stored times after this come from a wrong clock.
     pub(super) limit: WallTime,
     /// When to store the job's state if too few nodes have it: random, to spread the load.
-    pub(super) register_at: Timestamp,
+    pub(super) settle_at: Timestamp,
 }
 
 /// What a job's task knows of the fleet.
@@ -43,6 +44,9 @@ pub(super) struct FleetKnowledge {
     pub(super) record: JobRecord,
     /// The latest claim.
     pub(super) latest: Option<LatestClaim>,
+    /// What the next claim takes over.
+    pub(super) fates: TickFates,
+    schedule: Schedule,
     pub(super) own_schedule: OwnSchedule,
     /// Stored values that lie in the future, and the times at which they were found.
     future_values: Vec<(Duration, WallTime)>,
@@ -54,8 +58,15 @@ pub(super) struct FleetKnowledge {
     pub(super) unstored_end: Option<TickClaim>,
     /// The latest tick started here, kept even if the nodes forget it.
     pub(super) own_tick: Option<WallTime>,
-    /// When to store the job's state, if too few nodes have it.
-    pub(super) register_at: Option<Timestamp>,
+    /// The latest tick reported here, kept even if the nodes forget it.
+    own_told: Option<WallTime>,
+    /// Until when claims were lost, by the latest report of the ticks that were lost by that.
+    own_lost_until: Duration,
+    /// When to take the lock to store the job's state, or the fates of its ticks, if there is something to
+    /// store.
+    pub(super) settle_at: Option<Timestamp>,
+    /// The lock of the latest run is over, as far as this replica knows, and its end is not stored.
+    pub(super) is_lock_over: bool,
 }
 
 impl FleetKnowledge {
@@ -73,13 +84,18 @@ impl FleetKnowledge {
             claim,
             record: JobRecord::new(now),
             latest: None,
+            fates: TickFates::default(),
+            schedule: schedule.clone(),
             own_schedule: OwnSchedule::new(schedule, millis(now), Arc::clone(owner)),
             future_values: Vec::new(),
             never_started: Vec::new(),
             known_end: None,
             unstored_end: None,
             own_tick: None,
-            register_at: None,
+            own_told: None,
+            own_lost_until: Duration::ZERO,
+            settle_at: None,
+            is_lock_over: false,
         }
     }
 
@@ -92,12 +108,14 @@ impl FleetKnowledge {
         }
         let lost_until = WallTime::since_epoch(assumed_run_until);
         let lost_until = (lost_until > WallTime::ZERO).then_some(lost_until);
-        let register_at = self.register_at;
+        let settle_at = self.settle_at;
         let conflict = latest.as_ref().and_then(|latest| self.compare_schedules(latest, clock));
         let run = latest.as_ref().map(|latest| latest.run);
         let tick = run.map(|run| WallTime::since_epoch(run.tick));
         let tick = tick.filter(|tick| *tick > WallTime::ZERO);
         self.own_tick = self.own_tick.filter(|own| *own <= clock.limit);
+        self.own_told = self.own_told.filter(|own| *own <= clock.limit);
+        self.set_fates(latest.as_ref().map(|latest| latest.fates).unwrap_or_default());
         let record = &mut self.record;
         record.base = WallTime::since_epoch(self.own_schedule.mark.since);
         record.assumed_run_until = lost_until.max(unknown_until);
@@ -107,13 +125,55 @@ impl FleetKnowledge {
         record.unfinished = self.claim == Claim::AtEnd
             && tick.is_some()
             && tick >= record.tick.max(record.assumed_run_until)
+            && tick > record.told
             && record.last_end.is_none();
         self.latest = latest;
-        if self.is_end_unreplicated() && self.unstored_end.is_none() && self.register_at.is_none() {
-            self.register_at = register_at.or(Some(clock.register_at));
+        self.is_lock_over &= self.has_open_run();
+        if self.is_end_unreplicated() && self.unstored_end.is_none() && self.settle_at.is_none() {
+            self.settle_at = settle_at.or(Some(clock.settle_at));
         }
         self.check();
         conflict
+    }
+
+    /// Takes over what was reported, and the latest run on demand. What this replica reported stays reported.
+    fn set_fates(&mut self, fates: TickFates) {
+        self.fates = fates;
+        let own = self.own_told.map_or(Duration::ZERO, millis);
+        self.fates.told = fates.told.max(own);
+        self.fates.lost_until = fates.lost_until.max(self.own_lost_until);
+        let time = WallTime::since_epoch;
+        let told = time(self.fates.told);
+        self.record.told = (told > WallTime::ZERO).then_some(told);
+        self.record.on_demand = fates.on_demand.map(|OnDemandRun { since, ended }| OnDemandSpan {
+            since: time(since),
+            ended: ended.map(time),
+        });
+    }
+
+    /// Returns the claim of a run under the job's lock, which takes over what is known of the job.
+    pub(super) fn claim_of(&self, token: u64, run: TickRun, owner: Arc<str>) -> TickClaim {
+        let before = self.latest.clone().map(LatestClaim::into_former);
+        TickClaim::new(token, run, owner, before).with_fates(self.fates)
+    }
+
+    /// Records that this replica reports what these fates say.
+    pub(super) fn note_told(&mut self, TickFates { told, lost_until, .. }: TickFates) {
+        let told = WallTime::since_epoch(told);
+        self.own_told = self.own_told.max((told > WallTime::ZERO).then_some(told));
+        self.own_lost_until = self.own_lost_until.max(lost_until);
+        self.set_fates(self.fates);
+    }
+
+    /// Records a run on demand of this replica.
+    pub(super) fn note_on_demand(&mut self, run: OnDemandRun) {
+        self.set_fates(TickFates { on_demand: Some(run), ..self.fates });
+    }
+
+    /// Whether a run is in progress, or was interrupted and not reported, as far as the claims show it.
+    pub(super) fn has_open_run(&self) -> bool {
+        let is_open = self.latest.as_ref().is_some_and(LatestClaim::is_open);
+        is_open || self.record.on_demand.is_some_and(|run| run.ended.is_none())
     }
 
     fn check(&self) {
@@ -150,20 +210,51 @@ impl FleetKnowledge {
         clock: &ClockReading,
     ) -> (Option<LatestClaim>, Option<WallTime>) {
         let Some(latest) = latest else { return (None, None) };
-        let schedule = latest.schedule.clone().filter(|mark| {
-            !self.is_of_future("the moment since which it has its schedule", mark.since, clock)
+        let schedule = self.trusted_mark(latest.schedule.clone(), clock);
+        let fates = self.trusted_fates(latest.fates, clock);
+        let before = latest.before.clone().and_then(|before| {
+            let run = self.trusted_run(before.run, clock)?;
+            let schedule = self.trusted_mark(before.schedule, clock);
+            let fates = self.trusted_fates(before.fates, clock);
+            Some(FormerClaim { run, schedule, fates, ..before })
         });
-        let before = latest.before.and_then(|run| self.trusted_run(run, clock));
         if let Some(run) = self.trusted_run(latest.run, clock) {
-            return (Some(LatestClaim { run, before, schedule, ..latest }), None);
+            return (Some(LatestClaim { run, before, schedule, fates, ..latest }), None);
         }
-        if let Some(run) = before {
-            let (owner, before, is_replicated) = (None, None, false);
-            return (Some(LatestClaim { run, owner, before, schedule, is_replicated }), None);
+        if let Some(before) = before {
+            let schedule = before.schedule.or(schedule);
+            return (Some(LatestClaim::of_former(FormerClaim { schedule, ..before })), None);
         }
         let run = latest.run;
         let found = self.future_values.iter().find(|of| of.0 == run.tick || of.0 == run.since);
         (None, Some(found.map_or(clock.now, |(_, at)| *at)))
+    }
+
+    fn trusted_mark(
+        &mut self,
+        mark: Option<ScheduleMark>,
+        clock: &ClockReading,
+    ) -> Option<ScheduleMark> {
+        mark.filter(|mark| {
+            !self.is_of_future("the moment since which it has its schedule", mark.since, clock)
+        })
+    }
+
+    fn trusted_fates(&mut self, fates: TickFates, clock: &ClockReading) -> TickFates {
+        let mut sane = fates;
+        if self.is_of_future("the latest tick that was reported", fates.told, clock) {
+            sane.told = Duration::ZERO;
+        }
+        sane.on_demand = fates.on_demand.filter(|run| {
+            !self.is_of_future("the start of the latest run on demand", run.since, clock)
+        });
+        if let Some(run) = &mut sane.on_demand
+            && let Some(end) = run.ended
+            && self.is_of_future("the end of the latest run on demand", end, clock)
+        {
+            run.ended = Some(run.since);
+        }
+        sane
     }
 
     fn trusted_run(&mut self, run: TickRun, clock: &ClockReading) -> Option<TickRun> {
@@ -209,35 +300,66 @@ impl FleetKnowledge {
         latest: &LatestClaim,
         clock: &ClockReading,
     ) -> Option<JobConflict> {
+        let is_known = self.own_schedule.is_known;
+        let other = latest
+            .schedule
+            .as_ref()
+            .filter(|stored| !is_known && stored.fingerprint != self.own_schedule.mark.fingerprint);
+        let base = other.map(|stored| millis(self.base_after(latest, stored, clock.now)));
         let own = &mut self.own_schedule;
         let Some(stored) = &latest.schedule else {
-            // Without an owner, it is a claim restored after a failed one. Otherwise an earlier version has
-            // stored it: presumably for this schedule.
-            if latest.owner.is_some() {
-                let run = &latest.run;
-                let since = if run.tick.is_zero() { run.since } else { run.tick };
-                own.mark.since = own.mark.since.min(since);
-                (own.other, self.register_at) = (None, None);
-            }
+            // An earlier version has stored it: presumably for this schedule.
+            let run = &latest.run;
+            let since = if run.tick.is_zero() { run.since } else { run.tick };
+            own.mark.since = own.mark.since.min(since);
+            (own.other, self.settle_at) = (None, None);
             return None;
         };
         let Some(conflict) = own.compare(stored, latest, &self.owner) else {
-            (own.other, own.is_known, self.register_at) = (None, true, None);
+            (own.other, own.is_known, self.settle_at) = (None, true, None);
             return None;
         };
         own.other = Some(stored.clone());
         if !own.is_known {
-            self.register_at.get_or_insert(clock.register_at);
+            own.mark.since = base.map_or(own.mark.since, |base| own.mark.since.min(base));
+            self.settle_at.get_or_insert(clock.settle_at);
             return None;
         }
         Some(conflict)
     }
 
+    /// Returns since when the job has its schedule, as that replaces the stored one: since the first tick of the
+    /// former schedule that was neither claimed nor reported; or else since its own latest tick, which may have
+    /// come during the deployment. If the former schedule cannot be read, since the last tick that was claimed or
+    /// reported.
+    fn base_after(&self, latest: &LatestClaim, stored: &ScheduleMark, now: WallTime) -> WallTime {
+        if self.schedule.is_after_end() {
+            return now;
+        }
+        let LatestClaim { run, fates, .. } = latest;
+        // Its ticks before `since` were none of its own.
+        let settled = run.tick.max(fates.told).max(stored.since);
+        let Some(former) = schedule_of(stored) else {
+            return WallTime::since_epoch(settled).min(now);
+        };
+        // The former schedule was in force when its last tick was run.
+        let in_force = settled.max(run.since).max(run.ended.unwrap_or_default());
+        let newest = self.schedule.ticks(WallTime::since_epoch(in_force), now).next_back();
+        let unsettled = if former.is_after_end() {
+            None
+        } else {
+            former.ticks(WallTime::since_epoch(settled), now).next()
+        };
+        let before = |tick: WallTime| WallTime::from_millis(tick.as_millis().saturating_sub(1));
+        [newest, unsettled].into_iter().flatten().map(before).min().unwrap_or(now)
+    }
+
     /// Records a claim that a majority has stored. Returns the schedule that it replaced, if it did.
     pub(super) fn stored(&mut self, claim: TickClaim) -> Option<ScheduleMark> {
-        let TickClaim { run, owner, before, schedule, .. } = claim;
-        let owner = Some(owner);
-        self.latest = Some(LatestClaim { run, owner, before, schedule, is_replicated: true });
+        let TickClaim { run, owner, before, schedule, fates, .. } = claim;
+        let (owner, is_replicated) = (Some(owner), true);
+        self.latest = Some(LatestClaim { run, owner, before, schedule, fates, is_replicated });
+        self.set_fates(fates);
         self.own_schedule.stored()
     }
 
@@ -265,7 +387,7 @@ impl FleetKnowledge {
     /// Records that a claim of this replica is stored, which replaces those that started nothing.
     pub(super) fn claimed(&mut self) {
         self.never_started.clear();
-        self.register_at = None;
+        self.settle_at = None;
     }
 
     /// The owner of the latest claim; this replica if it is not known.
@@ -329,12 +451,14 @@ mod tests {
     /// The clocks at 1,000 s, with a tolerance of a minute.
     fn clock() -> ClockReading {
         let (now, limit) = (WallTime::since_epoch(at(1_000)), WallTime::since_epoch(at(1_060)));
-        ClockReading { now, limit, register_at: Timestamp::ZERO + SECOND }
+        ClockReading { now, limit, settle_at: Timestamp::ZERO + SECOND }
     }
 
     fn kept(run: TickRun, before: Option<TickRun>) -> JobHistory {
         let owner = Some("other".into());
-        let latest = LatestClaim { run, owner, before, schedule: None, is_replicated: true };
+        let claim = TickClaim::new(1, run, "other".into(), before.map(Into::into));
+        let TickClaim { before, fates, .. } = claim;
+        let latest = LatestClaim { run, owner, before, schedule: None, fates, is_replicated: true };
         JobHistory { latest: Some(latest), assumed_run_until: Duration::ZERO }
     }
 
@@ -362,7 +486,7 @@ mod tests {
 
         assert_eq!(fleet.record.last_end, Some(WallTime::since_epoch(at(992))));
         assert!(!fleet.record.unfinished && fleet.is_end_unreplicated());
-        assert_eq!(fleet.register_at, Some(clock().register_at), "the end is stored again");
+        assert_eq!(fleet.settle_at, Some(clock().settle_at), "the end is stored again");
     }
 
     #[test]

@@ -18,8 +18,8 @@
 //! | ending | the outcome, and the lock until the end is stored: `EndedRun` | `end` |
 //!
 //! The parts that all phases use: `env` (the job, the clock, the events), `knowledge` (what is known of the
-//! fleet's runs, without I/O or a clock), `reading` (reads that from the nodes), `reports` (what was
-//! reported), `waits` (when to try again), `history` (the runs as the nodes keep them).
+//! fleet's runs, without I/O or a clock), `reading` (reads that from the nodes), `find` and `findings` (ticks that do
+//! not run, and why), `reports` (what was reported), `waits` (when to try again), `history` (the runs as the nodes keep them).
 //!
 //! A run of a parallel job has a slot as its lock, and a task of its own from `running` on: `beside`, with
 //! `lanes` for what the runs of a replica share. The job's task waits for the next tick meanwhile.
@@ -31,6 +31,8 @@
 //! * A slot is held from before the lock is acquired until the work has ended.
 //! * The lock of the run is held until the end of the run is stored, unless it is lost, or the scheduler stops.
 //! * A trigger gets exactly one answer.
+//! * That a tick does not run is found under the job's lock, and reported once a majority of the nodes has
+//!   stored that this replica reports it.
 
 mod acquire;
 mod attempts;
@@ -41,6 +43,8 @@ mod control;
 mod current_run;
 mod end;
 mod env;
+mod find;
+mod findings;
 mod history;
 mod knowledge;
 mod lanes;

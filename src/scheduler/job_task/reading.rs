@@ -16,6 +16,8 @@ use crate::{
 
 /// Delay before a new job or schedule is stored; random, to spread the load.
 const REGISTER_DELAY: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(5);
+/// Delay before ticks that do not run are reported; random, as replicas find them at the same time.
+const REPORT_DELAY: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_millis(200);
 
 /// A job's next step, as far as it is known.
 pub(super) struct NextStep {
@@ -35,7 +37,7 @@ impl JobTask {
             // The clock was set back: times that it showed before are not waited for.
             let _ = self.sync().await;
         }
-        let mut due = self.due(now);
+        let mut due = self.env.due(&self.fleet.record, now);
         let (Due::Wait { missed, .. } | Due::Never { missed }) = due else {
             return NextStep { due, unknown };
         };
@@ -43,36 +45,39 @@ impl JobTask {
         if let Some(queued) = self.fleet.still_queued(self.waits.queued, missed, start) {
             return NextStep { due: queued, unknown };
         }
-        if missed.is_some_and(|missed| self.reports.is_news(missed)) {
+        if missed.is_some() && (self.fleet.settle_at.is_none() || self.reports.is_out()) {
             match self.sync().await {
-                Ok(()) => {
-                    due = self.due(now);
-                    // A replica that reaches other nodes may take a claim that a minority keeps for
-                    // the latest, and repeat its tick. What is stored under the lock excludes that.
-                    if self.fleet.is_end_unreplicated() {
-                        due = due.without_missed();
-                    }
-                }
-                Err(error) => {
-                    due = due.without_missed();
-                    unknown = Some(error);
-                }
+                Ok(()) => due = self.env.due(&self.fleet.record, now),
+                Err(error) => unknown = Some(error),
+            }
+            if unknown.is_none() && due.missed().is_some() && self.fleet.settle_at.is_none() {
+                self.settle_soon();
             }
         }
         NextStep { due, unknown }
     }
 
-    fn due(&mut self, now: WallTime) -> Due {
-        self.give_up(now);
-        self.env.due(&self.fleet.record, now)
+    /// Whether there is something to store or to report under the job's lock, beside the run of a tick.
+    pub(super) fn has_to_settle(&self, now: WallTime) -> bool {
+        let fleet = &self.fleet;
+        let is_missed = || {
+            let due = self.env.due(&fleet.record, now);
+            let is_idle = !matches!(due, Due::Run { .. });
+            is_idle && due.missed().is_some() && self.env.job.pause_at(now).is_none()
+        };
+        fleet.latest.is_none()
+            || fleet.own_schedule.replaces()
+            || fleet.is_end_unreplicated()
+            || (fleet.is_lock_over && fleet.has_open_run())
+            || self.lost_ticks().is_some()
+            || !self.untold.is_empty()
+            || is_missed()
     }
 
-    /// Gives up a tick whose runs were interrupted, once it is too late or has had `max_attempts`.
-    pub(super) fn give_up(&mut self, now: WallTime) {
-        if let Some(tick) = self.env.given_up(&self.fleet.record, now) {
-            self.fleet.record.unfinished = false;
-            self.reports.given_up(&self.env, tick, self.fleet.record.attempt);
-        }
+    /// Lets the fates of ticks that do not run be stored and reported.
+    pub(super) fn settle_soon(&mut self) {
+        let at = self.env.redlock.now() + random::within(&REPORT_DELAY);
+        self.fleet.settle_at = Some(self.fleet.settle_at.map_or(at, |known| known.min(at)));
     }
 
     /// Reads the job's claims from the nodes. Keeps the known state on an error.
@@ -86,27 +91,50 @@ impl JobTask {
         Ok(())
     }
 
+    /// The lock of the latest run is free: the run has ended, or was interrupted.
+    pub(super) async fn note_lock_over(&mut self) {
+        if self.sync().await.is_err() || !self.fleet.has_open_run() {
+            return;
+        }
+        if self.fleet.record.unfinished {
+            // It is repeated, or given up.
+            self.env.job.unwatch();
+        } else {
+            self.fleet.is_lock_over = true;
+            self.settle_soon();
+        }
+    }
+
     /// Takes over what the nodes keep of the job.
     pub(super) fn apply(&mut self, kept: JobHistory) {
         let env = &self.env;
         let clock = ClockReading {
             now: env.now(),
             limit: env.wall_timer.limit(),
-            register_at: env.redlock.now() + random::within(&REGISTER_DELAY),
+            settle_at: env.redlock.now() + random::within(&REGISTER_DELAY),
         };
         let known = self.fleet.record.tick;
         let forgot_until = WallTime::since_epoch(kept.assumed_run_until);
         if let Some(conflict) = self.fleet.apply(kept, &clock) {
             env.events.report_conflict(&env.redlock, &env.job, conflict);
         }
-        self.reports.forgotten(&self.env, (self.fleet.record.base, known), forgot_until);
-        env.job.seen(self.fleet.latest.as_ref());
+        let latest = self.fleet.latest.clone();
+        self.tell_counted();
+        let base = self.fleet.record.base;
+        self.reports.note_forgotten(&self.env, (base, known), forgot_until);
+        if self.lost_ticks().is_some() && self.fleet.settle_at.is_none() {
+            self.settle_soon();
+        }
+        self.env.job.seen(latest.as_ref());
+        if self.fleet.has_open_run() {
+            self.env.roster.runs_elsewhere.notify_one();
+        }
     }
 
     /// Lets the job's state be stored within a few seconds.
     pub(super) fn register_soon(&mut self) {
         let delay = random::within(&REGISTER_DELAY);
-        self.fleet.register_at = Some(self.env.redlock.now() + delay);
+        self.fleet.settle_at = Some(self.env.redlock.now() + delay);
     }
 
     /// Whether the tick of this purpose is started. `seen`: the record's tick when it was due.

@@ -5,29 +5,24 @@ use std::sync::Arc;
 use super::{
     super::{JobEventKind, JobRun, JobState, LastMissed, MissReason, SkipReason, event},
     env::{Due, JobEnv, JobRecord, MissedTicks, Purpose},
+    findings::{Findings, InterruptedRun, LostTicks, count_ticks},
     history::report_broken_off,
 };
 use crate::{
     error::{LockError, Reason, ServerText, VoteOutcome},
     metrics,
-    quorum::claims::LatestClaim,
     schedule::{ScheduleError, WallTime},
 };
-
-/// Maximum count of missed ticks.
-const MAX_COUNTED: usize = 1_000;
 
 /// What was reported of a job, so that each thing is reported once.
 #[derive(Debug, Default)]
 pub(super) struct Reports {
     /// The latest tick reported as skipped.
     skip: Option<ReportedSkip>,
-    /// The latest tick reported as missed.
-    missed: Option<WallTime>,
-    /// The latest tick reported as given up.
-    given_up: Option<WallTime>,
-    /// Until when the nodes had lost their claims, by the latest report.
+    /// Until when the nodes had lost their claims, as last seen.
     forgot_until: Option<WallTime>,
+    /// The ticks that no replica could claim as the nodes had lost their claims.
+    pub(super) lost: Option<LostTicks>,
     /// Why the latest tick did not run.
     pub(super) obstacle: Option<MissReason>,
     /// The outage that was logged at WARN, while it lasts.
@@ -86,7 +81,7 @@ impl Reports {
         let tick = match purpose {
             Purpose::Tick(tick) => tick,
             // A request is repeated, here or on another replica.
-            Purpose::Register | Purpose::Request => return,
+            Purpose::Settle | Purpose::Request => return,
             // A trigger does not count as a tick.
             Purpose::Trigger => {
                 env.emit(env.now(), JobEventKind::Skipped(reason.clone()));
@@ -123,20 +118,9 @@ impl Reports {
         }
     }
 
-    /// Whether some of them are not reported yet.
-    pub(super) fn is_news(&self, missed: MissedTicks) -> bool {
-        self.missed.is_none_or(|reported| reported < missed.last)
-    }
-
-    pub(super) fn missed(&mut self, env: &JobEnv, missed: Option<MissedTicks>) {
-        let Some(missed) = missed else { return };
-        let why = self.obstacle.clone().unwrap_or(MissReason::Late);
-        self.report_missed(env, missed, why);
-    }
-
-    /// Reports ticks that nobody could claim: a majority of the nodes was in probation, as it had lost its claims or was
-    /// new, until `forgot_until`. `known`: the latest tick that this replica knew of before.
-    pub(super) fn forgotten(
+    /// Finds ticks that no replica could claim: a majority of the nodes was in probation, as it had lost its
+    /// claims or was new, until `forgot_until`. `known`: the latest tick that this replica knew of before.
+    pub(super) fn note_forgotten(
         &mut self,
         env: &JobEnv,
         (base, known): (WallTime, Option<WallTime>),
@@ -151,72 +135,16 @@ impl Reports {
         let probation = env.redlock.default_ttl().as_millis();
         let since = until.saturating_sub(u64::try_from(probation).unwrap_or(u64::MAX));
         let from = WallTime::from_millis(since).max(base).max(known.unwrap_or(WallTime::ZERO));
-        let mut ticks = env.schedule.ticks(from, forgot_until);
-        let Some(first) = ticks.next() else { return };
-        let last = ticks.next_back().unwrap_or(first);
-        let count = env.schedule.ticks(from, last).take(MAX_COUNTED).count() as u64;
         let why = match &self.obstacle {
             Some(paused @ MissReason::Paused { .. }) => paused.clone(),
             _ => MissReason::Forgotten,
         };
-        self.report_missed(env, MissedTicks { count, at_least: false, first, last }, why);
+        let lost = |ticks| LostTicks { ticks, why, until: forgot_until };
+        self.lost = count_ticks(&env.schedule, from, forgot_until).map(lost);
     }
 
-    fn report_missed(&mut self, env: &JobEnv, missed: MissedTicks, why: MissReason) {
-        let MissedTicks { mut count, mut first, last, .. } = missed;
-        if let Some(reported) = self.missed.filter(|reported| *reported >= first) {
-            let mut new = env.schedule.ticks(reported, last).take(MAX_COUNTED);
-            let Some(next) = new.next() else { return };
-            (first, count) = (next, 1 + new.count() as u64);
-        }
-        debug_assert!(first <= last && count > 0, "{count} ticks from {first} to {last}");
-        self.missed = Some(last);
-        let job = &env.job.name;
-        if matches!(why, MissReason::Paused { .. }) {
-            crate::log::info!(%job, count, %first, %last, %why, "missed ticks of the job");
-        } else {
-            crate::log::warn!(%job, count, %first, %last, %why, "missed ticks of the job");
-        }
-        count_missed(env, (count, last), JobEventKind::Missed { count, first, why });
-    }
-
-    /// Reports a latest run that never ended. The replica that claims the next tick reports it,
-    /// once for the fleet; runs of this replica, up to `own_tick`, were reported when they broke off.
-    pub(super) fn interrupted(
-        &self,
-        env: &JobEnv,
-        latest: Option<&LatestClaim>,
-        own_tick: Option<WallTime>,
-    ) {
-        let Some(LatestClaim { run, owner, .. }) = latest else { return };
-        let tick = WallTime::since_epoch(run.tick);
-        let is_reported = own_tick == Some(tick) || self.given_up == Some(tick);
-        if run.is_open() && !is_reported {
-            report_interrupted(env, tick, owner.clone());
-        }
-    }
-
-    /// Reports a tick that is given up; each replica does so once.
-    pub(super) fn given_up(&mut self, env: &JobEnv, tick: WallTime, attempts: u32) {
-        if self.given_up >= Some(tick) {
-            return;
-        }
-        self.given_up = Some(tick);
-        let policy = &env.options.policy;
-        crate::log::warn!(
-            job = %env.job.name,
-            %tick,
-            attempts,
-            max_attempts = policy.max_attempts,
-            catch_up = ?policy.catch_up,
-            "a tick is given up: each of its runs was interrupted, and their number has reached \
-             max_attempts, or the tick is older than catch_up"
-        );
-        count_missed(env, (1, tick), JobEventKind::GivenUp { attempts });
-    }
-
-    /// Records that too few nodes let the job run; logs the first of consecutive failures. Returns
-    /// the error's text.
+    /// Records that too few nodes answer for the job; logs the first of consecutive failures. Returns the
+    /// error's text.
     pub(super) fn note_unavailable(&mut self, env: &JobEnv, error: &LockError) -> Arc<str> {
         let text: Arc<str> = error.to_string().into();
         let why = if is_full(error) { Outage::Full } else { Outage::Nodes };
@@ -239,8 +167,12 @@ impl Reports {
             }
         }
         env.job.set_state(JobState::WaitingForNodes { error: Arc::clone(&text) });
-        self.obstacle = Some(MissReason::Unavailable { error: Arc::clone(&text) });
         text
+    }
+
+    /// Whether the nodes did not answer for the job when it was asked last.
+    pub(super) fn is_out(&self) -> bool {
+        self.outage.is_some()
     }
 
     /// Ends an outage: a quorum answered for the job.
@@ -257,7 +189,7 @@ impl Reports {
         }
     }
 
-    /// Records that another owner holds the job's lock.
+    /// Records that another owner holds the job's lock, and a tick waits for it.
     pub(super) fn note_held(&mut self, env: &JobEnv, owner: Option<Arc<str>>) {
         self.note_answered(env);
         env.job.set_state(JobState::HeldBy { owner: owner.clone() });
@@ -271,6 +203,49 @@ pub(super) fn report_interrupted_beside(env: &JobEnv, run: JobRun) {
         Some(_) => report_broken_off(env, run),
         None => report_interrupted(env, run.tick.into(), Some(run.owner)),
     }
+}
+
+/// Reports ticks that do not run.
+pub(super) fn report_findings(env: &JobEnv, findings: Findings) {
+    let Findings { given_up, interrupted, missed, lost } = findings;
+    if let Some(LostTicks { ticks, why, .. }) = lost {
+        report_missed(env, ticks, why);
+    }
+    if let Some((tick, attempts)) = given_up {
+        report_given_up(env, tick, attempts);
+    }
+    if let Some(InterruptedRun { tick, owner, is_reported: false }) = interrupted {
+        report_interrupted(env, tick, owner);
+    }
+    for (missed, why) in missed {
+        report_missed(env, missed, why);
+    }
+}
+
+fn report_missed(env: &JobEnv, missed: MissedTicks, why: MissReason) {
+    let MissedTicks { count, first, last, .. } = missed;
+    debug_assert!(first <= last && count > 0, "{count} ticks from {first} to {last}");
+    let job = &env.job.name;
+    if matches!(why, MissReason::Paused { .. }) {
+        crate::log::info!(%job, count, %first, %last, %why, "missed ticks of the job");
+    } else {
+        crate::log::warn!(%job, count, %first, %last, %why, "missed ticks of the job");
+    }
+    count_missed(env, (count, last), JobEventKind::Missed { count, first, why });
+}
+
+fn report_given_up(env: &JobEnv, tick: WallTime, attempts: u32) {
+    let policy = &env.options.policy;
+    crate::log::warn!(
+        job = %env.job.name,
+        %tick,
+        attempts,
+        max_attempts = policy.max_attempts,
+        catch_up = ?policy.catch_up,
+        "a tick is given up: each of its runs was interrupted, and their number has reached \
+         max_attempts, or the tick is older than catch_up"
+    );
+    count_missed(env, (1, tick), JobEventKind::GivenUp { attempts });
 }
 
 fn report_interrupted(env: &JobEnv, tick: WallTime, owner: Option<Arc<str>>) {

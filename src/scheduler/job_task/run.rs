@@ -28,7 +28,8 @@ use crate::{
     error::{LockError, LossCause},
     guard::{Guarded, Hold},
     lock::Lock,
-    protocol::TickRun,
+    protocol::{FormerClaim, TickRun},
+    quorum::claims::LatestClaim,
     schedule::WallTime,
     time::Timestamp,
 };
@@ -40,8 +41,8 @@ pub(super) struct BegunRun {
     open: Option<OpenRun>,
     /// The claimed run. For a run on demand, the latest one, which stays that.
     pub(super) run: TickRun,
-    /// The latest run before.
-    before: Option<TickRun>,
+    /// The latest claim before.
+    before: Option<FormerClaim>,
     /// The run as the history has it.
     pub(super) entry: JobRun,
     begun: Timestamp,
@@ -115,7 +116,7 @@ impl JobTask {
             return None;
         };
         drop(claim_lock);
-        let before = before.map(|latest| latest.run);
+        let before = before.map(LatestClaim::into_former);
         Some(BegunRun { current, slot, open, run, before, entry, begun })
     }
 

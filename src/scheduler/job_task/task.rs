@@ -14,6 +14,7 @@ use super::{
     },
     attempts::backoff,
     env::{Due, JobEnv, Purpose},
+    findings::Findings,
     history::HistoryState,
     knowledge::FleetKnowledge,
     lanes::Lanes,
@@ -40,6 +41,10 @@ pub(in super::super) struct JobTask {
     pub(super) history: HistoryState,
     pub(super) waits: Waits,
     pub(super) reports: Reports,
+    /// What was found under claims that too few nodes confirmed, and their tokens.
+    pub(super) untold: Vec<(u64, Findings)>,
+    /// Another replica led, as last seen: what the fleet has run meanwhile is not known.
+    is_behind: bool,
 }
 
 /// Why a job's task ends.
@@ -95,7 +100,10 @@ impl JobTask {
             history: HistoryState::default(),
             waits: Waits::default(),
             reports: Reports::default(),
+            untold: Vec::new(),
+            is_behind: false,
         };
+        task.env.watch_lock();
         task.apply(kept);
         if task.fleet.latest.is_none() {
             task.register_soon();
@@ -156,6 +164,13 @@ impl JobTask {
             report_exhausted(&self.env, &self.fleet.record);
         }
         self.jumps.mark_unchanged();
+        if control.leads && std::mem::take(&mut self.is_behind) {
+            // A run of the former leader may have been interrupted.
+            self.is_behind = self.sync().await.is_err();
+        }
+        if self.env.job.take_lock_over() {
+            self.note_lock_over().await;
+        }
         let now = self.env.now();
         let (job, steady) = (&self.env.job, self.env.redlock.now());
         if !control.leads {
@@ -164,8 +179,10 @@ impl JobTask {
             return self.carry_out(Purpose::Trigger).await;
         } else if self.waits.is_request_due(job.has_requests(), steady) {
             return self.carry_out(Purpose::Request).await;
-        } else if self.fleet.register_at.take_if(|at| steady >= *at).is_some() {
-            return self.carry_out(Purpose::Register).await;
+        } else if self.fleet.settle_at.take_if(|at| steady >= *at).is_some() {
+            if self.has_to_settle(now) {
+                return self.carry_out(Purpose::Settle).await;
+            }
         } else if let Some(pause) = job.pause_at(now) {
             self.wait_while_paused(pause, now).await;
         } else {
@@ -201,6 +218,7 @@ impl JobTask {
     /// Another replica leads, and runs what is due.
     async fn stand_by(&mut self) {
         self.reports.obstacle = Some(MissReason::NotLeading);
+        self.is_behind = true;
         let job = &self.env.job;
         job.set_next(None);
         job.set_state(JobState::StandingBy { leader: None });
@@ -213,7 +231,9 @@ impl JobTask {
 
     async fn follow_schedule(&mut self, now: WallTime) -> ControlFlow<TaskExit> {
         let NextStep { due, unknown } = self.next(now).await;
-        let (Due::Run { missed, .. } | Due::Wait { missed, .. } | Due::Never { missed }) = due;
+        if !matches!(due, Due::Run { .. }) && due.missed().is_none() {
+            self.reports.obstacle = None;
+        }
         match due {
             Due::Run { tick, start, .. } => {
                 // Of a schedule that counts from the last end, the tick moves while the task holds off.
@@ -224,16 +244,14 @@ impl JobTask {
                     return self.carry_out(Purpose::Tick(tick)).await;
                 };
                 let next = self.env.next_overlap(tick, now.max(start));
-                let until = self.fleet.register_at.map_or(until, |at| at.min(until));
+                let until = self.fleet.settle_at.map_or(until, |at| at.min(until));
                 self.wait_for_release(next.map(|(_, start)| start), until).await;
             }
             Due::Wait { tick, start, .. } => {
-                self.reports.missed(&self.env, missed);
                 self.env.job.set_next(Some(tick));
                 self.wait(Some(start), unknown).await;
             }
             Due::Never { .. } => {
-                self.reports.missed(&self.env, missed);
                 self.env.job.set_next(None);
                 self.env.job.set_state(JobState::NoMoreTicks);
                 self.wait(None, unknown).await;
@@ -244,11 +262,10 @@ impl JobTask {
 
     /// Waits until a tick starts, or until it is time to query the nodes again after a failure.
     async fn wait(&mut self, start: Option<WallTime>, unknown: Option<LockError>) {
-        let mut until = self.fleet.register_at;
-        let obstacle = self.reports.obstacle.take();
+        let mut until = self.fleet.settle_at;
         if let Some(error) = unknown {
-            self.reports.note_unavailable(&self.env, &error);
-            self.reports.obstacle = obstacle.or(self.reports.obstacle.take());
+            let error = self.reports.note_unavailable(&self.env, &error);
+            self.reports.obstacle.get_or_insert(MissReason::Unavailable { error });
             let again = self.env.redlock.now() + self.waits.pause();
             until = Some(until.map_or(again, |at| at.min(again)));
         }

@@ -48,7 +48,7 @@ enum TickPhase {
     /// Nothing is claimed, or the claim was given back, or the end is entered.
     Idle,
     /// The tick may be claimed, and nothing has begun.
-    Claiming(TickClaim),
+    Claiming(Box<TickClaim>),
     /// The run has begun: its token, and its entry in the history.
     Running(u64, JobRun),
 }
@@ -192,8 +192,7 @@ impl<'a> TickAttempt<'a> {
             "what is stored of the job lies in the future, and is not counted: the clock of the host that \
              stored it was wrong"
         );
-        let run = latest.before.filter(is_sane)?;
-        Some(LatestClaim { run, owner: None, before: None, ..latest })
+        latest.before.filter(|before| is_sane(&before.run)).map(LatestClaim::of_former)
     }
 
     fn decide<T>(&self, kept: &JobHistory, latest: Option<&LatestClaim>) -> Decision<T> {
@@ -238,9 +237,11 @@ impl<'a> TickAttempt<'a> {
             crate::log::info!(job = %self.job, "{conflict}");
         }
         let run = TickRun::new(millis(self.tick), attempt, since);
-        let before = latest.map(|latest| latest.run);
-        let claim = TickClaim::new(token, run, owner, before).by_schedule(own.mark);
-        let former = self.enter(TickPhase::Claiming(claim.clone()));
+        let fates = latest.map(|latest| latest.fates).unwrap_or_default();
+        let before = latest.cloned().map(LatestClaim::into_former);
+        let claim = TickClaim::new(token, run, owner, before);
+        let claim = claim.by_schedule(own.mark).with_fates(fates);
+        let former = self.enter(TickPhase::Claiming(Box::new(claim.clone())));
         assert!(matches!(former, TickPhase::Idle), "a tick is claimed once");
         match claims::claim(self.redlock, self.job, claim.clone()).await {
             Ok(()) => Ok(claim),
@@ -256,8 +257,11 @@ impl<'a> TickAttempt<'a> {
     /// Without a lock it is tried once: nodes that promised a later token refuse it.
     async fn give_back(&self, claim: TickClaim, context: Option<&LockContext>) {
         let none = TickRun::new(Duration::ZERO, 1, claim.run.since);
-        let run = claim.before.unwrap_or(none);
-        let previous = TickClaim { run, ..claim }.numbered(AFTER_CLAIM);
+        let before = claim.before.as_ref();
+        let run = before.map_or(none, |before| before.run);
+        let owner = before.and_then(|before| before.owner.clone());
+        let owner = owner.unwrap_or_else(|| Arc::clone(&claim.owner));
+        let previous = TickClaim { run, owner, ..claim }.numbered(AFTER_CLAIM);
         let stored = match context {
             Some(context) => self.store_end(previous, context).await,
             None => claims::claim(self.redlock, self.job, previous).await,
@@ -313,7 +317,7 @@ impl<'a> TickAttempt<'a> {
     pub(super) async fn note_lost(&self, error: &LockError) {
         let phase = self.enter(TickPhase::Idle);
         match (phase, error) {
-            (TickPhase::Claiming(claim), _) => self.give_back(claim, None).await,
+            (TickPhase::Claiming(claim), _) => self.give_back(*claim, None).await,
             (running @ TickPhase::Running(..), LockError::Lost { cause }) => {
                 self.enter(running);
                 self.enter_run(None, None, &Outcome::Lost { cause: cause.clone() }, None).await;

@@ -150,7 +150,7 @@ async fn previous_runs_are_kept_whole(subject: &Subject) {
         [None, Some(run(99)), Some(again), Some(on_demand), Some(run(99).ended(run(100).since))];
     for (token, before) in (10..).zip(befores) {
         let mut kept = of_tick(token, 100);
-        (kept.run, kept.before) = (again, before);
+        (kept.run, kept.before) = (again, before.map(Into::into));
         assert_eq!(send(subject, claim("a", &kept)).await, CLAIMED);
         assert_eq!(send(subject, claims(["a"])).await, stored([Some(&kept)]));
     }

@@ -100,7 +100,7 @@ fn about_jobs(random: &mut Random, step: u64) -> Op {
                 kept.run = kept.run.ended(kept.run.since + Duration::from_millis(1));
             }
             if random.below(2) == 0 {
-                kept.before = Some(run(random.below(3) as u64));
+                kept.before = Some(run(random.below(3) as u64).into());
             }
             claim(job, &kept)
         }

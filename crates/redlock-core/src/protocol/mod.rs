@@ -27,4 +27,6 @@ pub use job_op::{ClaimOp, ForgetJobOp, PrepareOp};
 pub use lease_id::{LeaseId, Nonce};
 pub use op::{AcquireOp, ExtendOp, ForgetOp, Op, OpId, RaiseOp, RecordOp, RepairOp};
 pub use scan::{ScanKind, ScanOp, ScannedAnswer};
-pub use tick_claim::{JobDocument, ScheduleMark, TickClaim, TickRun};
+pub use tick_claim::{
+    FormerClaim, JobDocument, OnDemandRun, ScheduleMark, TickClaim, TickFates, TickRun,
+};

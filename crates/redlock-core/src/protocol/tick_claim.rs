@@ -18,10 +18,12 @@ pub struct TickClaim {
     pub run: TickRun,
     /// The owner that claimed it.
     pub owner: Arc<str>,
-    /// The previous run, which remains the latest if this claim does not reach a majority.
-    pub before: Option<TickRun>,
+    /// What counted before this claim, and counts again if the claim does not reach a majority.
+    pub before: Option<FormerClaim>,
     /// The schedule of the job; `None` in a claim of an earlier version.
     pub schedule: Option<ScheduleMark>,
+    /// What the replicas have reported of the job's ticks, and its latest run on demand.
+    pub fates: TickFates,
     /// A document that is stored with the claim, not empty: see [`JobDocument`]. `None` in the
     /// claim of a tick; a claim with a document has no schedule.
     pub note: Option<Arc<str>>,
@@ -79,6 +81,50 @@ pub struct TickRun {
     pub ended: Option<Duration>,
 }
 
+/// What is known of a job beside its latest run. Each claim takes it over from the claim before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct TickFates {
+    /// The newest tick that was reported as missed, given up or interrupted; zero if there is none.
+    /// Ticks up to this one do not run any more, and are not reported again.
+    pub told: Duration,
+    /// Time up to which the nodes had lost claims when a replica reported the ticks that were lost
+    /// by that; zero if none did.
+    pub lost_until: Duration,
+    /// The token of the latest claim whose author reports ticks, once a majority stores it.
+    pub told_under: u64,
+    /// The latest run on demand.
+    pub on_demand: Option<OnDemandRun>,
+}
+
+/// A run on demand. Times are those of a [`TickRun`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OnDemandRun {
+    /// Its start.
+    pub since: Duration,
+    /// Its end; `None` while it runs, and after a crash.
+    pub ended: Option<Duration>,
+}
+
+/// The claim before another one, as that one keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct FormerClaim {
+    /// The run.
+    pub run: TickRun,
+    /// The owner that claimed it; `None` if that is not known.
+    pub owner: Option<Arc<str>>,
+    /// The schedule of the job; `None` if that is not known.
+    pub schedule: Option<ScheduleMark>,
+    /// What was reported of the job's ticks then.
+    pub fates: TickFates,
+}
+
+impl From<TickRun> for FormerClaim {
+    /// A claim of which only the run is known.
+    fn from(run: TickRun) -> Self {
+        Self { run, owner: None, schedule: None, fates: TickFates::default() }
+    }
+}
+
 /// The schedule of a job, as stored by nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ScheduleMark {
@@ -99,8 +145,15 @@ pub struct ScheduleMark {
 
 impl TickClaim {
     /// Creates a claim, the first with its token.
-    pub const fn new(token: u64, run: TickRun, owner: Arc<str>, before: Option<TickRun>) -> Self {
-        Self { token, number: 0, run, owner, before, schedule: None, note: None }
+    pub const fn new(
+        token: u64,
+        run: TickRun,
+        owner: Arc<str>,
+        before: Option<FormerClaim>,
+    ) -> Self {
+        let (told, lost_until) = (Duration::ZERO, Duration::ZERO);
+        let fates = TickFates { told, lost_until, told_under: 0, on_demand: None };
+        Self { token, number: 0, run, owner, before, schedule: None, fates, note: None }
     }
 
     /// Sets the [`number`](Self::number).
@@ -113,6 +166,12 @@ impl TickClaim {
     #[must_use]
     pub fn by_schedule(self, schedule: ScheduleMark) -> Self {
         Self { schedule: Some(schedule), ..self }
+    }
+
+    /// Sets what was reported of the job's ticks.
+    #[must_use]
+    pub fn with_fates(self, fates: TickFates) -> Self {
+        Self { fates, ..self }
     }
 
     /// Creates a claim that stores a document, which is not empty.

@@ -7,11 +7,11 @@
 //!    returns the claim that it keeps. A quorum has to answer.
 //! 2. The claim with the greatest token among the answers counts if the nodes that keep it could be
 //!    a quorum together with the nodes that did not answer. If not, no majority keeps it or ever
-//!    will, since its author cannot complete it any more. Then the previous run that the claim
+//!    will, since its author cannot complete it any more. Then the previous claim that it
 //!    names counts: its author had found it in the same way.
-//! 3. *Claim*: the tick, the attempt, the owner and the previous run, with token `t`. The run
-//!    starts only when a quorum has accepted it. A claim that a replica made and did not start does
-//!    not block that replica.
+//! 3. *Claim*: the tick, the attempt, the owner and the whole previous claim, with token `t`. The
+//!    run starts only when a quorum has accepted it. A claim that a replica made and did not start
+//!    does not block that replica.
 //!
 //! This is Paxos (L. Lamport, *Paxos Made Simple*, 2001, section 2.2) with the fencing token as the
 //! proposal number, of which only the last decision is kept. The difference: a claim that may have
@@ -36,6 +36,13 @@
 //! that finds a claim on a minority, which does not count: with other nodes out of reach the same
 //! claim may count. Until that is settled, no replica reports its tick as missed.
 //!
+//! # What was reported
+//!
+//! A claim also says up to which tick the fates of ticks were reported (missed, given up,
+//! interrupted), and when the latest run on demand was ([`TickFates`]). Both are taken over from
+//! one claim to the next under the job's lock, so each fate is reported by one replica: the one
+//! whose claim says so. A run on demand does not change the run of the tick.
+//!
 //! # Documents
 //!
 //! A *document* is a claim without a run. The latest document is the one with the greatest token
@@ -45,7 +52,7 @@
 
 use std::sync::Arc;
 
-use crate::protocol::{ScheduleMark, TickClaim, TickRun, formulas};
+use crate::protocol::{FormerClaim, ScheduleMark, TickClaim, TickFates, TickRun, formulas};
 
 /// The latest run of a job, as far as it is known.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -65,13 +72,34 @@ pub struct LatestClaim {
     pub run: TickRun,
     /// The owner of the claim, where that is known.
     pub owner: Option<Arc<str>>,
-    /// The run before it, where there was one and it is known.
-    pub before: Option<TickRun>,
+    /// The claim before it, where there was one and it is known.
+    pub before: Option<FormerClaim>,
     /// The job's schedule, where it is known.
     pub schedule: Option<ScheduleMark>,
+    /// What was reported of the job's ticks, and its latest run on demand.
+    pub fates: TickFates,
     /// Whether a quorum of nodes stores exactly this claim. Otherwise other readers may see an
     /// earlier state of the run, such as running instead of ended.
     pub is_replicated: bool,
+}
+
+impl LatestClaim {
+    /// Returns it as the claim before another one.
+    pub fn into_former(self) -> FormerClaim {
+        let Self { run, owner, schedule, fates, .. } = self;
+        FormerClaim { run, owner, schedule, fates }
+    }
+
+    /// Returns the claim that counts in place of a later one.
+    pub fn of_former(former: FormerClaim) -> Self {
+        let FormerClaim { run, owner, schedule, fates } = former;
+        Self { run, owner, before: None, schedule, fates, is_replicated: false }
+    }
+
+    /// Returns whether the run of its tick has not ended, and was not reported as interrupted.
+    pub fn is_open(&self) -> bool {
+        self.run.is_open() && self.fates.told < self.run.tick
+    }
 }
 
 /// The latest document of a job, as far as it is known.
@@ -132,20 +160,13 @@ pub fn status<'a>(
     let latest = || LatestClaim {
         run: last.run,
         owner: Some(Arc::clone(&last.owner)),
-        before: last.before,
+        before: last.before.clone(),
         schedule: last.schedule.clone(),
+        fates: last.fates,
         is_replicated: same().filter(|claim| *claim == last).count() >= quorum,
     };
-    // The claim names the previous run, and no run came in between.
-    let before = || {
-        last.before.map(|run| LatestClaim {
-            run,
-            owner: None,
-            before: None,
-            schedule: None,
-            is_replicated: false,
-        })
-    };
+    // The claim names the previous one, and none came in between.
+    let before = || last.before.clone().map(LatestClaim::of_former);
     match same().count() {
         _ if never_started.contains(&token) => ClaimStatus::Known(before()),
         count if count >= quorum => ClaimStatus::Known(Some(latest())),

@@ -177,7 +177,7 @@ impl ClaimWorld {
                 self.starts.entry(tick(&claim.run)).or_default().push(claim.token);
                 claim.run.ended(Duration::from_millis(2))
             } else {
-                claim.before.unwrap_or(run_of(0))
+                claim.before.as_ref().map_or(run_of(0), |before| before.run)
             };
             let number = u32::from(self.numbers);
             let claim = TickClaim { run, ..claim }.numbered(number);

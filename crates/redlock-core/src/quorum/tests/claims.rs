@@ -12,15 +12,21 @@ pub(super) fn run_of(tick: u64) -> TickRun {
 }
 
 pub(super) fn claim(token: u64, tick: u64, before: Option<u64>) -> TickClaim {
-    TickClaim::new(token, run_of(tick), format!("replica {token}").into(), before.map(run_of))
+    TickClaim::new(
+        token,
+        run_of(tick),
+        format!("replica {token}").into(),
+        before.map(run_of).map(Into::into),
+    )
 }
 
 fn latest(claim: &TickClaim) -> LatestClaim {
     LatestClaim {
         run: claim.run,
         owner: Some(claim.owner.clone()),
-        before: claim.before,
+        before: claim.before.clone(),
         schedule: claim.schedule.clone(),
+        fates: claim.fates,
         is_replicated: true,
     }
 }
@@ -31,10 +37,7 @@ fn on_few_nodes(claim: &TickClaim) -> LatestClaim {
 
 /// Returns the tick that the latest claim names as the one before it.
 fn tick_before(tick: u64) -> ClaimStatus {
-    let run = run_of(tick);
-    let before =
-        LatestClaim { run, owner: None, before: None, schedule: None, is_replicated: false };
-    ClaimStatus::Known(Some(before))
+    ClaimStatus::Known(Some(LatestClaim::of_former(run_of(tick).into())))
 }
 
 fn of(told: &[Option<&TickClaim>], nodes: usize) -> ClaimStatus {

@@ -182,7 +182,7 @@ impl ClaimWorld {
             state.started.sort_unstable();
             claim.run.ended(Duration::from_millis(2))
         } else {
-            claim.before.unwrap_or(run_of(0))
+            claim.before.as_ref().map_or(run_of(0), |before| before.run)
         };
         let claim = TickClaim { run, ..claim }.numbered(u32::from(self.has_numbers));
         of.accepted.clear();
