@@ -153,6 +153,19 @@ impl LockContext {
         self.lease.set_blocks(blocks);
     }
 
+    /// Completes when the lock is lost.
+    #[cfg(feature = "scheduler")]
+    pub(crate) fn lost(&self) -> crate::lock::Lost {
+        crate::lock::Lost::new(Arc::clone(&self.lease))
+    }
+
+    /// Records that the work has ended, and that the lock is kept until its end is stored: a loss stops
+    /// nothing.
+    #[cfg(feature = "scheduler")]
+    pub(crate) fn keep(&self) {
+        self.lease.keep();
+    }
+
     /// Records that the holder was polled, though its work was not.
     #[cfg(feature = "scheduler")]
     pub(crate) fn note_poll(&self) {

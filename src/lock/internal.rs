@@ -6,8 +6,6 @@ use std::{sync::Arc, time::Duration};
 use futures_util::future::join_all;
 
 #[cfg(feature = "scheduler")]
-use super::Spawner;
-#[cfg(feature = "scheduler")]
 use super::slots::is_quorum;
 use super::{
     Holder, LockRequest, Redlock, inspect,
@@ -15,13 +13,18 @@ use super::{
     test_vote::test_vote,
 };
 #[cfg(feature = "scheduler")]
-use crate::error::{Vote, VoteOutcome};
+use super::{Lock, Spawner, obligations::OwedEnd};
 use crate::{
     error::{LockError, Reason},
     node::redis::{NodeSet, RestartGuard, count},
     protocol::{Nonce, Record},
     resource::Resource,
     time::{Sleep, Timestamp},
+};
+#[cfg(feature = "scheduler")]
+use crate::{
+    error::{Vote, VoteOutcome},
+    protocol::TickClaim,
 };
 
 impl Redlock {
@@ -98,6 +101,18 @@ impl Redlock {
     /// kept.
     pub(crate) fn owed_record(&self, name: &Arc<str>) -> Option<(Arc<Record>, Duration)> {
         self.set_of(name).client().owed.record(name)
+    }
+
+    /// Sends the end of a job's run to the nodes until a quorum stores it, or a majority refuses it for a later
+    /// claim. `lock` is kept until then.
+    #[cfg(feature = "scheduler")]
+    pub(crate) fn owe_run(
+        &self,
+        lock: Option<Lock>,
+        job: &Arc<str>,
+        end: TickClaim,
+    ) -> Arc<OwedEnd> {
+        OwedEnd::run(self.set_of(job).client(), lock, job, end)
     }
 
     /// Ends what this process owes of a key, as a person decides about it.

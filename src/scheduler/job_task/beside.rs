@@ -148,6 +148,7 @@ impl RunBeside {
         }
         let (redlock, lock) = (self.runner.env.redlock.clone(), ended.lock.clone());
         let limit = self.runner.env.options.polled_within();
+        lock.keep();
         keep_polled(&redlock, &lock, limit, self.store_and_release(ended)).await;
     }
 

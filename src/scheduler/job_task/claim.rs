@@ -64,7 +64,15 @@ impl JobTask {
                 self.claim_on_demand(token, now, purpose).await;
                 (self.info(now, now, now), self.latest_run())
             }
-            Purpose::Tick(_) => self.claim_tick(token, now, purpose, seen).await?,
+            Purpose::Tick(_) => match self.claim_tick(token, now, purpose, seen).await {
+                Ok(claimed) => claimed,
+                Err(unstarted) => {
+                    if let Some(claim) = unstarted {
+                        self.give_back(Some(lock), claim).await;
+                    }
+                    return None;
+                }
+            },
         };
         self.waits.succeeded();
         self.reports.obstacle = None;
@@ -74,14 +82,18 @@ impl JobTask {
         Some(ClaimedRun { lock, run_lock, slot, info, run, before })
     }
 
-    /// Claims the tick that is due. Returns `None` if nothing is, or if nothing may start.
+    /// Claims the tick that is due.
+    ///
+    /// # Errors
+    ///
+    /// Nothing is due, or nothing may start: the claim to restore, if the tick is claimed.
     async fn claim_tick(
         &mut self,
         token: u64,
         now: WallTime,
         purpose: Purpose,
         seen: Option<WallTime>,
-    ) -> Option<(RunInfo, TickRun)> {
+    ) -> Result<(RunInfo, TickRun), Option<TickClaim>> {
         let before = self.fleet.latest.clone();
         let mut findings = self.find_ends(now);
         let Due::Run { tick, start, again, missed } = self.env.due(&self.fleet.record, now) else {
@@ -92,7 +104,7 @@ impl JobTask {
                 self.reports.skipped(&self.env, &self.fleet.record, purpose, reason);
             }
             self.settle(token, now, findings).await;
-            return None;
+            return Err(None);
         };
         self.find_missed(&mut findings, missed);
         let previous = before.as_ref().map(|latest| latest.run);
@@ -105,16 +117,15 @@ impl JobTask {
             "a tick is repeated under its name"
         );
         if !self.store_claim((token, run), findings, purpose).await {
-            return None;
+            return Err(None);
         }
         self.note_interrupted(token, before.as_ref()).await;
         if !self.may_start(purpose) {
-            self.restore_claim(token, before).await;
-            return None;
+            return Err(Some(self.claim_before(token, before)));
         }
         self.reports.forget_skipped(&self.env, &self.fleet.record, tick);
         self.env.emit(tick, JobEventKind::Claimed { attempt });
-        Some((self.info(tick, start, now), run))
+        Ok((self.info(tick, start, now), run))
     }
 
     /// Stores that a run on demand begins. The latest run of a tick stays that.
@@ -227,6 +238,12 @@ impl JobTask {
     pub(super) async fn store(&mut self, claim: TickClaim) -> Result<(), LockError> {
         let claim = claim.by_schedule(self.fleet.own_schedule.mark.clone());
         claims::claim(&self.env.redlock, &self.env.job.name, claim.clone()).await?;
+        self.stored(claim);
+        Ok(())
+    }
+
+    /// Records that a majority has stored a claim, with the job's schedule.
+    pub(super) fn stored(&mut self, claim: TickClaim) {
         let replaced = self.fleet.stored(claim);
         self.env.job.seen(self.fleet.latest.as_ref());
         let (job, own) = (&self.env.job.name, &self.fleet.own_schedule.mark);
@@ -247,7 +264,6 @@ impl JobTask {
             ),
             None => {}
         }
-        Ok(())
     }
 
     /// The owner that a claim names. Where the run is not a tick of this replica, the latest run stays that,
@@ -256,23 +272,27 @@ impl JobTask {
         if is_tick { Arc::clone(self.env.redlock.owner()) } else { self.fleet.latest_owner() }
     }
 
-    /// Restores the previous claim after a claim whose run never started.
-    pub(super) async fn restore_claim(&mut self, token: u64, before: Option<LatestClaim>) {
+    /// The previous claim, in the place of a claim whose run never started.
+    pub(super) fn claim_before(&self, token: u64, before: Option<LatestClaim>) -> TickClaim {
         let base = TickRun::new(Duration::ZERO, 1, millis(self.fleet.record.base));
         let run = before.as_ref().map_or(base, |latest| latest.run);
         let owner = before.as_ref().and_then(|latest| latest.owner.clone());
         let owner = owner.unwrap_or_else(|| Arc::clone(self.env.redlock.owner()));
-        let claim = TickClaim::new(token, run, owner, before.map(LatestClaim::into_former))
+        TickClaim::new(token, run, owner, before.map(LatestClaim::into_former))
             .with_fates(self.fleet.fates)
-            .numbered(AFTER_CLAIM);
-        if let Err(error) = self.store(claim).await {
-            self.fleet.note_never_started(token);
-            crate::log::warn!(
-                job = %self.env.job.name,
-                %error,
-                "a tick that was claimed and not started could not be given back: others take it \
-                 for one whose run was interrupted"
-            );
+            .by_schedule(self.fleet.own_schedule.mark.clone())
+            .numbered(AFTER_CLAIM)
+    }
+
+    /// Gives a tick back whose run never started. The lock is kept until that is stored, so that no other
+    /// replica takes it for an interrupted run.
+    pub(super) async fn give_back(&mut self, lock: Option<Lock>, claim: TickClaim) {
+        let redlock = &self.env.redlock;
+        let owed = redlock.owe_run(lock, &self.env.job.name, claim.clone());
+        match owed.stored_within(redlock.node_timeout() * 10).await {
+            Ok(()) => self.stored(claim),
+            // Until it is stored, this replica reads the claim as one that was never made.
+            Err(_) => self.fleet.note_never_started(claim.token),
         }
     }
 

@@ -16,9 +16,8 @@ use super::{
     task::JobTask,
 };
 use crate::{
-    error::LockError,
     guard::{Hold, LockContext},
-    lock::Redlock,
+    lock::{Redlock, obligations::OwedEnd},
     protocol::{FormerClaim, OnDemandRun, TickClaim, TickRun},
     time::Timestamp,
 };
@@ -61,6 +60,7 @@ impl JobTask {
         let (redlock, limit) = (self.env.redlock.clone(), self.env.options.polled_within());
         self.env.job.answer(Ok(ended.outcome.clone()));
         let lock = ended.lock.clone();
+        lock.keep();
         keep_polled(&redlock, &lock, limit, self.store_and_release(ended)).await;
     }
 
@@ -95,7 +95,11 @@ impl JobTask {
             self.fleet.note_on_demand(OnDemandRun { since, ended: Some(millis(now).max(since)) });
             let end = TickClaim::new(*token, *run, self.owner_of_run(false), before.clone())
                 .with_fates(self.fleet.fates);
-            self.store_end(end.numbered(AFTER_CLAIM), &ended.lock).await;
+            if let EndStored::Owed(owed) =
+                self.store_end(end.numbered(AFTER_CLAIM), &ended.lock).await
+            {
+                owed.carry_on();
+            }
             return;
         }
         if !repeats {
@@ -103,8 +107,14 @@ impl JobTask {
             let end = TickClaim::new(*token, run.ended(millis(now)), owner, before.clone())
                 .with_fates(self.fleet.fates)
                 .numbered(AFTER_CLAIM);
-            let is_stored = self.store_end(end.clone(), &ended.lock).await;
-            self.fleet.end_stored(end, is_stored);
+            let owed = match self.store_end(end.clone(), &ended.lock).await {
+                EndStored::Owed(owed) => Some(owed),
+                EndStored::Yes | EndStored::Refused => None,
+            };
+            if let Some(owed) = &owed {
+                owed.carry_on();
+            }
+            self.fleet.end_stored(end, owed);
         }
         self.fleet.ended(run, (!repeats).then_some(now));
     }
@@ -142,49 +152,63 @@ impl JobTask {
         pause
     }
 
-    /// Stores the end of a run on a majority, with retries while the lock is held: until then no
-    /// other replica takes the run for an interrupted one. Returns whether it is stored.
-    async fn store_end(&mut self, end: TickClaim, lock: &LockContext) -> bool {
-        loop {
-            let Err(error) = self.store(end.clone()).await else { return true };
-            let is_stopped = self.control.borrow().phase >= Phase::Stopped;
-            if lock.ensure_valid().is_err() || is_stopped {
-                crate::log::warn!(
-                    job = %self.env.job.name,
-                    %error,
-                    "the end of a run is not stored: others take it for one that was interrupted"
-                );
-                return false;
+    /// Stores the end of a run on a majority, and waits for that while the lock is held: until then no
+    /// other replica takes the run for an interrupted one. After that it is stored in the background.
+    async fn store_end(&mut self, end: TickClaim, lock: &LockContext) -> EndStored {
+        let end = end.by_schedule(self.fleet.own_schedule.mark.clone());
+        let owed = self.env.redlock.owe_run(None, &self.env.job.name, end.clone());
+        let is_stored = tokio::select! {
+            biased;
+            is_stored = owed.is_stored() => is_stored,
+            _ = lock.lost() => return EndStored::Owed(owed),
+            _ = self.control.wait_for(|control| control.phase >= Phase::Stopped) => {
+                return EndStored::Owed(owed);
             }
-            let pause = self.waits.pause();
-            tokio::select! {
-                biased;
-                () = self.env.sleep(pause) => {}
-                _ = self.control.wait_for(|control| control.phase >= Phase::Stopped) => {}
-            }
+        };
+        if is_stored {
+            self.stored(end);
+            return EndStored::Yes;
         }
+        self.report_refused_end();
+        EndStored::Refused
     }
 
-    /// Stores an end that could not be stored under the lock, once enough nodes answer. If they
-    /// refuse it, a claim may be under way: it is stored under a lock of its own then.
-    ///
-    /// # Errors
-    ///
-    /// The nodes can't be queried.
-    pub(super) async fn store_end_late(&mut self) -> Result<(), LockError> {
-        let Some(end) = self.fleet.unstored_end.clone() else { return Ok(()) };
-        self.sync().await?;
-        self.fleet.unstored_end = None;
-        if self.fleet.latest.as_ref().is_some_and(|latest| latest.run == end.run) {
-            match self.store(end).await {
-                Ok(()) => crate::log::info!(
-                    job = %self.env.job.name, "the end of the run is stored after all"
-                ),
-                Err(_) => self.register_soon(),
+    /// A replica that did not see the end has claimed the job meanwhile.
+    fn report_refused_end(&self) {
+        crate::log::warn!(
+            job = %self.env.job.name,
+            "the end of a run is not stored, as another replica has claimed the job since: the run is \
+             reported as interrupted"
+        );
+    }
+
+    /// Takes over whether an end that was owed is stored. If the nodes refused it, it is stored under a lock of
+    /// its own.
+    pub(super) fn follow_owed_end(&mut self) {
+        let Some((end, owed)) = &self.fleet.owed_end else { return };
+        match owed.stored() {
+            None => {}
+            Some(true) => {
+                let end = end.clone();
+                self.fleet.owed_end = None;
+                self.stored(end);
+            }
+            Some(false) => {
+                self.fleet.owed_end = None;
+                self.report_refused_end();
+                self.settle_soon();
             }
         }
-        Ok(())
     }
+}
+
+/// Whether the end of a run is stored.
+enum EndStored {
+    Yes,
+    /// A majority has a later claim.
+    Refused,
+    /// It is stored in the background.
+    Owed(Arc<OwedEnd>),
 }
 
 /// Waits under a lock whose work is over. Records a poll four times within `limit`, so that a

@@ -30,8 +30,8 @@ impl JobTask {
         }
         // Its end is stored late.
         let is_ended_here = |run: &TickRun| {
-            let unstored = self.fleet.unstored_end.as_ref();
-            unstored.is_some_and(|end| (TickRun { ended: None, ..end.run }) == *run)
+            let owed = self.fleet.owed_end.as_ref();
+            owed.is_some_and(|(end, _)| (TickRun { ended: None, ..end.run }) == *run)
         };
         let Some(latest) = self.fleet.latest.as_ref().filter(|latest| latest.is_open()) else {
             return findings;

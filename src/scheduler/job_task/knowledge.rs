@@ -12,7 +12,7 @@ use super::{
     env::{Due, JobRecord, MissedTicks, OnDemandSpan},
 };
 use crate::{
-    lock::claims::JobHistory,
+    lock::{claims::JobHistory, obligations::OwedEnd},
     protocol::{FormerClaim, OnDemandRun, ScheduleMark, TickClaim, TickFates, TickRun},
     quorum::claims::LatestClaim,
     schedule::{Schedule, WallTime},
@@ -55,7 +55,7 @@ pub(super) struct FleetKnowledge {
     /// The latest run known to have ended, kept even if the nodes forget it.
     known_end: Option<TickRun>,
     /// Its end, if too few nodes stored it.
-    pub(super) unstored_end: Option<TickClaim>,
+    pub(super) owed_end: Option<(TickClaim, Arc<OwedEnd>)>,
     /// The latest tick started here, kept even if the nodes forget it.
     pub(super) own_tick: Option<WallTime>,
     /// The latest tick reported here, kept even if the nodes forget it.
@@ -90,7 +90,7 @@ impl FleetKnowledge {
             future_values: Vec::new(),
             never_started: Vec::new(),
             known_end: None,
-            unstored_end: None,
+            owed_end: None,
             own_tick: None,
             own_told: None,
             own_lost_until: Duration::ZERO,
@@ -129,7 +129,7 @@ impl FleetKnowledge {
             && record.last_end.is_none();
         self.latest = latest;
         self.is_lock_over &= self.has_open_run();
-        if self.is_end_unreplicated() && self.unstored_end.is_none() && self.settle_at.is_none() {
+        if self.is_end_unreplicated() && self.owed_end.is_none() && self.settle_at.is_none() {
             self.settle_at = settle_at.or(Some(clock.settle_at));
         }
         self.check();
@@ -373,11 +373,11 @@ impl FleetKnowledge {
         self.record.attempt = run.attempt;
     }
 
-    /// Records the end of a run of this replica, and whether a majority has stored it.
-    pub(super) fn end_stored(&mut self, end: TickClaim, is_stored: bool) {
+    /// Records the end of a run of this replica, and that it is owed, if no majority has stored it.
+    pub(super) fn end_stored(&mut self, end: TickClaim, owed: Option<Arc<OwedEnd>>) {
         assert!(!end.run.is_open(), "an end has a time");
         self.known_end = Some(end.run);
-        self.unstored_end = Some(end).filter(|_| !is_stored);
+        self.owed_end = owed.map(|owed| (end, owed));
     }
 
     pub(super) fn note_never_started(&mut self, token: u64) {

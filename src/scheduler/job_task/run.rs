@@ -109,7 +109,8 @@ impl JobTask {
                 self.enter(token, &entry).await;
             }
             if info.trigger.is_none() {
-                self.restore_claim(token, before).await;
+                let claim = self.claim_before(token, before);
+                self.give_back(claim_lock, claim).await;
                 let pause = self.waits.pause();
                 self.hold_off(Purpose::Tick(info.tick), pause);
             }

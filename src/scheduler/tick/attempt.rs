@@ -31,7 +31,7 @@ use crate::{
 
 /// How far a stored time may be ahead of the nodes' clocks, as for a scheduler.
 const AHEAD: Duration = Duration::from_secs(60);
-/// Pause before the end is stored again.
+/// Interval between the checks of the time that is left to store an end.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// One attempt at a tick.
@@ -254,7 +254,7 @@ impl<'a> TickAttempt<'a> {
     }
 
     /// Stores the previous run in the place of a claim that too few nodes stored: nothing was started.
-    /// Without a lock it is tried once: nodes that promised a later token refuse it.
+    /// Without a lock, nodes that promised a later token refuse it.
     async fn give_back(&self, claim: TickClaim, context: Option<&LockContext>) {
         let none = TickRun::new(Duration::ZERO, 1, claim.run.since);
         let before = claim.before.as_ref();
@@ -264,7 +264,10 @@ impl<'a> TickAttempt<'a> {
         let previous = TickClaim { run, owner, ..claim }.numbered(AFTER_CLAIM);
         let stored = match context {
             Some(context) => self.store_end(previous, context).await,
-            None => claims::claim(self.redlock, self.job, previous).await,
+            None => {
+                let owed = self.redlock.owe_run(None, self.job, previous);
+                owed.stored_within(self.redlock.node_timeout() * 10).await
+            }
         };
         if let Err(error) = stored {
             crate::log::warn!(
@@ -275,16 +278,22 @@ impl<'a> TickAttempt<'a> {
         }
     }
 
-    /// Stores the end of the run on a majority, with retries while the lock is held.
+    /// Stores the end of the run on a majority, and waits for that while the lock is held. After that it is
+    /// stored in the background.
     async fn store_end(&self, end: TickClaim, context: &LockContext) -> Result<(), LockError> {
+        let owed = self.redlock.owe_run(None, self.job, end);
         loop {
-            let Err(error) = claims::claim(self.redlock, self.job, end.clone()).await else {
-                return Ok(());
-            };
-            if context.remaining() <= 2 * PAUSE {
-                return Err(error);
+            tokio::select! {
+                biased;
+                is_stored = owed.is_stored() => {
+                    return if is_stored { Ok(()) } else { Err(owed.failure()) };
+                }
+                () = self.redlock.sleep(PAUSE) => {}
             }
-            self.redlock.sleep(PAUSE).await;
+            if context.remaining() <= 2 * PAUSE {
+                owed.carry_on();
+                return Err(owed.failure());
+            }
         }
     }
 
