@@ -320,28 +320,18 @@ impl Client {
         self.timers.sleep_until(self.clock().now() + time)
     }
 
-    /// Waits until nothing is owed to the nodes; at most for `max_ttl`, as the keys have expired then.
-    /// Releases are waited for where the node votes, records of ended work and ends of runs also while no
-    /// node answers. What is left is given up, and reported.
+    /// Waits until nothing is owed to the nodes; at most for `max_ttl`, as the keys have expired then. Waits
+    /// for records of ended work and ends of runs also while no node answers. What is left is given up, and
+    /// reported.
     pub(crate) async fn drain(&self) {
         if self.is_forked() {
             return;
         }
-        let limit = self.clock().now() + self.settings.max_ttl;
-        while self.clock().now() < limit {
-            let repeating =
-                self.nodes.iter().enumerate().any(|(i, node)| {
-                    self.repeaters.unacknowledged(i) > 0 && node.health().is_voting()
-                });
-            let is_releasing = self.releasing.load(Ordering::Acquire) > 0;
-            if self.owed.is_empty() && !is_releasing && !repeating {
-                break;
-            }
-            self.sleep(POLL_INTERVAL).await;
-        }
+        self.wait_until(|| self.owed.count() == 0 && self.is_released()).await;
+        let releases = |node| self.unacknowledged_releases(node);
+        let releases: Vec<_> = (0..self.nodes.len()).map(releases).collect();
         self.owed.give_up("the manager was shut down");
-        for (i, node) in self.names.iter().enumerate() {
-            let releases = self.repeaters.unacknowledged(i);
+        for (node, releases) in self.names.iter().zip(releases) {
             if releases > 0 {
                 crate::log::info!(
                     %node, releases,
@@ -349,6 +339,37 @@ impl Client {
                      the end of their TTL"
                 );
             }
+        }
+    }
+
+    /// Waits until all releases are answered, including those that are repeated to nodes that vote; at most
+    /// for `max_ttl`.
+    #[cfg(feature = "scheduler")]
+    pub(crate) async fn released(&self) {
+        if !self.is_forked() {
+            self.wait_until(|| self.is_released()).await;
+        }
+    }
+
+    fn is_released(&self) -> bool {
+        let is_repeated = |(i, node): (usize, &Arc<dyn Node>)| {
+            self.unacknowledged_releases(i) > 0 && node.health().is_voting()
+        };
+        self.releasing.load(Ordering::Acquire) == 0
+            && !self.nodes.iter().enumerate().any(is_repeated)
+    }
+
+    /// Returns the number of releases that the node has not acknowledged. Each end that is owed waits for it at
+    /// most once.
+    fn unacknowledged_releases(&self, node: usize) -> usize {
+        self.repeaters.unacknowledged(node).saturating_sub(self.owed.count())
+    }
+
+    /// Waits for a state that has no event of its own, at most for `max_ttl`.
+    async fn wait_until(&self, is_over: impl Fn() -> bool) {
+        let limit = self.clock().now() + self.settings.max_ttl;
+        while !is_over() && self.clock().now() < limit {
+            self.sleep(POLL_INTERVAL).await;
         }
     }
 

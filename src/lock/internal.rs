@@ -250,7 +250,8 @@ impl Redlock {
     }
 
     /// Waits until all releases are answered.
-    pub(crate) async fn drain(&self) {
-        join_all(self.sets().iter().map(|set| set.client().drain())).await;
+    #[cfg(feature = "scheduler")]
+    pub(crate) async fn released(&self) {
+        join_all(self.sets().iter().map(|set| set.client().released())).await;
     }
 }

@@ -101,7 +101,7 @@ impl SchedulerHandle {
         if let Some(leader) = leader {
             leader.stop().await;
         }
-        redlock.drain().await;
+        redlock.released().await;
         // A job may have begun to block meanwhile.
         let still_running = names(roster.jobs(), is_running);
         let stopped = names(late, |job| job.was_stopped());

@@ -155,9 +155,9 @@ fn tick_lost_to_crash_warns() {
     });
 }
 
-/// No lock is granted any more under which it could be stored later.
+/// No lock is granted any more, and none is needed.
 #[test]
-fn end_lost_after_managers_shutdown_warns() {
+fn end_is_stored_after_managers_shutdown() {
     with_log(|log| {
         let scene = Scene::new();
         let site = scene.site("a");
@@ -178,6 +178,29 @@ fn end_lost_after_managers_shutdown_warns() {
 
         let runs = scene.log.entries();
         assert!(runs[0].ended.is_some());
-        assert!(log.count(Level::WARN, &["the end of a run is not stored"]) == 1);
+        let stored = log.count(Level::INFO, &["an end is stored after all", "name=j"]);
+        assert_eq!(stored, 1);
+    });
+}
+
+#[test]
+fn end_that_is_given_up_warns() {
+    with_log(|log| {
+        let scene = Scene::new();
+        let site = scene.site("a");
+        let _jobs = site.start([every(&site, 1)]);
+        scene.advance(MINUTE + SECOND / 2);
+        site.replica.partition(0..5);
+        // The work ends, then its lock.
+        scene.advance(30 * SECOND);
+        assert_eq!(site.redlock.snapshot().owed.len(), 1);
+        assert_eq!(site.redlock.counts().lost, 0, "the work had ended");
+
+        let redlock = site.redlock.clone();
+        let _closed = scene.clock.spawn(async move { redlock.shutdown().await });
+        // The scene's `max_ttl`.
+        scene.advance(10 * MINUTE);
+
+        assert_eq!(log.count(Level::WARN, &["the end of a run is not stored", "job=j"]), 1);
     });
 }

@@ -138,9 +138,9 @@ impl OwedEnds {
         ends.all.get(&(kind, Arc::clone(name))).map(Arc::clone)
     }
 
-    /// Returns whether nothing is owed.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.ends().all.is_empty()
+    /// Returns the number of ends that are owed.
+    pub(crate) fn count(&self) -> usize {
+        self.ends().all.len()
     }
 
     /// Returns what is owed without a caller, the oldest first.

@@ -16,6 +16,7 @@ use super::{
     task::JobTask,
 };
 use crate::{
+    error::LockError,
     guard::{Hold, LockContext},
     lock::{Redlock, obligations::OwedEnd},
     protocol::{FormerClaim, OnDemandRun, TickClaim, TickRun},
@@ -182,10 +183,14 @@ impl JobTask {
         );
     }
 
-    /// Takes over whether an end that was owed is stored. If the nodes refused it, it is stored under a lock of
-    /// its own.
-    pub(super) fn follow_owed_end(&mut self) {
-        let Some((end, owed)) = &self.fleet.owed_end else { return };
+    /// Takes over whether an end that was owed is stored. If the nodes refused it, another replica has claimed
+    /// the job.
+    ///
+    /// # Errors
+    ///
+    /// The nodes can't be queried.
+    pub(super) async fn follow_owed_end(&mut self) -> Result<(), LockError> {
+        let Some((end, owed)) = &self.fleet.owed_end else { return Ok(()) };
         match owed.stored() {
             None => {}
             Some(true) => {
@@ -196,9 +201,10 @@ impl JobTask {
             Some(false) => {
                 self.fleet.owed_end = None;
                 self.report_refused_end();
-                self.settle_soon();
+                self.sync().await?;
             }
         }
+        Ok(())
     }
 }
 

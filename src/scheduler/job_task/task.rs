@@ -279,10 +279,12 @@ impl JobTask {
         let alarm = env.wall_timer.at(wall);
         let until = [until, self.waits.requested_at].into_iter().flatten().min();
         let timer = until.map(|at| env.redlock.sleep_until(at));
+        let owed = self.fleet.owed_end.as_ref().map(|(_, owed)| Arc::clone(owed));
         tokio::select! {
             biased;
             () = alarm => {}
             () = async { timer.expect("there is one").await }, if until.is_some() => {}
+            _ = async { owed.as_ref().expect("there is one").is_stored().await }, if owed.is_some() => {}
             () = env.job.changed.notified() => {}
             _ = self.control.changed() => {}
             _ = self.jumps.changed() => {}
