@@ -106,7 +106,7 @@ impl TestKey {
         let longest = self.ttl + ANSWER_TIMEOUT * 2;
         let reply = Reply::from_fn(move |answer| {
             if answer.is_err() {
-                client.repeaters.repeat(node, lease, client.now() + longest);
+                client.repeaters.repeat(node, &lease, client.now() + longest);
             }
             client.releasing.fetch_sub(1, Ordering::AcqRel);
             drop(sender.send(answer.map(|_| ())));

@@ -13,6 +13,7 @@ use super::{
 #[cfg(feature = "http")]
 use super::{attached::Attached, work::Unchecked};
 use crate::{
+    error::LockError,
     guard::{Guarded, LockContext},
     sync::atomic::Ordering,
 };
@@ -140,7 +141,9 @@ where
             let is_held = match time {
                 Some(time) if !started.is_stored() => {
                     let end = (false, Arc::default());
-                    started.store_end(hold.into_lock(), end, time).await.1.is_ok()
+                    let stored = started.store_end(hold.into_lock(), end, time).await.1;
+                    // While it is owed, the lock is kept.
+                    !matches!(stored, Err(LockError::Lost { .. }))
                 }
                 _ => started.keep(),
             };

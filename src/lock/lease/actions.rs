@@ -14,8 +14,8 @@ use super::{
 use crate::{
     error::{LockError, LossCause, ReleaseError, VoteOutcome},
     lock::{
-        attempts::AttemptOutcome, obligations::Obligation, overrun::OverrunWatch,
-        released::Released, settings::Plan, stall::StallWatch,
+        attempts::AttemptOutcome, overrun::OverrunWatch, released::Released, settings::Plan,
+        stall::StallWatch,
     },
     node::{Reply, ReplySink},
     protocol::{AcquireOp, ExtendOp, Op, OpId, RaiseOp},
@@ -122,8 +122,7 @@ impl SharedLease {
         // A grant may take effect until the end of the patience, and its TTL starts then.
         let longest = self.plan.ttl + self.patience() * 2;
         for node in orphans {
-            let id = Arc::clone(&self.id) as Arc<dyn Obligation>;
-            self.client.repeaters.repeat(node, id, self.client.now() + longest);
+            self.client.repeaters.repeat(node, &self.id, self.client.now() + longest);
         }
         drop(ticket);
         for (lease, poll, ended) in overran {

@@ -245,6 +245,9 @@ impl OwedEnd {
     }
 
     async fn watch(self: Arc<Self>) {
+        if self.kept.is_none() {
+            self.unprotected();
+        }
         tokio::select! {
             biased;
             _ = self.ended() => return,
@@ -350,6 +353,14 @@ impl OwedEnd {
                 );
             }
         }
+    }
+
+    fn log_refused(&self) {
+        let (kind, name) = self.key();
+        crate::log::warn!(
+            %kind, %name,
+            "an end is refused, as another replica has claimed the job since: the run is reported as interrupted"
+        );
     }
 
     fn log_owed(&self) {
@@ -492,7 +503,9 @@ impl Obligation for OwedEnd {
             let in_time = under_lock >= quorum || self.is_protected();
             self.finish(OwedPhase::Stored { in_time });
         } else if refused > nodes - quorum {
-            self.finish(OwedPhase::GivenUp);
+            if self.finish(OwedPhase::GivenUp) {
+                self.log_refused();
+            }
         } else if is_gone && let End::Record { lease, .. } = &self.end {
             // Stores the lock's key again on nodes that lost it.
             lease.extend();

@@ -154,7 +154,9 @@ impl OwedEnds {
     /// Gives all of them up.
     pub(crate) fn give_up(&self, why: &str) {
         let ends: Vec<_> = self.ends().all.values().map(Arc::clone).collect();
-        ends.iter().for_each(|end| end.give_up(why));
+        for end in ends {
+            end.give_up(why);
+        }
     }
 
     fn ends(&self) -> Guard<'_, Ends> {

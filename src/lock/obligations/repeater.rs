@@ -64,8 +64,9 @@ impl Repeaters {
     }
 
     /// Repeats an operation that was sent and is not acknowledged. It is moot from `until` on.
-    pub(crate) fn repeat(&self, node: usize, end: Arc<dyn Obligation>, until: Timestamp) {
-        self.nodes[node].add(BacklogEntry { what: end, until });
+    pub(crate) fn repeat(&self, node: usize, end: &Arc<impl Obligation>, until: Timestamp) {
+        let what = Arc::clone(end) as Arc<dyn Obligation>;
+        self.nodes[node].add(BacklogEntry { what, until });
     }
 
     /// Sends an operation, and repeats it until the node has acknowledged it. It is moot from `until`
@@ -273,7 +274,7 @@ mod tests {
             let resource = Resource::try_from("a").unwrap();
             let nonce = Nonce::from_bytes([number; 16]);
             let lease = LeaseId::new(resource, nonce, "me".into(), Duration::ZERO);
-            repeaters.repeat(0, Arc::new(lease), timers.clock().now() + TTL);
+            repeaters.repeat(0, &Arc::new(lease), timers.clock().now() + TTL);
         }
         (repeaters, timers)
     }

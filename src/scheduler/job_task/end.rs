@@ -166,21 +166,11 @@ impl JobTask {
                 return EndStored::Owed(owed);
             }
         };
-        if is_stored {
-            self.stored(end);
-            return EndStored::Yes;
+        if !is_stored {
+            return EndStored::Refused;
         }
-        self.report_refused_end();
-        EndStored::Refused
-    }
-
-    /// A replica that did not see the end has claimed the job meanwhile.
-    fn report_refused_end(&self) {
-        crate::log::warn!(
-            job = %self.env.job.name,
-            "the end of a run is not stored, as another replica has claimed the job since: the run is \
-             reported as interrupted"
-        );
+        self.stored(end);
+        EndStored::Yes
     }
 
     /// Takes over whether an end that was owed is stored. If the nodes refused it, another replica has claimed
@@ -200,7 +190,6 @@ impl JobTask {
             }
             Some(false) => {
                 self.fleet.owed_end = None;
-                self.report_refused_end();
                 self.sync().await?;
             }
         }

@@ -262,12 +262,11 @@ impl<'a> TickAttempt<'a> {
         let owner = before.and_then(|before| before.owner.clone());
         let owner = owner.unwrap_or_else(|| Arc::clone(&claim.owner));
         let previous = TickClaim { run, owner, ..claim }.numbered(AFTER_CLAIM);
-        let stored = match context {
-            Some(context) => self.store_end(previous, context).await,
-            None => {
-                let owed = self.redlock.owe_run(None, self.job, previous);
-                owed.stored_within(self.redlock.node_timeout() * 10).await
-            }
+        let stored = if let Some(context) = context {
+            self.store_end(previous, context).await
+        } else {
+            let owed = self.redlock.owe_run(None, self.job, previous);
+            owed.stored_within(self.redlock.node_timeout() * 10).await
         };
         if let Err(error) = stored {
             crate::log::warn!(
