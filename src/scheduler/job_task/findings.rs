@@ -56,7 +56,9 @@ impl Findings {
         if !self.is_empty() {
             fates.told_under = token;
         }
-        fates.told = fates.told.max(self.until().map_or(Duration::ZERO, millis));
+        // A lost tick that is reported does not run either, also where later answers show less loss.
+        let lost = self.lost.as_ref().map(|lost| lost.ticks.last);
+        fates.told = fates.told.max(self.until().max(lost).map_or(Duration::ZERO, millis));
         let lost_until = self.lost.as_ref().map_or(Duration::ZERO, |lost| millis(lost.until));
         fates.lost_until = fates.lost_until.max(lost_until);
         fates

@@ -31,7 +31,7 @@ impl JobTask {
     /// one was paused, stood by or did not reach the nodes: ticks count as missed only after a
     /// query.
     pub(super) async fn next(&mut self, now: WallTime) -> NextStep {
-        let mut unknown = self.follow_owed_end().await.err();
+        let mut unknown = None;
         let limit = self.env.wall_timer.limit();
         if self.fleet.record.tick.max(self.fleet.record.last_end) > Some(limit) {
             // The clock was set back: times that it showed before are not waited for.

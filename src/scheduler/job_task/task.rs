@@ -163,6 +163,8 @@ impl JobTask {
         if is_first {
             report_exhausted(&self.env, &self.fleet.record);
         }
+        // Its error is that of the next query.
+        let _ = self.follow_owed_end().await;
         self.jumps.mark_unchanged();
         if control.leads && std::mem::take(&mut self.is_behind) {
             // A run of the former leader may have been interrupted.

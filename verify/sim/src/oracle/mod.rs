@@ -11,7 +11,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-pub use self::{holds::HoldGuard, once::OnceGuard, slots::HeldSlot};
+pub use self::{holds::HoldGuard, once::OnceGuard, slots::HeldSlot, ticks::MissedTicks};
 use self::{holds::Holds, once::OnceKeys, ticks::Ticks};
 use crate::{net::Net, trace::Trace};
 
@@ -29,6 +29,8 @@ pub enum Promise {
     Fencing,
     /// A tick was started twice.
     OneStart,
+    /// A tick that was reported as missed was started, or was reported again.
+    OneFate,
     /// The work of a key ran twice at the same time.
     Once,
     /// The work of a key ran although it was recorded as done.

@@ -65,14 +65,19 @@ impl Profile {
         match self {
             // A server whose clock moves back keeps its keys for longer.
             Self::Clocks => vec![Promise::NoDeadlock],
-            Self::Evictions => {
-                vec![Promise::Exclusion, Promise::Slots, Promise::OneStart, Promise::Once]
-            }
+            Self::Evictions => vec![
+                Promise::Exclusion,
+                Promise::Slots,
+                Promise::OneStart,
+                Promise::OneFate,
+                Promise::Once,
+            ],
             Self::Beyond | Self::Setbacks => vec![
                 Promise::Exclusion,
                 Promise::Slots,
                 Promise::HardStop,
                 Promise::OneStart,
+                Promise::OneFate,
                 Promise::Once,
                 Promise::Done,
                 Promise::NoDeadlock,

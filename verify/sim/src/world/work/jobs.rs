@@ -3,12 +3,16 @@
 
 use std::{sync::Arc, time::Duration};
 
+use tokio::sync::broadcast;
 use tower_redlock::{
-    Job, JobContext, Redlock, Schedule, Scheduler, scheduler::Missed, time::Clock,
+    Job, JobContext, Redlock, Schedule, Scheduler,
+    scheduler::{JobEvent, JobEventKind, MissReason, Missed, SchedulerHandle},
+    time::Clock,
 };
 
 use super::Checked;
 use crate::{
+    oracle::MissedTicks,
     rng::Rng,
     world::{process::Shared, scene::Profile},
 };
@@ -49,11 +53,48 @@ pub(super) async fn schedule(shared: Arc<Shared>, redlock: Redlock, mut rng: Rng
     let slow = job("slow", 1_900, 2 * shared.scene.ttl);
     let scheduler = Scheduler::new(redlock).spawner(shared.gate.clone()).job(fast).job(slow);
     let handle = scheduler.start().expect("the jobs are valid");
+    shared.spawn(follow(Arc::clone(&shared), handle.events()));
+    shared.spawn(command(Arc::clone(&shared), handle.clone(), Rng::of(rng.number(), 9)));
     let mut stop = shared.stop.subscribe();
     // `shared` keeps the sender alive.
     let _ = stop.wait_for(|stop| *stop).await;
     let report = handle.shutdown(Duration::from_secs(1)).await;
     shared.oracle.event(format!("c{} shuts its jobs down: {report:?}", shared.client));
+}
+
+/// Reports missed ticks to the oracle.
+async fn follow(shared: Arc<Shared>, mut events: broadcast::Receiver<JobEvent>) {
+    while let Ok(JobEvent { job, tick, kind, .. }) = events.recv().await {
+        if let JobEventKind::Missed { first, why, .. } = kind {
+            let is_unstarted =
+                !matches!(why, MissReason::Interrupted { .. } | MissReason::Forgotten);
+            let missed = MissedTicks {
+                client: shared.client,
+                job: job.to_string(),
+                first: first.as_millis(),
+                last: tick.as_millis(),
+                is_unstarted,
+            };
+            shared.oracle.ticks_missed(missed, &why.to_string());
+        }
+    }
+}
+
+/// Triggers the jobs, and pauses one of them, as operators do.
+async fn command(shared: Arc<Shared>, handle: SchedulerHandle, mut rng: Rng) {
+    while !shared.is_stopping() {
+        shared.sleep(rng.millis(1_000, 6_000)).await;
+        let job = if rng.chance(50) { "fast" } else { "slow" };
+        if rng.chance(75) {
+            let requested = handle.trigger(job).await.is_ok();
+            shared.oracle.event(format!("c{} triggers {job}: {requested}", shared.client));
+            shared.oracle.count("triggers");
+        } else if handle.pause("slow").await.is_ok() {
+            shared.oracle.event(format!("c{} pauses slow", shared.client));
+            shared.sleep(rng.millis(500, 4_000)).await;
+            let _ = handle.resume("slow").await;
+        }
+    }
 }
 
 /// Runs a tick if its lock is free when the tick is due, as schedulers without claims do.
