@@ -183,6 +183,28 @@ fn end_is_stored_after_managers_shutdown() {
     });
 }
 
+/// The job is paused when the end that it owes is stored: its task waits on.
+#[test]
+fn end_is_stored_while_paused() {
+    with_log(|log| {
+        let scene = Scene::new();
+        let site = scene.site("a");
+        let jobs = site.start([every(&site, 1)]);
+        scene.advance(MINUTE + SECOND / 2);
+        site.replica.partition(0..5);
+        scene.advance(30 * SECOND);
+        jobs.handle.pause_here("j").expect("it is known");
+        assert_eq!(site.redlock.snapshot().owed.len(), 1);
+
+        site.replica.heal(0..5);
+        scene.advance(5 * MINUTE);
+
+        assert_eq!(site.redlock.snapshot().owed, []);
+        assert_eq!(log.count(Level::INFO, &["an end is stored after all", "name=j"]), 1);
+        assert_eq!(scene.log.entries().len(), 1, "it is paused");
+    });
+}
+
 #[test]
 fn end_that_is_given_up_warns() {
     with_log(|log| {

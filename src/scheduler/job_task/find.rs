@@ -3,7 +3,7 @@
 use super::{
     super::{MissReason, claims::millis, fleet::JobRun, tick_policy::OverlappedRun},
     env::MissedTicks,
-    findings::{Findings, InterruptedRun, LostTicks, MAX_COUNTED},
+    findings::{Findings, InterruptedRun, LostTicks, MAX_COUNTED, count_ticks},
     reports::report_findings,
     task::JobTask,
 };
@@ -20,7 +20,7 @@ impl JobTask {
     /// Under the job's lock, no run of the job is in progress, unless beside others: one without an end was
     /// interrupted. Gives its tick up if it is not repeated.
     pub(super) fn find_ends(&mut self, now: WallTime) -> Findings {
-        let mut findings = Findings { lost: self.lost_ticks().cloned(), ..Findings::default() };
+        let mut findings = Findings { lost: self.lost_ticks(), ..Findings::default() };
         if let Some(tick) = self.env.given_up(&self.fleet.record, now) {
             self.fleet.record.unfinished = false;
             findings.given_up = Some((tick, self.fleet.record.attempt));
@@ -59,10 +59,14 @@ impl JobTask {
         findings.missed = missed.map(|missed| self.with_reasons(missed)).unwrap_or_default();
     }
 
-    /// The ticks that no replica could claim, unless they are reported.
-    pub(super) fn lost_ticks(&self) -> Option<&LostTicks> {
-        let reported = WallTime::since_epoch(self.fleet.fates.lost_until);
-        self.reports.lost.as_ref().filter(|lost| lost.until > reported)
+    /// The ticks that no replica could claim, without those that are reported.
+    pub(super) fn lost_ticks(&self) -> Option<LostTicks> {
+        let time = WallTime::since_epoch;
+        let (told, lost_until) = (time(self.fleet.fates.told), time(self.fleet.fates.lost_until));
+        let lost = self.reports.lost.as_ref().filter(|lost| lost.until > lost_until)?;
+        let before = WallTime::from_millis(lost.ticks.first.as_millis().saturating_sub(1));
+        let ticks = count_ticks(&self.env.schedule, before.max(told), lost.ticks.last)?;
+        Some(LostTicks { ticks, ..lost.clone() })
     }
 
     /// Splits missed ticks by the reason why they did not run.
