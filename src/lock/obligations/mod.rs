@@ -19,6 +19,7 @@
 mod obligation;
 mod owed_end;
 mod owed_ends;
+mod owed_reports;
 mod repeater;
 
 pub(crate) use obligation::Obligation;

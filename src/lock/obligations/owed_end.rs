@@ -43,8 +43,8 @@ use crate::{
 /// * It ends once. Its lock is released after that, or after the loss of the lock, and never before.
 /// * An unprotected end of done work, and one that is given up, is reported once.
 pub(crate) struct OwedEnd {
-    client: Arc<Client>,
-    end: End,
+    pub(super) client: Arc<Client>,
+    pub(super) end: End,
     since: Timestamp,
     /// Time from which on no client asks for it.
     until: Timestamp,
@@ -56,7 +56,7 @@ pub(crate) struct OwedEnd {
 
 /// What is stored.
 #[derive(Clone)]
-enum End {
+pub(super) enum End {
     /// The record of ended work.
     Record { lease: Arc<ActiveLease>, name: Arc<str>, record: Arc<Record> },
     /// The claim of a run that has ended or never started.
@@ -64,15 +64,15 @@ enum End {
     Run { job: Arc<str>, claim: Arc<TickClaim> },
 }
 
-struct OwedState {
+pub(super) struct OwedState {
     nodes: Vec<NodeAnswer>,
     /// The lock that is kept until the end is stored.
     lock: Option<Lock>,
-    phase: OwedPhase,
+    pub(super) phase: OwedPhase,
     /// Whether it is carried on without its caller, and listed.
     is_listed: bool,
     /// Whether it was reported that another client may run the work again.
-    is_reported: bool,
+    pub(super) is_reported: bool,
 }
 
 /// The latest answer of a node.
@@ -91,7 +91,7 @@ impl NodeAnswer {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum OwedPhase {
+pub(super) enum OwedPhase {
     Owed,
     Stored {
         /// Whether no other client had begun then: the lock was valid, or a quorum had its key.
@@ -269,7 +269,7 @@ impl OwedEnd {
         }
     }
 
-    fn state(&self) -> Guard<'_, OwedState> {
+    pub(super) fn state(&self) -> Guard<'_, OwedState> {
         crate::sync::lock(&self.state)
     }
 
@@ -319,57 +319,6 @@ impl OwedEnd {
         if matches!(&self.end, End::Record { record, .. } if !record.is_done) {
             self.finish(OwedPhase::GivenUp);
         }
-    }
-
-    /// Reports, once, that it is not stored in time, if it is in this phase.
-    fn report_in(&self, phase: OwedPhase, why: &str) {
-        {
-            let mut state = self.state();
-            if state.phase != phase || std::mem::replace(&mut state.is_reported, true) {
-                return;
-            }
-        }
-        let error = self.failure();
-        match &self.end {
-            End::Record { lease, record, .. } => {
-                self.client.counts.unrecorded();
-                crate::metrics::once("unrecorded");
-                lease.send_event(|| crate::events::LockEventKind::Unrecorded {
-                    resource: lease.resource().clone(),
-                    token: lease.token(),
-                });
-                let (key, token) = (lease.resource(), lease.token().get());
-                let what = if record.is_done { "is done" } else { "ended with an unknown outcome" };
-                crate::log::warn!(
-                    %key, token, %error, why,
-                    "work {what}, but too few nodes stored its record: it may run again, or may have run elsewhere"
-                );
-            }
-            #[cfg(feature = "scheduler")]
-            End::Run { job, .. } => {
-                crate::log::warn!(
-                    %job, %error, why,
-                    "the end of a run is not stored: other replicas will report it as interrupted"
-                );
-            }
-        }
-    }
-
-    fn log_refused(&self) {
-        let (kind, name) = self.key();
-        crate::log::warn!(
-            %kind, %name,
-            "an end is refused, as another replica has claimed the job since: the run is reported as interrupted"
-        );
-    }
-
-    fn log_owed(&self) {
-        let (kind, name) = self.key();
-        let error = self.failure();
-        crate::log::info!(
-            %kind, %name, %error,
-            "an end is not stored yet: this process sends it until a quorum stores it"
-        );
     }
 
     /// Enters its last phase. Returns false if it has ended before.
