@@ -56,6 +56,8 @@ const CHECK: Duration = Duration::from_millis(200);
 const GIVE_BACK: Duration = Duration::from_secs(2);
 /// Limit for the last release.
 const RELEASE: Duration = Duration::from_secs(2);
+/// Interval between the checks whether a record is stored.
+const OWED_POLL: Duration = Duration::from_millis(20);
 /// Time for the command to end after the standard input has, by default.
 const STDIN_GRACE: Duration = Duration::from_secs(10);
 
@@ -329,8 +331,7 @@ impl Runner<'_> {
         match self.waiting.during(done, reason).await {
             Ok(Once::Ran(ended)) | Err(OnceError::Work(ended)) => ended.into(),
             Ok(Once::RanUnrecorded(ended, error)) => {
-                // Waits until the record is stored.
-                self.redlock.shutdown().await;
+                self.record_stored_or_late().await;
                 match self.redlock.counts().unrecorded {
                     0 => ended.into(),
                     _ => Outcome::Unrecorded(error),
@@ -345,6 +346,13 @@ impl Runner<'_> {
             }
             Err(OnceError::Lock(error)) => error.into(),
             Ok(_) | Err(_) => Outcome::Unknown,
+        }
+    }
+
+    /// Waits until a record that is owed is stored, or its lock has ended.
+    async fn record_stored_or_late(&self) {
+        while !self.redlock.snapshot().owed.is_empty() && self.redlock.counts().unrecorded == 0 {
+            sleep(OWED_POLL).await;
         }
     }
 
