@@ -20,8 +20,12 @@ impl Database {
         Self(client.get_multiplexed_async_connection().await.unwrap())
     }
 
+    /// Repeated if it fails: the process may be stopped before it has read the answer, which then comes too late.
     async fn set(&mut self, key: &str) {
-        let _: () = redis::cmd("SET").arg(key).arg("1").query_async(&mut self.0).await.unwrap();
+        let set = redis::cmd("SET").arg(key).arg("1").to_owned();
+        while set.query_async::<()>(&mut self.0).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
 
     /// The work under the lock: it begins, waits for something, and writes its result.
