@@ -96,7 +96,7 @@ pub struct TickFates {
     pub on_demand: Option<OnDemandRun>,
 }
 
-/// A run on demand. Times are those of a [`TickRun`].
+/// A run on demand. Its times count as in a [`TickRun`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OnDemandRun {
     /// Its start.
@@ -105,7 +105,7 @@ pub struct OnDemandRun {
     pub ended: Option<Duration>,
 }
 
-/// The claim before another one, as that one keeps it.
+/// The previous claim of a job, as a part of the claim that replaced it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FormerClaim {
     /// The run.
