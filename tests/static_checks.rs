@@ -470,6 +470,7 @@ fn source_texts_are_not_repeated() {
         owner: Some("b".into()),
         lingers: false,
         readers: 0,
+        waiter: None,
         slots: Box::default(),
         votes: Votes::default(),
     };

@@ -33,9 +33,12 @@ pub enum LockError {
         lingers: bool,
         /// Number of processes that hold the resource, if it is
         /// [shared](crate::LockOptions::shared), as far as it is known; zero if it is exclusive. The
-        /// other fields are those of the one that lasts longest. If a shared request was refused by
-        /// a shared lock, an exclusive request waits, which comes first.
+        /// other fields are those of the one that lasts longest.
         readers: usize,
+        /// The [`owner`](crate::RedlockBuilder::owner) of an exclusive request that waits until the
+        /// resource is not shared any more, and comes before further shared requests. If nothing holds the
+        /// resource, `owner` is `None`, and the resource is kept for this request.
+        waiter: Option<Arc<str>>,
         /// Where all [slots](crate::LockOptions::slots) of a name are held: the holder of each, by
         /// the numbers of the slots. The other fields are those of the slot that is free first.
         /// Empty for a lock.
@@ -172,12 +175,16 @@ impl fmt::Display for LockError {
                 }
                 Ok(())
             }
-            Self::Held { expires_in, owner, lingers, readers, votes, .. } => {
-                let owner = ServerText(owner.as_deref().unwrap_or("another client"));
-                match readers {
-                    0 => write!(f, "held by {owner}")?,
-                    1 => write!(f, "1 reader holds it, {owner}")?,
-                    _ => write!(f, "{readers} readers hold it, one of them {owner}")?,
+            Self::Held { expires_in, owner, lingers, readers, waiter, votes, .. } => {
+                let holder = ServerText(owner.as_deref().unwrap_or("another client"));
+                let waiter = waiter.as_deref().map(ServerText);
+                match (readers, &waiter) {
+                    (0, Some(waiter)) if owner.is_none() => {
+                        write!(f, "kept for the exclusive request of {waiter}, which waits")?;
+                    }
+                    (0, _) => write!(f, "held by {holder}")?,
+                    (1, _) => write!(f, "1 reader holds it, {holder}")?,
+                    (_, _) => write!(f, "{readers} readers hold it, one of them {holder}")?,
                 }
                 let is_held = |vote: &&Vote| matches!(vote.outcome, VoteOutcome::Held { .. });
                 for (i, vote) in votes.iter().filter(is_held).enumerate() {
@@ -185,6 +192,9 @@ impl fmt::Display for LockError {
                 }
                 if let Some(after) = expires_in {
                     write!(f, ", free in {after:.1?} unless renewed")?;
+                }
+                if let (1.., Some(waiter)) = (readers, waiter) {
+                    write!(f, "; the exclusive request of {waiter} waits and comes first")?;
                 }
                 if *lingers {
                     f.write_str("; its owner may be caching the idle lock and was asked to release it; retry")?;
@@ -245,6 +255,7 @@ impl From<ReleaseError> for LockError {
                 owner: None,
                 lingers: false,
                 readers: 0,
+                waiter: None,
                 slots: Box::default(),
                 votes: Votes::default(),
             },
@@ -376,6 +387,7 @@ mod tests {
             owner: owner.clone(),
             lingers: false,
             readers: 0,
+            waiter: None,
             slots: Box::default(),
             votes: Votes::default(),
         };
@@ -396,6 +408,7 @@ mod tests {
             owner: Some("a\nb".into()),
             lingers: false,
             readers,
+            waiter: None,
             slots: Box::default(),
             votes: Votes::default(),
         };
@@ -419,6 +432,7 @@ mod tests {
             owner: None,
             lingers: false,
             readers: 0,
+            waiter: None,
             slots: (0..slots).map(holder).collect(),
             votes: Votes::default(),
         };

@@ -4,7 +4,7 @@ use std::{cell::RefCell, fmt, sync::Arc, time::Duration};
 
 use crate::{
     error::LockError,
-    lock::{ActiveLease, Lock, Stopping},
+    lock::{ActiveLease, InsideScope, Lock, Stopping},
     resource::Resource,
     token::FencingToken,
 };
@@ -191,7 +191,8 @@ impl LockContext {
     /// Makes this the current context until the scope is dropped.
     pub(crate) fn enter(&self) -> ContextScope {
         let context = Some(self.clone());
-        ContextScope { outer: CURRENT.with(|current| current.replace(context)) }
+        let outer = CURRENT.with(|current| current.replace(context));
+        ContextScope { outer, _inside: self.lease.enter_work() }
     }
 }
 
@@ -215,6 +216,7 @@ impl Lock {
 /// Restores the outer context, also when the guarded work panics.
 pub(crate) struct ContextScope {
     outer: Option<LockContext>,
+    _inside: InsideScope,
 }
 
 impl Drop for ContextScope {

@@ -14,9 +14,10 @@ use tracing::Span;
 use super::{
     LockOptions,
     core::Core,
+    inside::{is_any_inside, is_inside},
     lease::{ActiveLease, SharedLease},
     lock::Lock,
-    queue::{Admission, QueueWait, Ticket},
+    queue::{Admission, HeldLease, QueueWait, Ticket},
     settings::InternalOptions,
     trace::{acquire_span, record_end, record_grant},
     waker_set::WakerKey,
@@ -120,8 +121,8 @@ impl Acquire {
         let is_reported = of.is_none();
         let (span, begun) = of.unwrap_or_else(|| (acquire_span(&resource, None), 0));
         let step = AcquireStep::QueueWait(core.queue.enter(&resource, started));
-        let retry =
-            RetryState { core, resource, plan, begun, retries: RetryHistory::default(), span };
+        let retries = RetryHistory::default();
+        let retry = RetryState { core, resource, plan, begun, retries, marked: None, span };
         Self(AcquireState::Working(Acquisition {
             retry,
             started,
@@ -170,7 +171,7 @@ impl Acquisition {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Lock, LockError>> {
         loop {
             match std::mem::replace(&mut self.step, AcquireStep::Done) {
-                AcquireStep::QueueWait(mut queueing) => match queueing.poll(&self.retry.plan, cx) {
+                AcquireStep::QueueWait(mut queueing) => match self.poll_queue(&mut queueing, cx) {
                     Poll::Ready(Ok(Admission::Granted(lease))) => return self.granted(lease),
                     Poll::Ready(Ok(Admission::Ask(ticket))) => {
                         self.line_timeout = None;
@@ -247,6 +248,29 @@ impl Acquisition {
                 }
                 AcquireStep::Done => panic!("polled after it was ready"),
             }
+        }
+    }
+
+    /// Polls for the turn. A request of work under a lock must not wait for the end of that work: it joins
+    /// a shared lease that it can share, and fails otherwise.
+    fn poll_queue(
+        &self,
+        queueing: &mut QueueWait<SharedLease>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Admission<SharedLease>, LockError>> {
+        let RetryState { core, resource, plan, .. } = &self.retry;
+        let outer = || {
+            let names = resource.shared_names().iter();
+            names.filter_map(|name| core.queue.holder(name)).find(is_inside)
+        };
+        let outer = is_any_inside().then(outer).flatten();
+        if let Some(joined) = outer.as_ref().and_then(|outer| outer.join_within(resource, plan)) {
+            return Poll::Ready(Ok(Admission::Granted(joined)));
+        }
+        let polled = queueing.poll(plan, cx);
+        match outer {
+            Some(outer) if polled.is_pending() => Poll::Ready(Err(waits_for_itself(&outer))),
+            _ => polled,
         }
     }
 
@@ -373,6 +397,7 @@ impl Acquisition {
         now: Timestamp,
     ) -> Poll<Result<Lock, LockError>> {
         self.retry.retries.counted = None;
+        self.retry.marked = None;
         if !self.is_reported {
             return Poll::Ready(result);
         }
@@ -392,6 +417,18 @@ impl Acquisition {
         record_end(&self.retry.span, &result, waited);
         Poll::Ready(result)
     }
+}
+
+/// Returns the error of a request of work that holds what it requests.
+fn waits_for_itself(outer: &SharedLease) -> LockError {
+    let (name, shared) = (outer.resource(), if outer.is_shared() { "shared " } else { "" });
+    LockError::InvalidRequest(
+        format!(
+            "the work that requests this lock runs under the {shared}lock of \"{name}\" and would wait for its \
+             own end: pass the lock's context on, or request it in a task that the work does not await"
+        )
+        .into(),
+    )
 }
 
 impl Drop for Acquisition {

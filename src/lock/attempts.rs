@@ -95,12 +95,6 @@ impl AttemptLimiter {
         is_free.then(|| self.permit())
     }
 
-    /// Returns a permit beyond the limit if need be: for a holder, of which there are few.
-    pub(crate) fn enter_at_once(self: &Arc<Self>) -> Permit {
-        self.in_flight.fetch_add(1, Ordering::SeqCst);
-        self.permit()
-    }
-
     /// Returns a wait for a permit, which ends at `until`.
     pub(crate) fn enter(self: &Arc<Self>, is_first: bool, until: Timestamp) -> PermitWait {
         PermitWait {

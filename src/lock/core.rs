@@ -53,6 +53,12 @@ impl LingeringLeases for Queue<SharedLease> {
         }
     }
 
+    fn withdrawn(&self, name: &str) {
+        if let Some(lease) = self.holder(name) {
+            lease.reopen();
+        }
+    }
+
     fn end_all(&self) {
         self.end_lingers();
     }

@@ -1,5 +1,5 @@
 //! Tracks which work this thread is polling, as a call from inside the work must not wait for its
-//! end.
+//! end: work of a job, of a leader, or under a lock.
 
 use std::{
     cell::RefCell,
@@ -12,7 +12,7 @@ use std::{
 use pin_project::pin_project;
 
 crate::sync::thread_local! {
-    /// The managers of the work that is being polled, the innermost one last.
+    /// What manages the work that is being polled, the innermost one last.
     static MANAGERS: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -41,9 +41,27 @@ pub(crate) fn is_inside<T>(manager: &Arc<T>) -> bool {
     MANAGERS.with(|managers| managers.borrow().contains(&address(manager)))
 }
 
-struct Left;
+/// Returns whether this thread is polling any work.
+pub(crate) fn is_any_inside() -> bool {
+    MANAGERS.with(|managers| !managers.borrow().is_empty())
+}
 
-impl Drop for Left {
+/// Records that this thread polls work of this manager, until the scope is dropped. Scopes end in the
+/// reverse order of their beginnings.
+pub(crate) fn enter<T>(manager: &Arc<T>) -> InsideScope {
+    enter_address(address(manager))
+}
+
+fn enter_address(manager: usize) -> InsideScope {
+    MANAGERS.with(|managers| managers.borrow_mut().push(manager));
+    InsideScope(())
+}
+
+#[must_use = "dropping it ends the scope"]
+#[derive(Debug)]
+pub(crate) struct InsideScope(());
+
+impl Drop for InsideScope {
     fn drop(&mut self) {
         MANAGERS.with(|managers| managers.borrow_mut().pop());
     }
@@ -54,9 +72,8 @@ impl<F: Future> Future for Inside<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
-        MANAGERS.with(|managers| managers.borrow_mut().push(*this.manager));
-        // Removed also after a panic.
-        let _left = Left;
+        // Left also after a panic.
+        let _scope = enter_address(*this.manager);
         this.work.poll(cx)
     }
 }

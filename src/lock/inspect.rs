@@ -42,6 +42,9 @@ pub struct Holder {
     /// Whether a request of another process that waits was refused since the lease began. It may
     /// have given up since. Not known of a [slot](crate::LockOptions::slots), and false.
     pub is_awaited: bool,
+    /// The owner of an exclusive request that waits, if the name is shared: no further shared lease joins
+    /// before it.
+    pub waiter: Option<Arc<str>>,
     /// Whether the holder's process may keep the lock after its release, for its next request
     /// ([`LockOptions::linger`](crate::LockOptions::linger)): it may be unused.
     pub lingers: bool,
@@ -93,6 +96,7 @@ impl fmt::Debug for Holder {
             .field("is_quorum", &self.is_quorum)
             .field("kept", &self.kept)
             .field("is_awaited", &self.is_awaited)
+            .field("waiter", &self.waiter)
             .field("lingers", &self.lingers)
             .field("readers", &self.readers)
             .field("shared_by", &self.shared_by)
@@ -212,6 +216,7 @@ fn holder(
         // The key of a slot has the mark of a waiter from the start.
         is_awaited: Resource::slot_of(name).is_none()
             && stored.iter().any(|other| same(main, other) && other.awaited),
+        waiter: shared.iter().find_map(|key| Some(Arc::clone(&key.waiter.as_ref()?.owner))),
         lingers: main.lingers,
         readers: readers.as_ref().map_or(0, |readers| readers.count),
         shared_by: shared_by.iter().map(SharedHolder::new).collect(),

@@ -25,7 +25,8 @@ use crate::{
 ///
 /// A loss does not stop your code: check [`is_valid`](Lock::is_valid), await [`lost`](Lock::lost),
 /// or let [`LockRequest::run`](super::LockRequest::run) do it. Locks are not re-entrant: a second
-/// request for the same name in the same process waits like any other.
+/// request for the same name in the same process waits like any other. One by the work that runs under
+/// the lock fails at once, as it would wait for itself; a shared one within a shared lock joins.
 #[must_use = "a lock is released as soon as it is dropped"]
 pub struct Lock {
     lease: Arc<ActiveLease>,
@@ -97,8 +98,11 @@ impl Lock {
     }
 
     /// Makes an exclusive lock a shared one ([`LockOptions::shared`](crate::LockOptions::shared)),
-    /// without a gap: no other exclusive holder comes between. Shared requests that wait are then
-    /// granted beside it. A shared lock is returned as it is.
+    /// without a gap: no other exclusive holder comes between. A shared lock is returned as it is.
+    ///
+    /// It is a renewal in another form. The lock is shared within this process at once, and completes
+    /// without waiting for the nodes. Each node shares it from the renewal on, which is repeated as any
+    /// renewal, so shared requests of other processes are granted beside it once a quorum has answered.
     ///
     /// Its `max_hold` begins anew, and its fencing token is at least that of the exclusive lock. There
     /// is no upgrade; see [`LockOptions::shared`](crate::LockOptions::shared).
@@ -108,8 +112,6 @@ impl Lock {
     /// After an error nothing is held.
     ///
     /// * [`LockError::Lost`] if the lock is lost.
-    /// * [`LockError::NoQuorum`] if too few nodes answered within the node timeout;
-    ///   [`TooSlow`](LockError::TooSlow), if they answered too late.
     /// * [`LockError::InvalidRequest`] for a set of names, a slot, and a lock with a `stall_limit`,
     ///   `heartbeat_within` or `auto_extend(false)`.
     /// * [`LockError::Forked`] in a fork of the process.
@@ -128,11 +130,7 @@ impl Lock {
                 Err(LockError::lost(self.lease.loss()))
             };
         }
-        let shared = Self::new(self.lease.downgrade()?);
-        drop(self);
-        let mut watch = LeaseWatch::new(Arc::clone(&shared.lease));
-        poll_fn(|cx| watch.poll(cx, ActiveLease::poll_decision)).await?;
-        if shared.lease.is_valid() { Ok(shared) } else { Err(shared.lease.too_slow()) }
+        self.lease.downgrade().map(Self::new)
     }
 
     /// Returns a future that completes with the cause when the lock is no longer held; after a

@@ -16,7 +16,8 @@
 //! | the algorithm of one lease, run against the nodes | `lease` |
 //! | fencing tokens to propose (R9) | `fences` |
 //! | the result of a release; ends that are sent until the nodes have acknowledged them | [`Released`]; `obligations` |
-//! | requests of other processes for leases that linger here | `remote_requests` |
+//! | requests of other processes for leases that linger here or are shared | `remote_requests` |
+//! | the mark of an exclusive request that waits for shared leases (R16) | `wait_mark` |
 //! | the end of another holder's lock, by a request | `revoke` |
 //! | queries to all nodes; holders, claims, documents, records | `query`; `inspect`, `claims`, `documents`, `records` |
 //! | enumeration of all locks (R3); of the locks of this process | `listing`; `snapshot` |
@@ -106,6 +107,7 @@ mod spawner;
 mod stall;
 mod test_vote;
 mod trace;
+mod wait_mark;
 mod waker_set;
 mod wakeups;
 
@@ -117,7 +119,7 @@ pub(crate) use builder::RedlockBuilder;
 #[cfg(feature = "http")]
 pub(crate) use client::DetachedWork;
 pub use counts::{LockCounts, WaitTimes};
-pub(crate) use inside::{Inside, is_inside};
+pub(crate) use inside::{Inside, InsideScope, is_inside};
 pub use inspect::{Holder, SharedHolder};
 pub(crate) use lease::ActiveLease;
 pub(crate) use lock::Lock;

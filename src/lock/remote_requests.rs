@@ -30,6 +30,8 @@ const FIRST_SWEEP: usize = 64;
 pub(crate) trait LingeringLeases: fmt::Debug + Send + Sync {
     /// Records that another process was refused this name at this time.
     fn asked(&self, name: &str, at: Timestamp);
+    /// Records that no other process waits any more to write the name.
+    fn withdrawn(&self, name: &str);
     /// Releases all leases that linger.
     fn end_all(&self);
 }
@@ -173,6 +175,16 @@ impl RequestReports {
     }
 }
 
+impl RequestReports {
+    fn withdrawn(&self, name: &Arc<str>) {
+        // A lease that is granted from now on was not asked for.
+        if let Some(asked) = self.state().names.get_mut(name) {
+            asked.at = Timestamp::ZERO;
+        }
+        self.leases.withdrawn(name);
+    }
+}
+
 impl RequestState {
     fn note(&mut self, name: &Arc<str>, now: Timestamp) {
         if self.names.len() >= self.sweep_at {
@@ -196,6 +208,7 @@ impl HintSink for RequestReports {
     fn hint(&self, node: usize, hint: Hint) {
         let is_listening = match hint {
             Hint::Asked { name } => return self.asked(&name),
+            Hint::Withdrawn { name } => return self.withdrawn(&name),
             Hint::Listening => true,
             Hint::Deaf => false,
             Hint::Freed { .. } => return,

@@ -22,6 +22,11 @@ pub enum Hint {
         /// The name.
         name: Arc<str>,
     },
+    /// No exclusive request waits any more for a name whose shared lease the owner has.
+    Withdrawn {
+        /// The name.
+        name: Arc<str>,
+    },
 }
 
 /// The receiver of a node's hints about one name, or for one owner.

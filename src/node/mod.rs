@@ -20,10 +20,11 @@ mod reply;
 mod subscriptions;
 
 pub use crate::protocol::{
-    AcquireOp, Answer, ClaimOp, ClaimsAnswer, ExtendOp, ForgetJobOp, ForgetOp, FormerClaim,
-    GrantedAnswer, HeldAnswer, JobDocument, LeaseId, Nonce, OnDemandRun, Op, OpId, PrepareOp,
-    PromisedAnswer, RaiseOp, RaisedAnswer, Record, RecordOp, ReleasedAnswer, RepairOp, ScanKind,
-    ScanOp, ScannedAnswer, ScheduleMark, Stored, StoredLease, TickClaim, TickFates, TickRun,
+    AcquireOp, Answer, ClaimOp, ClaimsAnswer, ExtendOp, ExtendedAnswer, ForgetJobOp, ForgetOp,
+    FormerClaim, GrantedAnswer, HeldAnswer, JobDocument, LeaseId, Nonce, OnDemandRun, Op, OpId,
+    PrepareOp, PromisedAnswer, RaiseOp, RaisedAnswer, Record, RecordOp, ReleasedAnswer, RepairOp,
+    ScanKind, ScanOp, ScannedAnswer, ScheduleMark, Stored, StoredLease, TickClaim, TickFates,
+    TickRun,
 };
 pub(crate) use clock_jumps::{ClockJump, ClockJumps};
 pub use embedded::EmbeddedNodes;
@@ -83,8 +84,9 @@ pub trait Node: std::fmt::Debug + Send + Sync + 'static {
     /// not poll. By default a node reports nothing, and waiters retry after pauses.
     ///
     /// `name` may also be a carriage return, which no name of a lock contains, and an owner. Then the
-    /// node reports the names of leases of this owner that may [linger](LeaseId::lingers), when
-    /// another client is refused one of them ([`Hint::Asked`]).
+    /// node reports the names of leases of this owner that may [linger](LeaseId::lingers) or are
+    /// [shared](LeaseId::is_shared), when another client is refused one of them ([`Hint::Asked`]), and when
+    /// no exclusive request waits any more for a shared one ([`Hint::Withdrawn`]).
     ///
     /// The node sends [`Hint::Listening`] once it reports, possibly before this returns. Must not
     /// block, and must not hold a mutex while it sends a hint.

@@ -103,6 +103,7 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
+    use crate::protocol::ExtendedAnswer;
 
     #[test]
     fn reply_reports_exactly_once() {
@@ -116,8 +117,8 @@ mod tests {
 
         assert_eq!(rx.try_recv(), Ok(Err(Reason::Unknown)));
 
-        reply().send(Ok(Answer::Extended));
-        assert_eq!(rx.try_recv(), Ok(Ok(Answer::Extended)));
+        reply().send(Ok(Answer::Extended(ExtendedAnswer::UNAWAITED)));
+        assert_eq!(rx.try_recv(), Ok(Ok(Answer::Extended(ExtendedAnswer::UNAWAITED))));
         assert!(rx.try_recv().is_err());
     }
 }

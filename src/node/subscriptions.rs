@@ -107,15 +107,15 @@ impl Subscriptions {
         self.state().names.get(name).map_or(0, |channel| channel.hints.len())
     }
 
-    /// Reports to `owner` that another client was refused `name`, whose lease may be idle.
-    pub(crate) fn asked(&self, owner: &str, name: &Arc<str>) {
+    /// Sends a hint to `owner` about one of its leases.
+    pub(crate) fn tell(&self, owner: &str, hint: Hint) {
         let channel = owner_channel(owner);
         let Some(hints) = self.state().names.get(&*channel).map(|channel| channel.hints.clone())
         else {
             return;
         };
         for (_, hints) in hints {
-            hints.send(Hint::Asked { name: Arc::clone(name) });
+            hints.send(hint.clone());
         }
     }
 

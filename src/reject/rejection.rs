@@ -379,6 +379,7 @@ mod tests {
             owner: None,
             lingers: false,
             readers: 0,
+            waiter: None,
             slots: Box::default(),
             votes,
         }

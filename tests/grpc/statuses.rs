@@ -41,6 +41,7 @@ fn each_error_has_its_status() {
         owner: Some("secret".into()),
         lingers: false,
         readers: 0,
+        waiter: None,
         slots: Box::default(),
         votes: Votes::default(),
     };

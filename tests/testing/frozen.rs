@@ -9,7 +9,7 @@ use std::{
 use tower_redlock::{
     LockError,
     error::{Reason, VoteOutcome},
-    node::{AcquireOp, Answer, ExtendOp, LeaseId, NodeState, Nonce, Op, Reply},
+    node::{AcquireOp, Answer, ExtendOp, ExtendedAnswer, LeaseId, NodeState, Nonce, Op, Reply},
     testing::{ManualClock, Nodes},
     time::Clock,
 };
@@ -136,7 +136,7 @@ fn late_renewal_stores_no_key() {
     clock.advance(SECOND.saturating_sub(MS));
     assert!(asked.replies().is_empty(), "it is silent");
     nodes.thaw([0]);
-    assert_eq!(asked.replies(), [Ok(Answer::Extended)]);
+    assert_eq!(asked.replies(), [Ok(Answer::Extended(ExtendedAnswer::UNAWAITED))]);
     clock.advance(2 * SECOND + 2 * MS);
     assert_eq!(nodes.key_counts(), [1], "for its TTL from then on");
 
@@ -145,7 +145,7 @@ fn late_renewal_stores_no_key() {
     nodes.forget_unguarded([0]);
     clock.advance(2 * NODE_TIMEOUT);
     nodes.thaw([0]);
-    assert_eq!(asked.replies(), [Ok(Answer::Extended)]);
+    assert_eq!(asked.replies(), [Ok(Answer::Extended(ExtendedAnswer::UNAWAITED))]);
     assert_eq!(nodes.key_counts(), [1], "stored again within its deadline");
 
     nodes.freeze([0]);

@@ -4,13 +4,14 @@ use std::{
     collections::BTreeMap,
     future::IntoFuture,
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
+use futures_util::future::abortable;
 use tower_redlock::{
     Lock, LockError, LockOptions, LockRequest, Redlock,
     error::LossCause,
-    lock::Released,
+    lock::{LockEventKind, Released},
     testing::{ManualClock, Nodes, Task},
 };
 
@@ -294,6 +295,105 @@ fn writer_whose_request_was_lost_asks_again() {
 }
 
 #[test]
+fn cancelled_writer_costs_others_nothing() {
+    let fleet = Fleet::new(4);
+    let reader = fleet.read(0).unwrap();
+    let (request, writer) = abortable(fleet.request(1).wait(60 * SECOND).into_future());
+    let _task = fleet.clock.spawn(request);
+    fleet.clock.advance(5 * MS);
+    let mut kept_out = fleet.begin(fleet.request(2).shared().wait(60 * SECOND));
+    fleet.clock.advance(5 * MS);
+    assert!(is_held(fleet.read(0)) && !kept_out.is_finished(), "the writer comes first");
+
+    writer.abort();
+    fleet.clock.advance(20 * MS);
+
+    assert!(kept_out.take().expect("no writer waits").is_ok());
+    assert!(fleet.read(0).is_ok() && fleet.read(3).is_ok());
+    drop(reader);
+}
+
+#[test]
+fn writer_that_gave_up_keeps_no_free_name() {
+    for (process, shared) in [(2, true), (2, false), (0, false)] {
+        let fleet = Fleet::new(3);
+        let reader = fleet.read(0).unwrap();
+        let writer = fleet.begin(fleet.request(1).wait(100 * MS));
+        fleet.clock.advance(5 * MS);
+        drop(reader);
+        fleet.nodes.stop([0, 1, 2]);
+        fleet.clock.advance(200 * MS);
+        assert!(writer.is_finished(), "its wait is over");
+
+        fleet.nodes.start([0, 1, 2]);
+        fleet.clock.advance(SECOND / 2);
+
+        assert!(
+            fleet.now(fleet.request(process).options(LockOptions::new().shared(shared))).is_ok()
+        );
+    }
+}
+
+#[test]
+fn writer_that_comes_and_goes_lets_readers_in() {
+    let fleet = Fleet::new(3);
+    let mut reader = fleet.read(0).unwrap();
+    let (mut got_in, mut rounds) = (0, 0);
+    for _ in 0..20 {
+        let writer = fleet.begin(fleet.request(1).wait(50 * MS));
+        fleet.clock.advance(60 * MS);
+        drop(writer);
+        for _ in 0..14 {
+            rounds += 1;
+            fleet.clock.advance(100 * MS);
+            got_in += u32::from(fleet.read(2).is_ok());
+            reader = fleet.read(0).unwrap_or(reader);
+        }
+    }
+
+    assert_eq!(got_in, rounds, "no writer waits at that moment");
+}
+
+#[test]
+fn granted_writer_leaves_no_mark_on_a_node_that_refused() {
+    let fleet = Fleet::new(3);
+    let reader = fleet.read(0).unwrap();
+    let mut writer = fleet.begin(fleet.request(1).wait(60 * SECOND));
+    fleet.clock.advance(5 * MS);
+    // The release does not reach one node, which keeps the reader's key, and the mark.
+    fleet.nodes.stop([0]);
+    drop(reader);
+    fleet.clock.advance(5 * MS);
+    fleet.nodes.start([0]);
+    fleet.clock.advance(20 * MS);
+    let writer = writer.take().expect("a quorum is free").unwrap();
+
+    drop(writer);
+    fleet.clock.settle();
+    fleet.nodes.stop([2]);
+
+    assert!(fleet.read(2).is_ok(), "one node refuses because of a mark, and one does not answer");
+}
+
+#[test]
+fn waiter_is_named() {
+    let fleet = Fleet::new(3);
+    let reader = fleet.read(0).unwrap();
+    let _writer = fleet.begin(fleet.request(1).wait(60 * SECOND));
+    fleet.clock.advance(5 * MS);
+
+    let refused = fleet.read(2).unwrap_err();
+
+    let LockError::Held { owner, waiter, readers, .. } = refused.root() else {
+        panic!("{refused}")
+    };
+    assert_eq!((owner.as_deref(), waiter.as_deref(), *readers), (Some("p0"), Some("p1"), 1));
+    let shown = refused.to_string();
+    assert!(shown.contains("the exclusive request of p1 waits and comes first"), "{shown}");
+    drop(reader);
+}
+
+#[test]
 fn waiting_writer_of_the_process_comes_first() {
     let fleet = Fleet::new(1);
     let reader = fleet.read(0).unwrap();
@@ -390,31 +490,78 @@ fn downgraded_lock_is_shared_by_waiting_readers() {
 }
 
 #[test]
-fn failed_downgrade_holds_nothing() {
+fn downgrade_is_a_renewal() {
+    let fleet = Fleet::new(2);
+    let writer = fleet.write(0).unwrap();
+    let validity = writer.remaining();
+    fleet.nodes.stop([0, 1, 2]);
+
+    let reader = fleet.downgrade(writer).unwrap();
+    let joined = fleet.read(0).unwrap();
+
+    assert!(reader.is_valid() && joined.remaining() == reader.remaining());
+    fleet.clock.advance(validity / 2);
+    fleet.nodes.start([0, 1, 2]);
+    fleet.clock.advance(SECOND);
+    assert!(reader.remaining() > validity / 2, "it is renewed once the nodes answer");
+    assert!(is_held(fleet.write(1)) && fleet.read(1).is_ok());
+    drop((reader, joined));
+    fleet.clock.advance(SECOND);
+    assert_eq!(fleet.nodes.key_counts(), [0, 0, 0]);
+}
+
+#[test]
+fn downgrade_without_nodes_ends_with_its_validity() {
     let fleet = Fleet::new(2);
     let writer = fleet.write(0).unwrap();
     fleet.nodes.stop([0, 1]);
 
-    let mut downgraded = fleet.clock.spawn(writer.downgrade());
-    fleet.clock.advance(SECOND);
+    let reader = fleet.downgrade(writer).unwrap();
+    let mut lost = fleet.clock.spawn(reader.lost());
+    fleet.clock.advance(11 * SECOND);
 
-    assert!(matches!(downgraded.take(), Some(Err(LockError::NoQuorum { .. }))));
+    assert!(matches!(lost.take(), Some(LossCause::Expired { .. })) && !reader.is_valid());
+    drop(reader);
     fleet.nodes.start([0, 1]);
     fleet.clock.advance(SECOND);
     assert!(fleet.write(1).is_ok());
 }
 
+/// One node does not answer, and another one has the mark of a writer, which its shared leases refused.
 #[test]
-fn dropped_downgrade_holds_nothing() {
+fn downgrade_beside_a_mark_holds() {
+    let fleet = Fleet::new(3);
+    let reader = fleet.read(0).unwrap();
+    let mut writer = fleet.begin(fleet.request(1).wait(60 * SECOND));
+    fleet.clock.advance(5 * MS);
+    fleet.nodes.stop([0]);
+    drop(reader);
+    fleet.clock.advance(20 * MS);
+    let writer = writer.take().expect("a quorum is free").unwrap();
+    fleet.nodes.start([0]);
+    let other = fleet.begin(fleet.request(2).wait(60 * SECOND));
+    fleet.clock.advance(5 * MS);
+    fleet.nodes.stop([2]);
+
+    let reader = fleet.downgrade(writer).unwrap();
+    fleet.clock.advance(20 * SECOND);
+
+    assert!(reader.is_valid(), "renewed on the other nodes");
+    drop(other);
+}
+
+#[test]
+fn downgraded_lease_is_released_everywhere() {
     let fleet = Fleet::new(2);
     let writer = fleet.write(0).unwrap();
     fleet.nodes.freeze([0, 1, 2]);
-    let downgraded = fleet.clock.spawn(writer.downgrade());
+    let reader = fleet.downgrade(writer).unwrap();
+    drop(reader);
     fleet.clock.settle();
-    drop(downgraded);
     fleet.nodes.thaw([0, 1, 2]);
     fleet.clock.advance(SECOND);
 
+    assert_eq!(fleet.nodes.key_counts(), [0, 0, 0]);
     assert!(fleet.write(1).is_ok());
 }
 
@@ -659,4 +806,138 @@ fn bad_shared_requests_are_refused() {
         let refused = refusal(request);
         assert!(refused.contains(reason), "{refused}");
     }
+}
+
+/// Runs work under a shared lock of process 0, which then makes the request that `inner` returns.
+fn within(
+    fleet: &Fleet,
+    outer: LockRequest,
+    inner: impl FnOnce(&Redlock) -> LockRequest + Send + 'static,
+) -> Task<Result<Result<(), LockError>, LockError>> {
+    let (redlock, clock) = (fleet.processes[0].clone(), fleet.clock.clone());
+    let task = fleet.clock.spawn(async move {
+        let work = outer.run(|_| async move {
+            clock.sleep(50 * MS).await;
+            inner(&redlock).await.map(drop)
+        });
+        work.await
+    });
+    fleet.clock.settle();
+    task
+}
+
+#[test]
+fn reader_within_a_reader_joins_beside_a_waiting_writer() {
+    for writing_process in [0, 1] {
+        let fleet = Fleet::new(2);
+        let mut outer = within(&fleet, fleet.request(0).shared(), |redlock| {
+            redlock.lock("report").shared().wait(60 * SECOND)
+        });
+        let mut writer = fleet.begin(fleet.request(writing_process).wait(60 * SECOND));
+        fleet.clock.advance(20 * MS);
+        assert!(is_held(fleet.read(0)), "the writer keeps others out");
+
+        fleet.clock.advance(100 * MS);
+
+        assert!(outer.take().expect("it has ended").unwrap().is_ok());
+        assert!(writer.take().expect("its turn has come").is_ok());
+    }
+}
+
+#[test]
+fn work_that_waits_for_itself_fails_at_once() {
+    for (outer_shares, inner_shares) in [(true, false), (false, true), (false, false)] {
+        let fleet = Fleet::new(1);
+        let options = |shares| LockOptions::new().wait(60 * SECOND).shared(shares);
+        let outer = fleet.request(0).options(options(outer_shares));
+        let mut work = within(&fleet, outer, move |redlock| {
+            redlock.lock("report").options(options(inner_shares))
+        });
+        fleet.clock.advance(100 * MS);
+
+        let refused = work.take().expect("it does not wait").unwrap().unwrap_err();
+
+        let shown = refused.to_string();
+        assert!(matches!(refused, LockError::InvalidRequest(_)), "{shown}");
+        assert!(shown.contains("\"report\" and would wait for its own end"), "{shown}");
+    }
+}
+
+#[test]
+fn request_in_a_task_of_its_own_may_wait_for_the_work() {
+    let fleet = Fleet::new(1);
+    let (redlock, clock) = (fleet.processes[0].clone(), fleet.clock.clone());
+    let inner = Arc::new(Mutex::new(None));
+    let kept = Arc::clone(&inner);
+    let outer = fleet.request(0);
+    let mut work = fleet.clock.spawn(async move {
+        let work = outer.run(|_| async move {
+            let request = redlock.lock("report").wait(60 * SECOND).into_future();
+            *kept.lock().unwrap() = Some(clock.spawn(request));
+            clock.sleep(50 * MS).await;
+        });
+        work.await
+    });
+    fleet.clock.advance(20 * MS);
+    assert!(inner.lock().unwrap().as_ref().is_some_and(|task| !task.is_finished()));
+
+    fleet.clock.advance(100 * MS);
+
+    assert!(work.take().expect("it has ended").is_ok());
+    let task = inner.lock().unwrap().take();
+    assert!(task.and_then(|mut task| task.take()).expect("it is granted").is_ok());
+}
+
+#[test]
+fn end_of_a_readers_max_hold_is_an_event() {
+    let fleet = Fleet::new(1);
+    let mut events = fleet.processes[0].events();
+    let long = fleet.read(0).unwrap();
+    let short = fleet.now(fleet.request(0).shared().max_hold(SECOND)).unwrap();
+
+    fleet.clock.advance(2 * SECOND);
+
+    assert!(long.is_valid() && !short.is_valid());
+    let mut lost = Vec::new();
+    while let Ok(event) = events.try_recv() {
+        if let LockEventKind::Lost { cause, shared, .. } = event.kind {
+            lost.push((cause, shared));
+        }
+    }
+    assert_eq!(lost, [(LossCause::MaxHold { limit: SECOND }, true)]);
+}
+
+/// Returns the time in which this number of readers of a process, which waited for a writer, come and
+/// leave.
+fn time_of_readers(readers: usize) -> Duration {
+    let mut fleet = Fleet::new(0);
+    let many = fleet.nodes.replica("many").builder().max_waiters(readers);
+    fleet.processes = vec![many.max_waiters_in_total(readers).build().unwrap()];
+    let writer = fleet.write(0).unwrap();
+    let request = || fleet.request(0).shared().wait(60 * SECOND).into_future();
+    let mut waiting: Vec<_> = (0..readers).map(|_| fleet.clock.spawn(request())).collect();
+    fleet.clock.settle();
+
+    let start = Instant::now();
+    drop(writer);
+    fleet.clock.advance(20 * MS);
+    let come = waiting.iter_mut().map(|task| task.take().expect("all come together").unwrap());
+    let mut held: Vec<_> = come.collect();
+    while held.len() > 1 {
+        // In any order.
+        drop(held.swap_remove(held.len() / 2));
+    }
+    let time = start.elapsed();
+    assert!(held[0].is_valid());
+    time
+}
+
+#[test]
+fn many_readers_of_a_process_come_and_go() {
+    // Eight times as many take about eight times as long, and sixty-four times if each looks at all others.
+    let ratio = || time_of_readers(16_000).as_secs_f64() / time_of_readers(2_000).as_secs_f64();
+
+    let least = (0..3).map(|_| ratio()).fold(f64::MAX, f64::min);
+
+    assert!(least < 25.0, "eight times as many readers take {least:.1} times as long");
 }

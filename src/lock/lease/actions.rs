@@ -8,8 +8,9 @@ use std::{
 
 use super::{
     active::ActiveLease,
+    grants::Grant,
     scratch,
-    shared::{Grant, LeaseReport, LeaseState, LossKind, SharedLease},
+    shared::{LeaseReport, LeaseState, LossKind, SharedLease},
 };
 use crate::{
     error::{LockError, LossCause, ReleaseError, VoteOutcome},
@@ -38,10 +39,14 @@ impl SharedLease {
         let mut decision = None;
         let mut overran = Vec::new();
         let (mut report, mut nudge) = (LeaseReport::default(), Nudge::default());
-        let mut is_renewed = false;
+        let (mut is_renewed, mut is_ending) = (false, false);
         for action in actions.drain(..) {
             let notifies = match action {
-                Action::Send { node, command } => self.enqueue(&mut state, node, command),
+                Action::Send { node, command } => {
+                    let is_release = self.enqueue(&mut state, node, command);
+                    is_ending |= is_release;
+                    is_release
+                }
                 Action::Orphaned { node } => {
                     orphans.push(node);
                     false
@@ -53,11 +58,14 @@ impl SharedLease {
                 Action::Acquired { token, until } => {
                     report.raised = (token != self.proposal).then_some(token);
                     self.token.store(token, Ordering::Release);
-                    if let Some(lease) = state.grant.lease.upgrade() {
+                    if let Some(lease) = state.grants.current.lease.upgrade() {
                         lease.token.store(token, Ordering::Release);
+                        if self.id.is_shared() {
+                            state.grants.begin_hold(&lease);
+                        }
                     }
                     Self::set_valid_until(&state, until);
-                    (state.granted, state.grant.held_since) = (Some(now), Some(now));
+                    (state.granted, state.grants.current.held_since) = (Some(now), Some(now));
                     decision = Some(Ok(()));
                     false
                 }
@@ -68,7 +76,7 @@ impl SharedLease {
                 Action::Renewed { until } => {
                     is_renewed = true;
                     Self::set_valid_until(&state, until);
-                    for grant in state.each_grant() {
+                    for grant in state.grants.each() {
                         grant.renewals += 1;
                         grant.take_renewal_watchers(&mut wakers);
                     }
@@ -76,7 +84,7 @@ impl SharedLease {
                     false
                 }
                 Action::Extended(Ok(())) => {
-                    state.each_grant().for_each(|grant| grant.extension = Some(Ok(())));
+                    state.grants.each().for_each(|grant| grant.extension = Some(Ok(())));
                     true
                 }
                 Action::Extended(Err(votes)) => {
@@ -85,6 +93,7 @@ impl SharedLease {
                 }
                 Action::Lost(loss) => {
                     overran = self.lose(&mut state, loss, &mut report);
+                    is_ending = true;
                     ticket = state.ticket.take();
                     true
                 }
@@ -94,10 +103,12 @@ impl SharedLease {
                 }
             };
             if notifies {
-                state.each_grant().for_each(|grant| grant.watchers.take(&mut wakers));
+                state.grants.each().for_each(|grant| grant.watchers.take(&mut wakers));
             }
         }
-        state.each_grant().for_each(|grant| self.end_checks(grant, &mut wakers));
+        if is_ending {
+            state.grants.each().for_each(|grant| self.end_checks(grant, &mut wakers));
+        }
         scratch::keep_actions(actions);
         if !report.is_empty() {
             // Reports come before the outbox, because a node may answer within the call.
@@ -112,7 +123,7 @@ impl SharedLease {
                 ticket = state.ticket.take();
             }
         }
-        let is_over = decision.is_some() || state.grant.holder_gone;
+        let is_over = decision.is_some() || state.grants.current.holder_gone;
         let permit = is_over.then(|| state.permit.take()).flatten();
         drop(state);
         self.client.timers.nudge(nudge);
@@ -147,13 +158,15 @@ impl SharedLease {
         let is_release = command == LeaseCommand::Release;
         if is_release {
             // The request tries again, and its holder's release wakes all others.
-            let goes_on =
-                self.plan.awaits_release() && state.granted.is_none() && !state.grant.holder_gone;
+            let goes_on = self.plan.awaits_release()
+                && state.granted.is_none()
+                && !state.grants.current.holder_gone;
             if goes_on && state.lease.is_refused_after_lead() {
                 self.id.wake_none();
             }
             self.client.releasing.fetch_add(1, Ordering::AcqRel);
-            state.each_grant().for_each(|grant| grant.over = true);
+            state.grants.each().for_each(|grant| grant.over = true);
+            state.grants.end_holds();
             self.mark_ended(state);
         }
         is_release
@@ -166,14 +179,13 @@ impl SharedLease {
             ReleaseVerdict::AlreadyLost => Released::AlreadyLost,
             ReleaseVerdict::NoQuorum { votes } => return Err(votes),
         };
-        state.each_grant().for_each(|grant| grant.released = Some(Ok(released)));
+        state.grants.each().for_each(|grant| grant.released = Some(Ok(released)));
         Ok(())
     }
 
     /// Publishes the end of the validity.
     fn set_valid_until(state: &LeaseState, until: Timestamp) {
-        let grants = std::iter::once(&state.grant).chain(&state.others);
-        for grant in grants.filter(|grant| !grant.is_over() && !grant.holder_gone) {
+        for grant in state.grants.iter().filter(|grant| !grant.is_over() && !grant.holder_gone) {
             if let Some(lease) = grant.lease.upgrade() {
                 let until = until.min(lease.own_end());
                 lease.valid_until.store(until.as_nanos(), Ordering::Release);
@@ -188,17 +200,17 @@ impl SharedLease {
         mut report: LeaseReport,
         wakers: &mut Vec<Waker>,
     ) -> Guard<'a, LeaseState> {
-        let nth = state.grant.nth;
+        let nth = state.grants.current.nth;
         drop(state);
         report.send(&self.client, &self.id);
         let concerns_watchers = report.concerns_watchers();
         let not_extended = report.not_extended.map(|votes| self.client.votes(votes));
         let not_released = report.not_released.map(|votes| self.client.votes(votes));
         let mut state = self.state();
-        if (state.grant.nth != nth && !self.id.is_shared()) || !concerns_watchers {
+        if (state.grants.current.nth != nth && !self.id.is_shared()) || !concerns_watchers {
             return state;
         }
-        for grant in state.each_grant() {
+        for grant in state.grants.each() {
             if let Some((cause, _)) = &report.lost
                 && !matches!(grant.loss.as_deref(), Some(LossCause::MaxHold { .. }))
             {
@@ -252,8 +264,9 @@ impl SharedLease {
         match command {
             LeaseCommand::Acquire { token, expires } => {
                 let block_end = block_end(token, self.block);
-                let waits = self.plan.awaits_release();
-                let op = AcquireOp { lease, ttl, token, block_end, expires, waits };
+                let request = || self.mark.as_ref().map_or(&self.id, |mark| mark.id());
+                let waiter = self.plan.awaits_release().then(|| Arc::clone(request()));
+                let op = AcquireOp { lease, ttl, token, block_end, expires, waiter };
                 (Op::Acquire(op), OpId::Acquire)
             }
             LeaseCommand::Raise { round, token } => {
@@ -306,11 +319,12 @@ impl SharedLease {
             let (poll, _) = lease.poll_under_way()?;
             Some((lease, poll, ended))
         };
-        overran.extend(state.each_grant().filter(is_lost).filter_map(invalidate));
-        for grant in state.each_grant().filter(is_lost) {
+        overran.extend(state.grants.each().filter(is_lost).filter_map(invalidate));
+        state.grants.end_holds();
+        for grant in state.grants.each().filter(is_lost) {
             grant.loss = Some(Box::new(self.lost(loss.clone(), grant.plan(&self.plan))));
         }
-        let plan = state.grant.plan(&self.plan);
+        let plan = state.grants.current.plan(&self.plan);
         let cause = self.lost(loss, plan);
         let kind = if state.is_kept() {
             LossKind::AfterWork
@@ -341,13 +355,17 @@ impl SharedLease {
 
     /// Reports a decision to the local line, then to its watchers. The task of the request does not
     /// do it, because it may be busy.
-    fn announce(self: &Arc<Self>, decision: Result<(), LockError>, wakers: &mut Vec<Waker>) {
+    pub(super) fn announce(
+        self: &Arc<Self>,
+        decision: Result<(), LockError>,
+        wakers: &mut Vec<Waker>,
+    ) {
         let (ticket, lease, is_verdict) = {
             let mut state = self.state();
             // The answer of a lead node alone is not a verdict.
             let is_verdict = !state.lease.refused_by_lead();
-            state.turn_to(0);
-            (state.ticket.take(), state.grant.lease.upgrade(), is_verdict)
+            state.grants.turn_to(0);
+            (state.ticket.take(), state.grants.current.lease.upgrade(), is_verdict)
         };
         match (&decision, &lease, &ticket) {
             (Ok(()), Some(lease), ticket) => {
@@ -365,16 +383,16 @@ impl SharedLease {
             _ => {}
         }
         let mut state = self.state();
-        if state.turn_to(0) {
-            state.grant.decision = Some(decision.map_err(Box::new));
+        if state.grants.turn_to(0) {
+            state.grants.current.decision = Some(decision.map_err(Box::new));
         }
         state.announced = true;
         // A thread that is sending ends the turn after it sent the release. A shared grant may have
         // reached its own end beside others.
-        let is_lost = state.grant.loss.is_some() && !state.is_held();
-        let gone = (state.grant.holder_gone && !state.sending) || is_lost;
+        let is_lost = state.grants.current.loss.is_some() && !state.grants.is_held();
+        let gone = (state.grants.current.holder_gone && !state.sending) || is_lost;
         let unwanted = if gone { ticket } else { std::mem::replace(&mut state.ticket, ticket) };
-        state.grant.watchers.take(wakers);
+        state.grants.current.watchers.take(wakers);
         drop(state);
         drop(unwanted);
         self.readmit();
@@ -396,13 +414,11 @@ impl SharedLease {
     pub(super) fn arm(self: &Arc<Self>, state: &mut LeaseState, now: Timestamp) -> Nudge {
         let timers = &self.client.timers;
         let mut wanted = state.lease.next_wake();
-        if state.is_held() {
+        if state.grants.is_held() {
             // The lead depends on the current lateness of timers, so it is read again near the end.
             let check = Some(self.stop_at(state, timers.max_lead())).filter(|at| now < *at);
             let mut at = check.unwrap_or_else(|| self.stop_at(state, timers.lead()));
-            if self.id.is_shared()
-                && let Some(first) = state.held().map(|lease| lease.own_end()).min()
-            {
+            if let Some((first, _)) = state.grants.hold_ends() {
                 at = at.min(first.saturating_sub(timers.lead()));
             }
             if let Some(reopens_at) =

@@ -6,7 +6,15 @@ use super::shared::{LeaseState, SharedLease};
 use crate::{
     error::{LockError, LossCause},
     events::LockEventKind,
-    lock::{attempts::Permit, client::Client, queue::Ticket, quota::Charge, settings::Plan},
+    lock::{
+        attempts::Permit,
+        client::Client,
+        inside::{self, InsideScope},
+        queue::Ticket,
+        quota::Charge,
+        settings::Plan,
+        wait_mark::WaitMark,
+    },
     metrics,
     protocol::{LeaseId, Nonce},
     quorum::{Event, HandOff},
@@ -60,10 +68,11 @@ impl ActiveLease {
         resource: Resource,
         plan: Arc<Plan>,
         turn: (Ticket<SharedLease>, Permit),
+        mark: Option<Arc<WaitMark>>,
     ) -> Result<Arc<Self>, LockError> {
         let nonce =
             client.nonce().map_err(|error| LockError::NoRandomness(error.to_string().into()))?;
-        Ok(Self::start_as(client, resource, plan, turn, nonce))
+        Ok(Self::start_as(client, resource, plan, turn, (nonce, mark)))
     }
 
     /// Starts an attempt with this nonce.
@@ -72,12 +81,12 @@ impl ActiveLease {
         resource: Resource,
         plan: Arc<Plan>,
         turn: (Ticket<SharedLease>, Permit),
-        nonce: Nonce,
+        id: (Nonce, Option<Arc<WaitMark>>),
     ) -> Arc<Self> {
-        let (shared, actions) = SharedLease::new(client, resource, plan, turn, nonce);
+        let (shared, actions) = SharedLease::new(client, resource, plan, turn, id);
         let this = Self::new(&shared, 0, &shared.plan, shared.started, None);
         let mut state = shared.state();
-        state.grant.lease = Arc::downgrade(&this);
+        state.grants.current.lease = Arc::downgrade(&this);
         shared.carry_out(state, actions, shared.started);
         this
     }
@@ -113,7 +122,7 @@ impl ActiveLease {
     /// Locks the state while this is the current grant; `None` after a hand-off.
     pub(super) fn state(&self) -> Option<Guard<'_, LeaseState>> {
         let mut state = self.shared.state();
-        state.turn_to(self.nth).then_some(state)
+        state.grants.turn_to(self.nth).then_some(state)
     }
 
     pub(super) fn handle(&self, event: Event) {
@@ -125,6 +134,11 @@ impl ActiveLease {
     /// Returns the settings of its request.
     pub(in crate::lock) fn plan(&self) -> &Plan {
         self.own_plan.as_ref().unwrap_or(&self.shared.plan)
+    }
+
+    /// Records that this thread polls work under it, until the scope is dropped.
+    pub(crate) fn enter_work(&self) -> InsideScope {
+        inside::enter(&self.shared)
     }
 
     /// Records that its work has ended: a loss stops nothing.
@@ -304,7 +318,7 @@ impl ActiveLease {
     /// yet, so the algorithm is woken first.
     pub(crate) fn loss(&self) -> LossCause {
         self.handle(Event::Wake);
-        let loss = self.state().and_then(|state| state.grant.loss.as_deref().cloned());
+        let loss = self.state().and_then(|state| state.grants.current.loss.as_deref().cloned());
         loss.unwrap_or(LossCause::Released)
     }
 
@@ -315,6 +329,11 @@ impl ActiveLease {
 
     pub(crate) fn refused_by_lead(&self) -> bool {
         self.shared.state().lease.refused_by_lead()
+    }
+
+    /// Returns the mark of the exclusive request, if it waits.
+    pub(crate) fn wait_mark(&self) -> Option<&Arc<WaitMark>> {
+        self.shared.mark.as_ref()
     }
 
     /// Returns the turn of a failed attempt, for the next attempt.
@@ -328,7 +347,7 @@ impl ActiveLease {
 
     pub(crate) fn extend(&self) {
         if let Some(mut state) = self.state() {
-            state.grant.extension = None;
+            state.grants.current.extension = None;
             self.shared.handle(state, Event::Extend);
         }
     }

@@ -33,11 +33,13 @@ use std::{
 
 use super::{
     active::ActiveLease,
-    shared::{Grant, LeaseState, SharedLease},
+    grants::Grant,
+    shared::{LeaseState, SharedLease},
 };
 use crate::{
     lock::{queue::HeldLease, released::Released, settings::Plan, stall::StallWatch},
     metrics,
+    protocol::MARK,
     quorum::{Event, NextHolder},
     resource::Resource,
     sync::{Guard, atomic::Ordering},
@@ -61,7 +63,7 @@ impl SharedLease {
     pub(super) fn may_stay(&self, state: &LeaseState, now: Timestamp) -> bool {
         state.announced
             // Records identify holders by the lease's nonce.
-            && !state.grant.plan(&self.plan).keeps_records
+            && !state.grants.current.plan(&self.plan).keeps_records
             && !self.client.is_closed()
             // After a clock jump the lock returns to the nodes.
             && self.client.clock_jumps.epoch() == self.first_epoch
@@ -73,7 +75,7 @@ impl SharedLease {
     /// can't ask for it.
     fn is_long_kept(state: &LeaseState, now: Timestamp) -> bool {
         let since = state.granted.unwrap_or(now);
-        u64::from(state.grant.nth) + 1 >= BLOCK
+        u64::from(state.grants.current.nth) + 1 >= BLOCK
             && now.saturating_duration_since(since) >= LONGEST_STAY
     }
 
@@ -84,7 +86,7 @@ impl SharedLease {
         mut state: Guard<'a, LeaseState>,
         now: Timestamp,
     ) -> Result<(), Guard<'a, LeaseState>> {
-        let Plan { linger, .. } = *state.grant.plan(&self.plan);
+        let Plan { linger, .. } = *state.grants.current.plan(&self.plan);
         // Runs under the mutex of the lines: a shutdown closes the manager, then locks that mutex.
         let begin = || {
             let is_counted = self.is_counted.load(Ordering::Acquire);
@@ -97,13 +99,13 @@ impl SharedLease {
         let is_kept = !linger.is_zero()
             && self.is_unwanted()
             && self.may_stay(&state, now)
-            && self.client.wakeups.is_in_turn(self.resource(), state.grant.nth + 1, 1)
+            && self.client.wakeups.is_in_turn(self.resource(), state.grants.current.nth + 1, 1)
             && state.lease.linger(now + linger, now)
             && state.ticket.as_ref().is_some_and(|ticket| ticket.keep_if(begin));
         if !is_kept {
             return Err(state);
         }
-        let grant = &mut state.grant;
+        let grant = &mut state.grants.current;
         grant.over = true;
         grant.released = Some(Ok(Released::Released));
         // A late renewal must not make the former holder's handle valid again.
@@ -125,7 +127,7 @@ impl SharedLease {
 
     /// Returns the present grant, if it has a holder.
     pub(crate) fn present(&self) -> Option<Arc<ActiveLease>> {
-        self.state().grant.lease.upgrade()
+        self.state().grants.current.lease.upgrade()
     }
 
     /// Records that the lease, whose release is decided, does not linger any more: requests of this
@@ -147,10 +149,10 @@ impl SharedLease {
     /// Ends the linger, or closes a shared lease to further requests for a time, because another process
     /// was refused the lease.
     pub(crate) fn asked(self: &Arc<Self>, at: Timestamp) {
-        self.asked_at.fetch_max(at.as_nanos(), Ordering::AcqRel);
         if self.id.is_shared() {
-            self.arm_reopening();
+            self.close_until(at + MARK);
         } else {
+            self.asked_at.fetch_max(at.as_nanos(), Ordering::AcqRel);
             self.end_linger();
         }
     }
@@ -200,8 +202,8 @@ impl HeldLease for SharedLease {
         };
         self.is_lingering.store(false, Ordering::Release);
         self.token.store(hand_off.token, Ordering::Release);
-        let lease = ActiveLease::new(self, state.grant.nth + 1, plan, now, Some(hand_off));
-        let former = std::mem::replace(&mut state.grant, Grant::of(&lease, now));
+        let lease = ActiveLease::new(self, state.grants.current.nth + 1, plan, now, Some(hand_off));
+        let former = std::mem::replace(&mut state.grants.current, Grant::of(&lease, now));
         let nudge = self.arm_later(&mut state, now);
         drop(state);
         drop(former);
@@ -214,6 +216,10 @@ impl HeldLease for SharedLease {
 
     fn is_open(&self) -> bool {
         Self::is_open(self)
+    }
+
+    fn ttl(&self) -> Duration {
+        self.plan.ttl
     }
 
     fn fits(&self, resource: &Resource, plan: &Plan) -> bool {

@@ -6,6 +6,7 @@
 //! | part | where |
 //! |---|---|
 //! | one grant, or the attempt at one | `active` |
+//! | all grants under one lease | `grants` |
 //! | polls of futures, stop requests, heartbeats, stall checks | `signals` |
 //! | the lease that grants share: its state and its events | `shared` |
 //! | the end of a grant: hand-off, linger, or release to the nodes | `release` |
@@ -25,6 +26,7 @@
 
 mod actions;
 mod active;
+mod grants;
 mod linger;
 mod release;
 mod scratch;

@@ -4,8 +4,9 @@ use std::{sync::Arc, task::Waker, time::Duration};
 
 use super::{
     active::ActiveLease,
+    grants::Grant,
     scratch,
-    shared::{Grant, LeaseState, SharedLease},
+    shared::{LeaseState, SharedLease},
 };
 use crate::{
     lock::{queue::LeftWaiters, settings::Plan, stall::StallWatch},
@@ -27,7 +28,9 @@ impl ActiveLease {
         if self.client().is_forked_at(now) {
             return;
         }
-        let Some(mut state) = self.state().filter(|state| !state.grant.holder_gone) else { return };
+        let Some(mut state) = self.state().filter(|state| !state.grants.current.holder_gone) else {
+            return;
+        };
         let held = self.end_hold(&mut state, now);
         let report = || held.into_iter().for_each(|time| metrics::held(self.is_shared(), time));
         if self.is_shared() {
@@ -42,7 +45,7 @@ impl ActiveLease {
             }
             return report();
         };
-        let mut former = std::mem::replace(&mut state.grant, Grant::of(&lease, now));
+        let mut former = std::mem::replace(&mut state.grants.current, Grant::of(&lease, now));
         former.over = true;
         let mut wakers = Vec::new();
         former.watchers.take(&mut wakers);
@@ -60,8 +63,11 @@ impl ActiveLease {
 
     /// Ends the use of this grant by its holder. Returns the time for which it was held.
     pub(super) fn end_hold(&self, state: &mut LeaseState, now: Timestamp) -> Option<Duration> {
-        state.grant.holder_gone = true;
-        let since = state.grant.held_since.take();
+        state.grants.current.holder_gone = true;
+        if self.is_shared() {
+            state.grants.end_hold(self);
+        }
+        let since = state.grants.current.held_since.take();
         let held = since.map(|since| now.saturating_duration_since(since));
         if let Some(time) = held {
             self.client().hold_times.record(self.resource(), time);
@@ -98,14 +104,17 @@ impl SharedLease {
         if self.id.is_shared() {
             return None;
         }
-        let nth = state.grant.nth + 1;
+        let nth = state.grants.current.nth + 1;
         let limit = self.client.settings.bounds.handoff_limit;
         let is_short = nth <= limit
             && state
                 .granted
                 .is_some_and(|since| now.saturating_duration_since(since) < HAND_OFF_PERIOD);
-        let lingers =
-            || limit > 0 && !state.grant.plan(&self.plan).linger.is_zero() && self.is_unwanted();
+        let lingers = || {
+            limit > 0
+                && !state.grants.current.plan(&self.plan).linger.is_zero()
+                && self.is_unwanted()
+        };
         let is_allowed = (is_short || lingers()) && self.may_stay(state, now);
         let ticket = state.ticket.as_ref().filter(|_| is_allowed)?;
         let lease = &mut state.lease;

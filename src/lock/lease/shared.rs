@@ -1,23 +1,16 @@
 //! The lease that consecutive grants share: its state, and the events that reach it.
 
-use std::{
-    sync::{Arc, Weak},
-    task::{Wake, Waker},
-    time::Duration,
-};
+use std::{sync::Arc, task::Wake, time::Duration};
 
 use super::{
-    active::ActiveLease,
+    grants::{Grant, Grants},
     scratch::{self, Commands},
 };
 use crate::{
     FencingToken,
-    error::{LockError, LossCause, Reason, ReleaseError, VoteOutcome, Votes},
+    error::{LockError, LossCause, Reason, VoteOutcome, Votes},
     events::LockEventKind,
-    lock::{
-        attempts::Permit, client::Client, queue::Ticket, released::Released, settings::Plan,
-        waker_set::WakerSet,
-    },
+    lock::{attempts::Permit, client::Client, queue::Ticket, settings::Plan, wait_mark::WaitMark},
     metrics,
     node::{ClockJump, ReplySink},
     protocol::{
@@ -39,6 +32,8 @@ use crate::{
 pub(crate) struct SharedLease {
     pub(super) client: Arc<Client>,
     pub(super) id: Arc<LeaseId>,
+    /// The mark of the exclusive request, which waits if it is refused.
+    pub(super) mark: Option<Arc<WaitMark>>,
     /// The settings of the first request.
     pub(super) plan: Arc<Plan>,
     /// Start of the attempt. The first validity counts from it.
@@ -53,6 +48,8 @@ pub(crate) struct SharedLease {
     pub(super) token: AtomicU64,
     /// When another process was last refused the lease, in ns; 0 if none was.
     pub(super) asked_at: AtomicU64,
+    /// Until when an exclusive request elsewhere keeps further shared requests out, in ns; 0 if none does.
+    pub(super) closed_until: AtomicU64,
     /// Whether it lingers. Set with the local lines locked.
     pub(super) is_lingering: AtomicBool,
     /// Whether it counts among the leases that linger: from its first linger to its release.
@@ -78,129 +75,22 @@ pub(super) struct LeaseState {
     pub(super) ticket: Option<Ticket<SharedLease>>,
     /// The permit of the attempt, while it is in flight.
     pub(super) permit: Option<Permit>,
-    /// The current grant. Of a shared lease, the one that was used last.
-    pub(super) grant: Grant,
-    /// The other grants of a shared lease.
-    pub(super) others: Vec<Grant>,
-    /// Number of grants so far.
-    pub(super) grants: u32,
-}
-
-/// The current grant under a lease, or the attempt at one.
-pub(super) struct Grant {
-    /// Number of grants before it. All of them are over.
-    pub(super) nth: u32,
-    /// The settings of its request, unless they are those of the lease's first one.
-    pub(super) own_plan: Option<Arc<Plan>>,
-    /// The holder's handle.
-    pub(super) lease: Weak<ActiveLease>,
-    pub(super) decision: Option<Result<(), Box<LockError>>>,
-    pub(super) loss: Option<Box<LossCause>>,
-    /// Result of the last extension that was requested.
-    pub(super) extension: Option<Result<(), Box<LockError>>>,
-    pub(super) released: Option<Result<Released, Box<ReleaseError>>>,
-    pub(super) watchers: WakerSet,
-    /// Number of renewals. They wake their own watchers only, not the guarded work.
-    pub(super) renewals: u64,
-    pub(super) renewal_watchers: Option<Box<WakerSet>>,
-    /// Timer of the next stall check.
-    pub(super) stall_timer: Option<TimerKey>,
-    /// Start of the grant, until the holder releases it.
-    pub(super) held_since: Option<Timestamp>,
-    pub(super) holder_gone: bool,
-    /// Whether the release is decided.
-    pub(super) over: bool,
+    pub(super) grants: Grants,
 }
 
 impl LeaseState {
-    /// Makes the grant with this number the current one. Returns whether it has not ended.
-    pub(super) fn turn_to(&mut self, nth: u32) -> bool {
-        if self.grant.nth == nth {
-            return true;
-        }
-        let Some(at) = self.others.iter().position(|grant| grant.nth == nth) else { return false };
-        std::mem::swap(&mut self.grant, &mut self.others[at]);
-        true
-    }
-
-    /// Returns all grants that have not ended.
-    pub(super) fn each_grant(&mut self) -> impl Iterator<Item = &mut Grant> {
-        std::iter::once(&mut self.grant).chain(&mut self.others)
-    }
-
-    /// Returns whether a grant has a holder, and is not lost.
-    pub(super) fn is_held(&self) -> bool {
-        self.grant.is_held() || self.others.iter().any(Grant::is_held)
-    }
-
     /// Returns whether the holder has gone and the lease does not linger. Of a shared lease, any grant may
     /// be the current one: all are over once its release is sent.
     pub(super) fn is_given_back(&self) -> bool {
-        let is_released = self.granted.is_some() && self.grant.over;
-        (self.grant.holder_gone || is_released) && !self.lease.is_lingering()
+        let current = &self.grants.current;
+        let is_released = self.granted.is_some() && current.over;
+        (current.holder_gone || is_released) && !self.lease.is_lingering()
     }
 
     /// Returns whether the work of all grants has ended.
     pub(super) fn is_kept(&self) -> bool {
-        let mut grants = std::iter::once(&self.grant).chain(&self.others);
+        let mut grants = self.grants.iter();
         grants.all(|grant| grant.lease.upgrade().is_some_and(|lease| lease.is_kept()))
-    }
-
-    /// Returns the handles of the grants that are held.
-    pub(super) fn held(&self) -> impl Iterator<Item = Arc<ActiveLease>> {
-        let grants = std::iter::once(&self.grant).chain(&self.others);
-        grants.filter(|grant| grant.is_held()).filter_map(|grant| grant.lease.upgrade())
-    }
-}
-
-impl Grant {
-    /// Creates the grant of the next holder of a lease.
-    pub(super) fn of(lease: &Arc<ActiveLease>, now: Timestamp) -> Self {
-        Self {
-            lease: Arc::downgrade(lease),
-            held_since: Some(now),
-            ..Self::new(lease.nth, lease.own_plan.clone())
-        }
-    }
-
-    pub(super) fn new(nth: u32, own_plan: Option<Arc<Plan>>) -> Self {
-        Self {
-            nth,
-            own_plan,
-            lease: Weak::new(),
-            decision: None,
-            loss: None,
-            extension: None,
-            released: None,
-            watchers: WakerSet::default(),
-            renewals: 0,
-            renewal_watchers: None,
-            stall_timer: None,
-            held_since: None,
-            holder_gone: false,
-            over: false,
-        }
-    }
-
-    /// Returns the settings of its request; `first` are those of the lease's first one.
-    pub(super) fn plan<'a>(&'a self, first: &'a Plan) -> &'a Plan {
-        self.own_plan.as_deref().unwrap_or(first)
-    }
-
-    /// Moves the wakers of those who wait for a renewal to `wakers`.
-    pub(super) fn take_renewal_watchers(&mut self, wakers: &mut Vec<Waker>) {
-        if let Some(watchers) = &mut self.renewal_watchers {
-            watchers.take(wakers);
-        }
-    }
-
-    pub(super) fn is_held(&self) -> bool {
-        self.held_since.is_some() && !self.is_over()
-    }
-
-    /// Returns whether it is lost or released.
-    pub(super) fn is_over(&self) -> bool {
-        self.over || self.loss.is_some()
     }
 }
 
@@ -299,7 +189,7 @@ impl SharedLease {
         resource: Resource,
         plan: Arc<Plan>,
         (ticket, permit): (Ticket<Self>, Permit),
-        nonce: Nonce,
+        (nonce, mark): (Nonce, Option<Arc<WaitMark>>),
     ) -> (Arc<Self>, Vec<Action>) {
         if !plan.linger.is_zero() || plan.is_shared() {
             client.remote_requests.subscribe(&client.nodes, &client.settings.owner);
@@ -326,9 +216,13 @@ impl SharedLease {
         let nodes = client.nodes.len();
         let mut actions = scratch::actions();
         let lease = Lease::start(plan.terms(nodes, proposal, nodes_wall), now, &mut actions);
+        let id = Arc::new(id);
+        let is_marked = !plan.is_shared() && plan.awaits_release();
+        let mark = mark.or_else(|| is_marked.then(|| WaitMark::new(&id)));
         let this = Arc::new(Self {
             client,
-            id: Arc::new(id),
+            id,
+            mark,
             plan,
             started: now,
             first_epoch: epoch,
@@ -336,6 +230,7 @@ impl SharedLease {
             block,
             token: AtomicU64::new(token),
             asked_at: AtomicU64::new(0),
+            closed_until: AtomicU64::new(0),
             is_lingering: AtomicBool::new(false),
             is_counted: AtomicBool::new(false),
             state: Mutex::new(LeaseState {
@@ -348,12 +243,48 @@ impl SharedLease {
                 epoch,
                 ticket: Some(ticket),
                 permit: Some(permit),
-                grant: Grant::new(0, None),
-                others: Vec::new(),
-                grants: 1,
+                grants: Grants::new(Grant::new(0, None)),
             }),
         });
         (this, actions)
+    }
+
+    /// Creates the shared lease that this exclusive one becomes, without a grant.
+    pub(super) fn continued(
+        &self,
+        lease: Lease,
+        plan: &Arc<Plan>,
+        (token, epoch): (u64, u64),
+    ) -> Arc<Self> {
+        let (resource, owner) = (self.resource().clone(), Arc::clone(self.id.owner()));
+        let id = LeaseId::new(resource, self.id.nonce(), owner, self.id.since()).shared(true);
+        Arc::new(Self {
+            client: Arc::clone(&self.client),
+            id: Arc::new(id),
+            mark: None,
+            plan: Arc::clone(plan),
+            started: self.started,
+            first_epoch: self.first_epoch,
+            proposal: token,
+            block: 1,
+            token: AtomicU64::new(token),
+            asked_at: AtomicU64::new(0),
+            closed_until: AtomicU64::new(0),
+            is_lingering: AtomicBool::new(false),
+            is_counted: AtomicBool::new(false),
+            state: Mutex::new(LeaseState {
+                lease,
+                outbox: Commands::new(),
+                sending: false,
+                timer: None,
+                announced: false,
+                granted: None,
+                epoch,
+                ticket: None,
+                permit: None,
+                grants: Grants::new(Grant::new(0, None)),
+            }),
+        })
     }
 
     pub(super) fn state(&self) -> Guard<'_, LeaseState> {
@@ -377,12 +308,13 @@ impl SharedLease {
 
     pub(super) fn refused(&self, refusal: Refusal) -> LockError {
         match refusal {
-            Refusal::Held { expires_in, owner, lingers, readers } => LockError::Held {
+            Refusal::Held { expires_in, owner, lingers, readers, waiter } => LockError::Held {
                 retry_after: None,
                 expires_in,
                 owner,
                 lingers,
                 readers,
+                waiter,
                 slots: Box::default(),
                 votes: self.votes(),
             },
@@ -435,7 +367,7 @@ impl SharedLease {
     /// P2: returns when a grant ends: earlier than the validity by the lead of timers, so that its
     /// work is dropped before the end of the validity.
     pub(super) fn stop_at(&self, state: &LeaseState, lead: Duration) -> Timestamp {
-        state.lease.end().saturating_sub(state.grant.plan(&self.plan).cap_lead(lead))
+        state.lease.end().saturating_sub(state.grants.current.plan(&self.plan).cap_lead(lead))
     }
 
     /// R10: handles jumps of servers' clocks.
@@ -484,8 +416,14 @@ impl ReplySink for SharedLease {
         result: Result<Answer, Reason>,
         view: Option<Arc<View>>,
     ) {
+        if let (OpId::Acquire, Some(mark)) = (op, &self.mark) {
+            mark.attempted(&self.client, node, &result);
+        }
         if let Ok(answer) = &result {
             self.learn(op, answer);
+            if let (true, Answer::Extended(extended)) = (self.id.is_shared(), answer) {
+                self.renewed_beside_waiter(extended.awaited);
+            }
             // Releases of failed attempts do not count for the turns of processes.
             if let Answer::Released(ReleasedAnswer { awaited, .. }) = answer
                 && self.client.wakeups.tracks_release(*awaited)
@@ -515,7 +453,7 @@ impl Wake for SharedLease {
             (state, is_over) = self.end_own_holds(state);
         }
         let stop_at = self.stop_at(&state, self.client.timers.lead());
-        is_over |= state.is_held() && self.client.clock().now() >= stop_at;
+        is_over |= state.grants.is_held() && self.client.clock().now() >= stop_at;
         self.handle(state, if is_over { Event::Stop } else { Event::Wake });
         self.readmit();
     }

@@ -5,10 +5,11 @@
 //! kinds are never held at once. Nodes keep each lease until its own end, as they do an exclusive one,
 //! so validity, renewal (R4) and restarts (R6) need no other rule.
 //!
-//! An exclusive request that waits leaves a mark on the nodes that refused it. Until the mark ends, 2 s
-//! after its last attempt, a node takes no further shared lease of the key, also when the last one was
+//! An exclusive request that waits leaves its mark on the nodes that refused it (`lock/wait_mark.rs`).
+//! Until the request ends, a node takes no further shared lease of the key, also when the last one was
 //! released: then the exclusive request comes next. The mark is for the order only. The exclusive lease
-//! that follows counts as awaited, so its release wakes the shared requests that wait.
+//! that follows counts as awaited, so its release wakes the shared requests that wait; and so does a
+//! request that ends without one.
 //!
 //! Tokens: a shared lease accepts the greatest fence of q nodes, to which the others are raised. That is
 //! at least the token of the last exclusive lease, which q nodes accepted, and less than that of the
@@ -18,53 +19,87 @@
 //! validity is left, and no request waits that can't join, here or elsewhere. Those that wait here join
 //! once that is so again: after a renewal, or when the other request left. Each has a validity of its own,
 //! which ends with the lease, or with its own maximum hold time. The lease is released when the last
-//! of them is. An exclusive request elsewhere asks for it as for a lease that lingers, with each of its
-//! attempts: for 2 s no further request joins.
+//! of them is. A request of work that one of them polls joins in any case: it would wait for itself.
+//!
+//! An exclusive lease becomes a shared one by a renewal in the other form, as both have one nonce: on each
+//! node that has its key, the shared lease takes its place at once.
+//!
+//! An exclusive request elsewhere asks for it as for a lease that lingers, with each of its
+//! attempts: until it withdraws, or for 2 s, no further request joins. The answers to renewals say the
+//! same, where messages are lost or denied.
 
 use std::{sync::Arc, time::Duration};
 
 use super::{
     active::ActiveLease,
-    shared::{Grant, LeaseState, SharedLease},
+    grants::{Grant, Grants},
+    scratch,
+    shared::{LeaseReport, LeaseState, LossKind, SharedLease},
 };
 use crate::{
     error::{LockError, LossCause},
     lock::{overrun::OverrunWatch, queue::HeldLease, released::Released, settings::Plan},
     metrics,
-    quorum::NextHolder,
+    protocol::{MARK, formulas},
+    quorum::{Event, NextHolder},
     resource::Resource,
     sync::{Guard, atomic::Ordering},
     time::Timestamp,
 };
 
-/// Time for which a process that was asked for its lease lets no further request join it: as long as the
-/// mark of the request that asked, which it repeats with each attempt.
-const CLOSED: Duration = Duration::from_secs(2);
-
 impl ActiveLease {
-    /// Starts the attempt at a shared lease in place of this exclusive one, whose grant ends. On each
-    /// node that grants it the key changes hands at once, as both leases have one nonce.
-    ///
-    /// The grant ends before the first message: from then on others may share the key.
+    /// Makes this exclusive lease a shared one, whose grant it returns, by a renewal in the other form. The
+    /// shared lease is valid from now on, as the keys of the exclusive one keep others out until then.
     pub(crate) fn downgrade(self: &Arc<Self>) -> Result<Arc<Self>, LockError> {
         let plan = Arc::new(self.plan().to_shared(self.resource())?);
+        let client = self.client();
+        client.remote_requests.subscribe(&client.nodes, &client.settings.owner);
+        // Clock jumps that the lease does not know of yet may have ended it.
+        self.handle(Event::Wake);
         let lost = || LockError::lost(self.loss());
         let mut state = self.state().filter(|_| self.is_valid()).ok_or_else(lost)?;
-        let Some(ticket) = state.ticket.take() else {
+        let now = self.now();
+        let wall = client.nodes_wall(now, client.clock().wall()).as_micros();
+        let next = NextHolder { max_hold: plan.max_hold, auto_extend: plan.auto_extend };
+        let wall = u64::try_from(wall).unwrap_or(u64::MAX);
+        let mut actions = scratch::actions();
+        let has_turn = state.ticket.is_some();
+        let downgraded =
+            has_turn.then(|| state.lease.downgrade(next, wall, now, &mut actions)).flatten();
+        let (Some((lease, hand_off)), Some(ticket)) = (downgraded, state.ticket.take()) else {
+            scratch::keep_actions(actions);
             drop(state);
             return Err(lost());
         };
-        let held = self.end_hold(&mut state, self.now());
+        // What the exclusive lease has in its queues is not sent any more.
+        self.id().end();
+        self.shared.mark_ended(&state);
+        let held = self.end_hold(&mut state, now);
+        let timer = state.timer.take();
+        let grant = &mut state.grants.current;
+        grant.over = true;
+        grant.released = Some(Ok(Released::Released));
+        let mut wakers = Vec::new();
+        grant.watchers.take(&mut wakers);
+        self.shared.end_checks(grant, &mut wakers);
+        let shared = self.shared.continued(lease, &plan, (hand_off.token, state.epoch));
         drop(state);
+        if let Some(timer) = timer {
+            client.timers.remove(timer);
+        }
         if let Some(time) = held {
             metrics::held(false, time);
         }
-        let client = Arc::clone(self.client());
-        let turn = (ticket, client.attempts.enter_at_once());
-        let shared = Self::start_as(client, self.resource().clone(), plan, turn, self.id().nonce());
-        // Deletes its key where the shared one is not granted.
-        self.shared.give_back(self.shared.state(), false, self.now());
-        Ok(shared)
+        let lease = Self::new(&shared, 0, &plan, now, Some(hand_off));
+        lease.valid_until.fetch_min(lease.own_end().as_nanos(), Ordering::SeqCst);
+        let mut state = shared.state();
+        state.grants = Grants::new(Grant::of(&lease, now));
+        state.grants.begin_hold(&lease);
+        (state.granted, state.ticket) = (Some(now), Some(ticket));
+        shared.carry_out(state, actions, now);
+        shared.announce(Ok(()), &mut wakers);
+        crate::sync::wake_all(wakers);
+        Ok(lease)
     }
 }
 
@@ -76,23 +111,41 @@ impl SharedLease {
         resource: &Resource,
         plan: &Arc<Plan>,
     ) -> Option<Arc<ActiveLease>> {
-        if !self.is_open() || !self.fits(resource, plan) {
-            return None;
-        }
+        let is_joined = self.is_open() && self.fits(resource, plan);
+        is_joined.then(|| self.join_beside(plan, self.plan.validity / 2)).flatten()
+    }
+
+    /// Grants the lease to a request of work that one of its holders polls: also while an exclusive request
+    /// waits, which waits for that work.
+    pub(crate) fn join_within(
+        self: &Arc<Self>,
+        resource: &Resource,
+        plan: &Arc<Plan>,
+    ) -> Option<Arc<ActiveLease>> {
+        let is_joined =
+            self.id.is_shared() && self.fits(resource, plan) && !self.client.is_closed();
+        is_joined.then(|| self.join_beside(plan, Duration::ZERO)).flatten()
+    }
+
+    /// Adds a grant, if `at_least` of the validity is left.
+    fn join_beside(
+        self: &Arc<Self>,
+        plan: &Arc<Plan>,
+        at_least: Duration,
+    ) -> Option<Arc<ActiveLease>> {
         let mut state = self.state();
         // A clock jump that the lease does not know of may have ended it.
         let is_current = state.epoch == self.client.clock_jumps.epoch();
-        if state.granted.is_none() || !state.is_held() || !is_current {
+        if state.granted.is_none() || !state.grants.is_held() || !is_current {
             return None;
         }
         let now = self.client.clock().now();
         let next = NextHolder { max_hold: plan.max_hold, auto_extend: plan.auto_extend };
-        let mut hand_off = state.lease.join(next, now)?;
+        let mut hand_off = state.lease.join(next, at_least, now)?;
         hand_off.until = hand_off.until.min(now + plan.max_hold);
-        let nth = state.grants;
-        state.grants = nth.checked_add(1)?;
+        let nth = state.grants.next_number()?;
         let lease = ActiveLease::new(self, nth, plan, now, Some(hand_off));
-        state.others.push(Grant::of(&lease, now));
+        state.grants.add(&lease, now);
         let nudge = self.arm_later(&mut state, now);
         drop(state);
         self.client.timers.nudge(nudge);
@@ -107,19 +160,13 @@ impl SharedLease {
         mut state: Guard<'a, LeaseState>,
         now: Timestamp,
     ) -> Result<(), Guard<'a, LeaseState>> {
-        let held = state.others.iter().position(Grant::is_held);
-        if held.is_none() && !state.grant.is_over() {
-            return Err(state);
-        }
-        let next = held.map(|at| state.others.swap_remove(at)).or_else(|| state.others.pop());
-        let Some(next) = next else { return Err(state) };
-        let mut former = std::mem::replace(&mut state.grant, next);
+        let Some(mut former) = state.grants.leave() else { return Err(state) };
         former.over = true;
         former.released = Some(Ok(Released::Released));
         let mut wakers = Vec::new();
         former.watchers.take(&mut wakers);
         self.end_checks(&mut former, &mut wakers);
-        if let Some(lease) = state.held().max_by_key(|lease| lease.own_end()) {
+        if let Some(lease) = state.grants.longest_hold() {
             state.lease.leave(lease.started(), lease.plan().max_hold);
         }
         let nudge = self.arm_later(&mut state, now);
@@ -138,37 +185,30 @@ impl SharedLease {
     ) -> (Guard<'a, LeaseState>, bool) {
         let now = self.client.clock().now();
         let lead = self.client.timers.lead();
-        let is_over = |lease: &ActiveLease| now >= lease.own_end().saturating_sub(lead);
-        let Some(last) = state.held().max_by_key(|lease| lease.own_end()) else {
-            return (state, false);
-        };
-        if is_over(&last) {
-            return (state, true);
+        let is_over = |end: Timestamp| now >= end.saturating_sub(lead);
+        let Some((first, last)) = state.grants.hold_ends() else { return (state, false) };
+        if is_over(last) || !is_over(first) {
+            return (state, is_over(last));
         }
-        let (mut wakers, mut overran) = (Vec::new(), Vec::new());
-        for grant in state.each_grant().filter(|grant| grant.is_held()) {
-            let Some(lease) = grant.lease.upgrade().filter(|lease| is_over(lease)) else {
-                continue;
-            };
-            let ended = lease.valid_until();
-            lease.ended.store(ended.as_nanos(), Ordering::SeqCst);
+        let (mut wakers, mut ended) = (Vec::new(), Vec::new());
+        while let Some(grant) = state.grants.pop_hold(is_over) {
+            let Some(lease) = grant.lease.upgrade() else { continue };
+            let end = lease.valid_until();
+            lease.ended.store(end.as_nanos(), Ordering::SeqCst);
             lease.valid_until.store(0, Ordering::SeqCst);
             let loss = LossCause::MaxHold { limit: lease.plan().max_hold };
-            grant.loss = Some(Box::new(loss));
+            grant.loss = Some(Box::new(loss.clone()));
             grant.watchers.take(&mut wakers);
-            overran.push((lease, ended));
+            self.end_checks(grant, &mut wakers);
+            ended.push((lease, end, loss));
         }
         drop(state);
-        for (lease, ended) in overran {
-            crate::log::debug!(resource = %self.resource(), "a shared holder reached max_hold");
+        for (lease, end, cause) in ended {
+            LeaseReport { lost: Some((cause, LossKind::Planned)), ..LeaseReport::default() }
+                .send(&self.client, &self.id);
             if let Some((poll, _)) = lease.poll_under_way() {
-                OverrunWatch::start(
-                    &lease,
-                    poll,
-                    lease.plan().on_overrun,
-                    ended,
-                    lease.plan().slack,
-                );
+                let Plan { on_overrun, slack, .. } = *lease.plan();
+                OverrunWatch::start(&lease, poll, on_overrun, end, slack);
             }
         }
         crate::sync::wake_all(wakers);
@@ -183,17 +223,33 @@ impl SharedLease {
 
     /// Returns until when an exclusive request elsewhere keeps further requests out.
     pub(super) fn reopens_at(&self) -> Option<Timestamp> {
-        let asked_at = self.asked_at.load(Ordering::Acquire);
-        (asked_at > 0).then(|| Timestamp::from_nanos(asked_at) + CLOSED)
+        let closed_until = self.closed_until.load(Ordering::Acquire);
+        (closed_until > 0).then(|| Timestamp::from_nanos(closed_until))
     }
 
-    /// Sets the timer for the end of that time.
-    pub(super) fn arm_reopening(self: &Arc<Self>) {
+    /// Lets no further request join it until then, as an exclusive request waits elsewhere.
+    pub(super) fn close_until(self: &Arc<Self>, until: Timestamp) {
+        self.closed_until.fetch_max(until.as_nanos(), Ordering::AcqRel);
         let mut state = self.state();
         let now = self.client.clock().now();
         let nudge = self.arm_later(&mut state, now);
         drop(state);
         self.client.timers.nudge(nudge);
+    }
+
+    /// Handles a node's answer to a renewal. Where an exclusive request waits, no further one joins until
+    /// the next round: the node's messages to this process, which are faster, may be lost or denied.
+    pub(super) fn renewed_beside_waiter(self: &Arc<Self>, is_awaited: bool) {
+        if is_awaited {
+            let next = formulas::renewal_interval(self.plan.validity) + self.plan.node_timeout;
+            self.close_until(self.client.now() + next.max(MARK));
+        }
+    }
+
+    /// Records that no exclusive request waits elsewhere any more.
+    pub(crate) fn reopen(&self) {
+        self.closed_until.store(0, Ordering::Release);
+        self.readmit();
     }
 
     /// Lets the requests of this process that wait join it, if new ones could.

@@ -6,7 +6,7 @@ use std::{
     task::{Context, Waker},
 };
 
-use super::{active::ActiveLease, shared::Grant};
+use super::{active::ActiveLease, grants::Grant};
 use crate::{
     error::{LockError, LossCause, ReleaseError},
     lock::{released::Released, stall::StallWatch, waker_set::WakerKey},
@@ -24,7 +24,8 @@ impl ActiveLease {
     /// Removes a registration. After a hand-off there is none: its task was woken.
     pub(crate) fn unwatch(&self, key: &mut WakerKey) {
         if key.is_registered() {
-            let waker = self.state().and_then(|mut state| state.grant.watchers.remove(key));
+            let waker =
+                self.state().and_then(|mut state| state.grants.current.watchers.remove(key));
             drop(waker);
         }
     }
@@ -40,10 +41,10 @@ impl ActiveLease {
     ) -> Option<T> {
         let waker = crate::sync::clone_waker(cx.waker());
         let Some(mut state) = self.state() else { return Some(handed_on) };
-        let answer = poll(&mut state.grant);
+        let answer = poll(&mut state.grants.current);
         let unused: Option<Waker> = match answer {
             Some(_) => Some(waker),
-            None => state.grant.watchers.register(key, waker),
+            None => state.grants.current.watchers.register(key, waker),
         };
         drop(state);
         drop(unused);
@@ -115,7 +116,7 @@ impl ActiveLease {
         // Declared before the guard, so that it is dropped after the guard.
         let waker = crate::sync::clone_waker(cx.waker());
         let Some(mut state) = self.state() else { return Poll::Ready(None) };
-        let grant = &mut state.grant;
+        let grant = &mut state.grants.current;
         if grant.renewals > seen {
             return Poll::Ready(Some(grant.renewals));
         }
@@ -131,7 +132,7 @@ impl ActiveLease {
     #[cfg(feature = "scheduler")]
     pub(crate) fn unwatch_renewals(&self, key: &mut WakerKey) {
         let waker = self.state().and_then(|mut state| {
-            state.grant.renewal_watchers.as_mut().and_then(|watchers| watchers.remove(key))
+            state.grants.current.renewal_watchers.as_mut().and_then(|watchers| watchers.remove(key))
         });
         drop(waker);
     }
@@ -144,7 +145,7 @@ impl ActiveLease {
         {
             let Some(mut state) = self.state() else { return };
             self.asked_to_stop.store(true, Ordering::Relaxed);
-            state.grant.watchers.take(&mut wakers);
+            state.grants.current.watchers.take(&mut wakers);
         }
         crate::sync::wake_all(wakers);
     }
@@ -182,17 +183,17 @@ impl ActiveLease {
     /// Stops the renewal. Returns false if the lease is over already.
     pub(crate) fn halt(&self, why: Halt) -> bool {
         self.handle(Event::Halt(why));
-        self.state().is_some_and(|state| !state.grant.is_over())
+        self.state().is_some_and(|state| !state.grants.current.is_over())
     }
 
     /// Schedules a stall check, unless the lease is over.
     pub(crate) fn watch_stall(&self, watch: Arc<StallWatch>, at: Timestamp) {
         let Some(mut state) = self.state() else { return };
-        if state.grant.is_over() {
+        if state.grants.current.is_over() {
             return;
         }
         let (key, nudge) = self.timers().insert_locked(at, Waker::from(watch));
-        state.grant.stall_timer = Some(key);
+        state.grants.current.stall_timer = Some(key);
         drop(state);
         self.timers().nudge(nudge);
     }

@@ -30,6 +30,9 @@ pub(crate) trait HeldLease: fmt::Debug + Send + Sync + Sized + 'static {
     /// Returns whether further shared requests may hold it beside the present ones.
     fn is_open(&self) -> bool;
 
+    /// Returns its TTL.
+    fn ttl(&self) -> Duration;
+
     /// Returns whether this request may ever join it: it is shared, for this resource, with this TTL.
     fn fits(&self, resource: &Resource, plan: &Plan) -> bool;
 

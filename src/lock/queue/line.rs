@@ -1,9 +1,11 @@
 //! The line of one name: its waiters, and the state of its head.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, hash_map::Entry},
+    ops::Bound,
     sync::{Arc, Weak},
     task::Waker,
+    time::Duration,
 };
 
 use super::held_lease::HeldLease;
@@ -66,6 +68,8 @@ pub(super) struct Line<L: HeldLease> {
     patient: BTreeMap<u64, Waiter<L>>,
     /// Requests for a single attempt, which receive the head's verdict.
     one_shots: BTreeMap<u64, Waiter<L>>,
+    /// Number of the shared requests that wait, by their TTLs.
+    sharers: HashMap<Duration, usize>,
     next_id: u64,
     /// The head, while it pauses in the line for any slot of a name.
     pub(super) stand_by: Option<Box<Waiter<L>>>,
@@ -123,6 +127,7 @@ impl<L: HeldLease> Line<L> {
             head_since,
             patient: BTreeMap::new(),
             one_shots: BTreeMap::new(),
+            sharers: HashMap::new(),
             next_id: 0,
             stand_by: None,
             at_grant: 0,
@@ -148,22 +153,39 @@ impl<L: HeldLease> Line<L> {
     pub(super) fn open_head(&self) -> Option<Arc<L>> {
         let HeadState::Holding(lease) = &self.head else { return None };
         let lease = lease.upgrade().filter(|lease| lease.is_open())?;
-        let mut waiters = self.patient.values().chain(self.one_shots.values());
-        waiters.all(|waiter| lease.fits(&waiter.resource, &waiter.plan)).then_some(lease)
+        // A shared request is for one name, which is the line's.
+        let fitting = self.sharers.get(&lease.ttl()).copied().unwrap_or(0);
+        (fitting == self.len()).then_some(lease)
     }
 
     /// Returns the first shared request after this id.
     pub(super) fn next_shared(&self, after: Option<u64>) -> Option<(u64, &Waiter<L>)> {
-        let is_next = |(id, waiter): &(&u64, &Waiter<L>)| {
-            after.is_none_or(|after| **id > after) && waiter.plan.is_shared()
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let first = |waiters: &'_ BTreeMap<u64, Waiter<L>>| {
+            let mut later = waiters.range((from, Bound::Unbounded));
+            later.find(|(_, waiter)| waiter.plan.is_shared()).map(|(id, _)| *id)
         };
-        let first = |waiters| BTreeMap::iter(waiters).find(is_next);
         let found = [first(&self.patient), first(&self.one_shots)].into_iter().flatten();
-        found.min_by_key(|(id, _)| **id).map(|(id, waiter)| (*id, waiter))
+        let id = found.min()?;
+        Some((id, self.patient.get(&id).or_else(|| self.one_shots.get(&id))?))
     }
 
     pub(super) fn take(&mut self, id: u64) -> Option<Waiter<L>> {
-        self.patient.remove(&id).or_else(|| self.one_shots.remove(&id))
+        let taken = self.patient.remove(&id).or_else(|| self.one_shots.remove(&id))?;
+        Some(self.left(taken))
+    }
+
+    /// Counts a request that leaves the line.
+    fn left(&mut self, waiter: Waiter<L>) -> Waiter<L> {
+        if waiter.plan.is_shared()
+            && let Entry::Occupied(mut count) = self.sharers.entry(waiter.plan.ttl)
+        {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
+        waiter
     }
 
     /// Returns the time of the oldest request in line.
@@ -192,6 +214,9 @@ impl<L: HeldLease> Line<L> {
         self.next_id += 1;
         let (waiter, slot) = Waiter::new(resource, plan, since);
         let is_one_shot = plan.wait.is_zero();
+        if plan.is_shared() {
+            *self.sharers.entry(plan.ttl).or_default() += 1;
+        }
         self.waiters(is_one_shot).insert(id, waiter);
         LinePlace { id, is_one_shot, slot }
     }
@@ -201,7 +226,8 @@ impl<L: HeldLease> Line<L> {
     }
 
     pub(super) fn leave(&mut self, place: &LinePlace<L>) -> Option<Waiter<L>> {
-        self.waiters(place.is_one_shot).remove(&place.id)
+        let left = self.waiters(place.is_one_shot).remove(&place.id)?;
+        Some(self.left(left))
     }
 
     fn waiters(&mut self, is_one_shot: bool) -> &mut BTreeMap<u64, Waiter<L>> {
@@ -212,15 +238,17 @@ impl<L: HeldLease> Line<L> {
         let first = |waiters: &BTreeMap<u64, Waiter<L>>| waiters.keys().next().copied();
         let (patient, one_shot) = (first(&self.patient), first(&self.one_shots));
         let is_one_shot = one_shot.is_some_and(|id| patient.is_none_or(|other| id < other));
-        self.waiters(is_one_shot).pop_first().map(|(_, waiter)| waiter)
+        let (_, first) = self.waiters(is_one_shot).pop_first()?;
+        Some(self.left(first))
     }
 
     pub(super) fn has_one_shots(&self) -> bool {
         !self.one_shots.is_empty()
     }
 
-    pub(super) fn take_one_shots(&mut self) -> impl ExactSizeIterator<Item = Waiter<L>> + use<L> {
-        std::mem::take(&mut self.one_shots).into_values()
+    pub(super) fn take_one_shots(&mut self) -> Vec<Waiter<L>> {
+        let taken = std::mem::take(&mut self.one_shots);
+        taken.into_values().map(|waiter| self.left(waiter)).collect()
     }
 
     /// Returns the first waiter, unless a single attempt waits for a verdict.

@@ -69,6 +69,7 @@ impl<L: HeldLease> Queue<L> {
             owner,
             lingers: false,
             readers: 0,
+            waiter: None,
             slots: Box::default(),
             votes,
         }
@@ -258,7 +259,7 @@ impl<L: HeldLease> Queue<L> {
                 waiter.give(WaiterSlot::Verdict(verdict.clone()));
                 waiter.waker
             };
-            (left, leaving.map(give).collect::<Vec<_>>())
+            (left, leaving.into_iter().map(give).collect::<Vec<_>>())
         };
         left.update_gauge();
         crate::sync::wake_all(leaving);

@@ -92,6 +92,7 @@ impl KnownSlots {
             owner: first.as_ref().and_then(|first| first.owner.clone()),
             lingers: false,
             readers: 0,
+            waiter: None,
             votes: first.as_ref().and_then(votes).unwrap_or_default(),
             slots,
         }

@@ -110,7 +110,7 @@ impl HintSink for ReleaseWatch {
                     state.listening = listening.unwrap_or(usize::MAX);
                 }
                 // Only owners of leases use it.
-                Hint::Asked { .. } => {}
+                Hint::Asked { .. } | Hint::Withdrawn { .. } => {}
             }
             state.watchers.take(&mut wakers);
         }

@@ -17,6 +17,7 @@ use crate::{
         lease::{ActiveLease, SharedLease},
         queue::Ticket,
         settings::Plan,
+        wait_mark::MarkedRequest,
         waker_set::WakerKey,
     },
     resource::Resource,
@@ -32,6 +33,8 @@ pub(crate) struct RetryState {
     /// Number of attempts that have begun.
     pub(crate) begun: u32,
     pub(crate) retries: RetryHistory,
+    /// The mark that its attempts may have left, if it waits for an exclusive lock.
+    pub(crate) marked: Option<MarkedRequest>,
     pub(crate) span: Span,
 }
 
@@ -101,6 +104,7 @@ impl RetryState {
             plan: Arc::clone(&self.plan),
             begun: self.begun,
             retries: std::mem::take(&mut self.retries),
+            marked: self.marked.take(),
             span: self.span.clone(),
         }
     }
@@ -124,7 +128,11 @@ impl RetryState {
             self.resource.clone(),
             plan,
             (ticket, permit),
+            self.marked.as_ref().map(|marked| Arc::clone(marked.mark())),
         )?;
+        if let (None, Some(mark)) = (&self.marked, lease.wait_mark()) {
+            self.marked = Some(MarkedRequest::new(mark, &self.core.client));
+        }
         self.retries.tried = Some(lease.started());
         Ok(lease)
     }

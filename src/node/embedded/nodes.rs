@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use super::store::{EmbeddedStore, Notice};
 use crate::{
-    node::{Hints, Node, Reply, Subscription, subscriptions::Subscriptions},
+    node::{Hint, Hints, Node, Reply, Subscription, subscriptions::Subscriptions},
     protocol::{Answer, Op},
     sync::{Mutex, lock},
     time::{Clock, MonotonicWall, SystemClock, Timestamp},
@@ -170,7 +170,12 @@ impl Node for EmbeddedNode {
         for notice in notices {
             match notice {
                 Notice::Freed(name) => self.space.subscriptions.released(&name, None),
-                Notice::Asked { owner, name } => self.space.subscriptions.asked(&owner, &name),
+                Notice::Asked { owner, name } => {
+                    self.space.subscriptions.tell(&owner, Hint::Asked { name });
+                }
+                Notice::Withdrawn { owner, name } => {
+                    self.space.subscriptions.tell(&owner, Hint::Withdrawn { name });
+                }
             }
         }
     }

@@ -1,10 +1,10 @@
 //! The keys that several leases share, on one embedded node.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc};
 
 use super::store::{FIRST_SWEEP, Notice};
 use crate::{
-    protocol::{HeldAnswer, LeaseId, Stored, StoredLease},
+    protocol::{HeldAnswer, LeaseId, MARK, Stored, StoredLease},
     time::Timestamp,
 };
 
@@ -26,12 +26,10 @@ impl Default for SharedKeys {
 struct SharedKey {
     /// The leases, and when each ends.
     leases: Vec<(StoredLease, Timestamp)>,
-    /// Until when no lease may join, because an exclusive request waits.
-    marked_until: Timestamp,
+    /// The exclusive requests that wait, and when the mark of each ends. While there is one, no lease may
+    /// join.
+    marks: Vec<(StoredLease, Timestamp)>,
 }
-
-/// Time for which an exclusive request that waits keeps further leases out, unless it is repeated.
-const MARK: Duration = Duration::from_secs(2);
 
 impl SharedKey {
     fn longest(&self) -> Option<&(StoredLease, Timestamp)> {
@@ -42,12 +40,21 @@ impl SharedKey {
         self.leases.iter().any(|(_, ends)| now < *ends)
     }
 
+    /// Returns the mark that lasts longest.
+    fn mark(&self) -> Option<&(StoredLease, Timestamp)> {
+        self.marks.iter().max_by_key(|(_, ends)| *ends)
+    }
+
     fn held(&self, fence: u64, now: Timestamp) -> HeldAnswer {
-        let longest = self.longest();
-        let ends = longest.map_or(self.marked_until, |(_, ends)| *ends);
-        let owner = longest.map(|(lease, _)| Arc::clone(&lease.owner));
-        let held = HeldAnswer::new(owner, Some(ends.saturating_duration_since(now)), fence);
-        held.shared(true).readers(self.leases.len())
+        let (longest, mark) = (self.longest(), self.mark());
+        let ends = longest.or(mark).map(|(_, ends)| ends.saturating_duration_since(now));
+        let owner = |(lease, _): &(StoredLease, Timestamp)| Arc::clone(&lease.owner);
+        let held = HeldAnswer::new(longest.map(owner), ends, fence);
+        held.shared(true).readers(self.leases.len()).waiter(mark.map(owner))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.leases.is_empty() && self.marks.is_empty()
     }
 
     fn position(&self, lease: &LeaseId) -> Option<usize> {
@@ -56,11 +63,12 @@ impl SharedKey {
 }
 
 impl SharedKeys {
-    /// Returns the key without the leases that have ended; removes it if nothing is left.
+    /// Returns the key without the leases and marks that have ended; removes it if nothing is left.
     fn current(&mut self, name: &str, now: Timestamp) -> Option<&mut SharedKey> {
         let key = self.keys.get_mut(name)?;
         key.leases.retain(|(_, ends)| now < *ends);
-        if key.leases.is_empty() && key.marked_until <= now {
+        key.marks.retain(|(_, ends)| now < *ends);
+        if key.is_empty() {
             self.keys.remove(name);
         }
         self.keys.get_mut(name)
@@ -73,15 +81,15 @@ impl SharedKeys {
         name: &Arc<str>,
         fence: u64,
         now: Timestamp,
-        (waits, notices): (bool, &mut Vec<Notice>),
+        (waiter, notices): (Option<&LeaseId>, &mut Vec<Notice>),
     ) -> Option<HeldAnswer> {
         let key = self.current(name, now)?;
         if key.leases.is_empty() {
-            self.keys.remove(name);
             return None;
         }
-        if waits {
-            key.marked_until = now + MARK;
+        if let Some(waiter) = waiter {
+            key.marks.retain(|(known, _)| known.nonce != waiter.nonce());
+            key.marks.push((stored(waiter), now + MARK));
             // Each time, as an earlier message may be lost.
             for (lease, _) in &key.leases {
                 let (owner, name) = (Arc::clone(&lease.owner), Arc::clone(name));
@@ -91,9 +99,41 @@ impl SharedKeys {
         Some(key.held(fence, now))
     }
 
+    /// Removes a key without leases, which an exclusive lease gets. Returns whether requests may wait that
+    /// it refused.
+    pub(super) fn end(&mut self, name: &str) -> bool {
+        self.keys.remove(name).is_some()
+    }
+
+    /// Removes the mark of an exclusive request. Returns whether it was there.
+    pub(super) fn withdraw(
+        &mut self,
+        name: &Arc<str>,
+        waiter: &LeaseId,
+        now: Timestamp,
+        notices: &mut Vec<Notice>,
+    ) -> bool {
+        let Some(key) = self.current(name, now) else { return false };
+        let before = key.marks.len();
+        key.marks.retain(|(known, _)| known.nonce != waiter.nonce());
+        let existed = key.marks.len() < before;
+        if existed && key.marks.is_empty() {
+            notices.push(Notice::Freed(Arc::clone(name)));
+            for (lease, _) in &key.leases {
+                let (owner, name) = (Arc::clone(&lease.owner), Arc::clone(name));
+                notices.push(Notice::Withdrawn { owner, name });
+            }
+        }
+        if key.is_empty() {
+            self.keys.remove(name);
+        }
+        existed
+    }
+
     /// Returns whether an exclusive request waits for a key.
     pub(super) fn is_marked(&self, name: &str, now: Timestamp) -> bool {
-        self.keys.get(name).is_some_and(|key| now < key.marked_until)
+        let key = self.keys.get(name);
+        key.is_some_and(|key| key.marks.iter().any(|(_, ends)| now < *ends))
     }
 
     /// Returns the answer for an exclusive lease of which the key is renewed.
@@ -111,8 +151,8 @@ impl SharedKeys {
         now: Timestamp,
     ) -> Option<HeldAnswer> {
         let key = self.current(name, now)?;
-        let is_marked = now < key.marked_until && key.position(lease).is_none();
-        is_marked.then(|| key.held(fence, now))
+        let is_refused = !key.marks.is_empty() && key.position(lease).is_none();
+        is_refused.then(|| key.held(fence, now))
     }
 
     /// Stores a lease, or renews it.
@@ -123,18 +163,18 @@ impl SharedKeys {
         (now, ends): (Timestamp, Timestamp),
     ) {
         if self.keys.len() >= self.sweep_at {
-            self.keys.retain(|_, key| now < key.marked_until || key.is_held(now));
+            let is_kept = |(_, ends): &(StoredLease, Timestamp)| now < *ends;
+            self.keys.retain(|_, key| key.leases.iter().chain(&key.marks).any(is_kept));
             self.sweep_at = FIRST_SWEEP.max(2 * self.keys.len());
         }
-        let free = || SharedKey { leases: Vec::new(), marked_until: Timestamp::ZERO };
+        let free = || SharedKey { leases: Vec::new(), marks: Vec::new() };
         let key = self.keys.entry(Arc::clone(name)).or_insert_with(free);
         let at = key.position(lease);
         if let Some(at) = at {
             // An acquire that is repeated after a renewal must not shorten the lease.
             key.leases[at].1 = ends.max(key.leases[at].1);
         } else {
-            let owner = Arc::clone(lease.owner());
-            key.leases.push((StoredLease::new(lease.nonce(), 0, lease.since(), owner), ends));
+            key.leases.push((stored(lease), ends));
         }
     }
 
@@ -183,7 +223,8 @@ impl SharedKeys {
         notices: &mut Vec<Notice>,
     ) -> (bool, bool) {
         let Some(key) = self.keys.get(name) else { return (true, false) };
-        let (is_marked, is_last) = (now < key.marked_until, key.leases.is_empty());
+        let is_last = key.leases.is_empty();
+        let is_marked = key.marks.iter().any(|(_, ends)| now < *ends);
         if is_last && is_marked {
             notices.push(Notice::Freed(Arc::clone(name)));
         } else if is_last {
@@ -200,7 +241,9 @@ impl SharedKeys {
         let stored = Stored::new(Some(lease.clone()), Some(ends.saturating_duration_since(now)));
         let readers = current.iter().take(Stored::MAX_READERS).map(|(lease, _)| lease.clone());
         let stored = stored.sharing(current.len()).readers(readers.collect());
-        Some(stored.awaited(now < key.marked_until))
+        let marks = key.marks.iter().filter(|(_, ends)| now < *ends);
+        let waiter = marks.max_by_key(|(_, ends)| *ends).map(|(waiter, _)| waiter.clone());
+        Some(stored.awaited(waiter.is_some()).waiter(waiter))
     }
 
     /// Returns the names with leases.
@@ -209,8 +252,15 @@ impl SharedKeys {
     }
 }
 
+/// Returns a lease or a mark, as it is stored: without a token, so that it stays the same.
+fn stored(lease: &LeaseId) -> StoredLease {
+    StoredLease::new(lease.nonce(), 0, lease.since(), Arc::clone(lease.owner()))
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::{protocol::Nonce, resource::Resource};
 
@@ -225,7 +275,7 @@ mod tests {
             let lease = LeaseId::new(resource, nonce, "p".into(), Duration::ZERO).shared(true);
             keys.store(&name, &lease, (now, now + Duration::from_secs(10)));
             assert!(
-                keys.held(&name, 0, now, (true, &mut Vec::new())).is_some(),
+                keys.held(&name, 0, now, (Some(&lease), &mut Vec::new())).is_some(),
                 "it leaves a mark"
             );
         }

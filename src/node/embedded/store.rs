@@ -10,9 +10,9 @@ use super::{claims::EmbeddedClaims, records::EmbeddedRecords, sharing::SharedKey
 use crate::{
     error::Reason,
     protocol::{
-        AcquireOp, Answer, ClaimOp, ExtendOp, ForgetOp, GrantedAnswer, HeldAnswer, LeaseId, Op,
-        PrepareOp, RaiseOp, RaisedAnswer, Record, RecordOp, ReleasedAnswer, RepairOp, ScanKind,
-        ScanOp, ScannedAnswer, Stored, StoredLease,
+        AcquireOp, Answer, ClaimOp, ExtendOp, ExtendedAnswer, ForgetOp, GrantedAnswer, HeldAnswer,
+        LeaseId, Op, PrepareOp, RaiseOp, RaisedAnswer, Record, RecordOp, ReleasedAnswer, RepairOp,
+        ScanKind, ScanOp, ScannedAnswer, Stored, StoredLease,
     },
     resource::Resource,
     stripe::STRIPES,
@@ -58,6 +58,8 @@ pub(super) enum Notice {
     Freed(Arc<str>),
     /// A client was refused a name whose lease its owner may keep idle.
     Asked { owner: Arc<str>, name: Arc<str> },
+    /// No exclusive request waits any more for a name of which its owner has a shared lease.
+    Withdrawn { owner: Arc<str>, name: Arc<str> },
 }
 
 pub(super) const FIRST_SWEEP: usize = 1024;
@@ -94,22 +96,29 @@ impl EmbeddedStore {
             return Err(Reason::Stale);
         }
         match op {
-            Op::Acquire(AcquireOp { lease, ttl, token, block_end, waits, .. }) => {
+            Op::Acquire(AcquireOp { lease, ttl, token, block_end, waiter, .. }) => {
                 let proposal = (*token, *block_end);
                 check_lead(*token, now, clock)?;
-                Ok(self.acquire(lease, *ttl, proposal, now, (*waits, notices)))
+                Ok(self.acquire(lease, *ttl, proposal, now, (waiter.as_deref(), notices)))
             }
             Op::Raise(RaiseOp { lease, token, block_end }) => {
                 check_lead(*token, now, clock)?;
                 self.raise(lease, (*token, *block_end), now)
             }
             Op::Extend(ExtendOp { lease, ttl, token, .. }) => {
-                Ok(self.extend(lease, *ttl, *token, now))
+                Ok(self.extend(lease, *ttl, *token, (now, notices)))
             }
             Op::Release(lease) => Ok(self.release(lease, now, notices)),
             Op::EndShared(name) => {
                 let (existed, awaited) = self.shared.remove_all(name, now, notices);
                 Ok(Answer::Released(ReleasedAnswer { existed, awaited }))
+            }
+            Op::Withdraw(waiter) => {
+                let mut existed = false;
+                for name in waiter.resource().shared_names() {
+                    existed |= self.shared.withdraw(name, waiter, now, notices);
+                }
+                Ok(Answer::Withdrawn(existed))
             }
             Op::Inspect(names) => {
                 let found = names.iter().map(|name| self.inspect(name, now)).collect();
@@ -165,18 +174,15 @@ impl EmbeddedStore {
         ttl: Duration,
         (token, block_end): (u64, u64),
         now: Timestamp,
-        (waits, notices): (bool, &mut Vec<Notice>),
+        (waiter, notices): (Option<&LeaseId>, &mut Vec<Notice>),
     ) -> Answer {
         let fence = self.fence(lease.resource());
-        // Other requests may wait that a key refused while it was shared.
-        let was_shared =
-            lease.resource().shared_names().iter().any(|name| self.shared.is_marked(name, now));
         let shared = if lease.is_shared() {
             let name = &lease.resource().shared_names()[0];
             self.shared.refuses(name, lease, fence, now)
         } else {
             let mut names = lease.resource().shared_names().iter();
-            names.find_map(|name| self.shared.held(name, fence, now, (waits, &mut *notices)))
+            names.find_map(|name| self.shared.held(name, fence, now, (waiter, &mut *notices)))
         };
         if let Some(held) = shared {
             return Answer::Held(held);
@@ -190,7 +196,7 @@ impl EmbeddedStore {
             if let Some(name) = names.find(other)
                 && let Some(key) = self.keys.get_mut(name)
             {
-                key.awaited |= waits;
+                key.awaited |= waiter.is_some();
                 if key.linger == Linger::May {
                     key.linger = Linger::Asked;
                     let (owner, name) = (Arc::clone(&key.lease.owner), Arc::clone(name));
@@ -199,13 +205,12 @@ impl EmbeddedStore {
             }
             return held;
         }
-        if lease.is_shared() {
-            self.end_exclusive(lease, now, notices);
-        }
         self.store(lease, ttl, token, now);
-        if was_shared && !lease.is_shared() {
+        if !lease.is_shared() {
             for name in lease.resource().shared_names() {
-                self.keys.entry(Arc::clone(name)).and_modify(|key| key.awaited = true);
+                if self.shared.end(name) {
+                    self.keys.entry(Arc::clone(name)).and_modify(|key| key.awaited = true);
+                }
             }
         }
         let accepted = accepts(lease, token, fence);
@@ -216,15 +221,23 @@ impl EmbeddedStore {
     }
 
     /// Removes the key of the exclusive lease that becomes this shared one. Shared requests that it
-    /// refused may join.
-    fn end_exclusive(&mut self, lease: &LeaseId, now: Timestamp, notices: &mut Vec<Notice>) {
-        for name in lease.resource().shared_names() {
-            if let Entry::Occupied(key) = self.keys.entry(Arc::clone(name))
-                && key.get().is_of(lease, now)
-                && key.remove().awaited
-            {
-                notices.push(Notice::Freed(Arc::clone(name)));
+    /// refused may join. Returns whether it was there, and whether requests wait.
+    fn end_exclusive(
+        &mut self,
+        lease: &LeaseId,
+        now: Timestamp,
+        notices: &mut Vec<Notice>,
+    ) -> (bool, bool) {
+        let name = &lease.resource().shared_names()[0];
+        match self.keys.entry(Arc::clone(name)) {
+            Entry::Occupied(key) if key.get().is_of(lease, now) => {
+                let awaited = key.remove().awaited;
+                if awaited {
+                    notices.push(Notice::Freed(Arc::clone(name)));
+                }
+                (true, awaited)
             }
+            _ => (false, false),
         }
     }
 
@@ -251,7 +264,13 @@ impl EmbeddedStore {
         Ok(Answer::Raised(RaisedAnswer { accepted, fence }))
     }
 
-    fn extend(&mut self, lease: &LeaseId, ttl: Duration, token: u64, now: Timestamp) -> Answer {
+    fn extend(
+        &mut self,
+        lease: &LeaseId,
+        ttl: Duration,
+        token: u64,
+        (now, notices): (Timestamp, &mut Vec<Notice>),
+    ) -> Answer {
         if let Some(held) = self.held(lease, 0, now) {
             return held;
         }
@@ -261,8 +280,18 @@ impl EmbeddedStore {
         {
             return Answer::Held(held);
         }
+        if lease.is_shared() {
+            self.end_exclusive(lease, now, notices);
+        }
         self.store(lease, ttl, token, now);
-        Answer::Extended
+        if !lease.is_shared() {
+            for name in lease.resource().shared_names() {
+                self.shared.end(name);
+            }
+        }
+        let mut names = lease.resource().shared_names().iter();
+        let awaited = lease.is_shared() && names.any(|name| self.shared.is_marked(name, now));
+        Answer::Extended(ExtendedAnswer { awaited })
     }
 
     fn release(&mut self, lease: &LeaseId, now: Timestamp, notices: &mut Vec<Notice>) -> Answer {
@@ -270,6 +299,9 @@ impl EmbeddedStore {
         if lease.is_shared() {
             let name = &lease.resource().shared_names()[0];
             (existed, awaited) = self.shared.remove(name, lease, now, notices);
+            if !existed {
+                (existed, awaited) = self.end_exclusive(lease, now, notices);
+            }
             return Answer::Released(ReleasedAnswer { existed, awaited });
         }
         for name in lease.resource().shared_names() {

@@ -13,8 +13,8 @@ use super::{
 use crate::{
     error::Reason,
     protocol::{
-        AcquireOp, Answer, ClaimsAnswer, GrantedAnswer, HeldAnswer, LeaseId, Nonce, Op,
-        PromisedAnswer, RaiseOp, RaisedAnswer, Record, ReleasedAnswer, ScannedAnswer, Stored,
+        AcquireOp, Answer, ClaimsAnswer, ExtendedAnswer, GrantedAnswer, HeldAnswer, LeaseId, Nonce,
+        Op, PromisedAnswer, RaiseOp, RaisedAnswer, Record, ReleasedAnswer, ScannedAnswer, Stored,
         StoredLease, TickClaim,
     },
     time::MAX_DURATION,
@@ -60,6 +60,11 @@ pub(super) fn decode(keys: &Keys, op: &Op, value: Value) -> Result<Decoded, NoSc
         (Op::EndShared(_), value @ Value::Int(_)) => {
             return Ok(Decoded::timeless(released(1, int(&value), false)));
         }
+        (Op::Withdraw(waiter), Value::Int(removed @ 0..)) => {
+            let is_known = usize::try_from(removed).is_ok_and(|count| count <= names_of(waiter));
+            let answer = is_known.then_some(Answer::Withdrawn(removed > 0));
+            return Ok(Decoded::timeless(answer.ok_or_else(|| unexpected(&Value::Int(removed)))));
+        }
         (_, Value::Array(items)) => items,
         (_, other) => return Ok(Decoded::timeless(Err(unexpected(&other)))),
     };
@@ -73,7 +78,7 @@ pub(super) fn decode(keys: &Keys, op: &Op, value: Value) -> Result<Decoded, NoSc
         Op::EndShared(_) if items.first().and_then(int) == Some(9) => {
             Decoded::timeless(released(1, items.get(1).and_then(int), true))
         }
-        Op::Release(_) | Op::EndShared(_) => {
+        Op::Release(_) | Op::EndShared(_) | Op::Withdraw(_) => {
             Decoded::timeless(Err(unexpected(&Value::Array(items))))
         }
         _ => timed(op, &items),
@@ -103,6 +108,7 @@ fn held(fence: u64, value: Option<&Value>, remaining: Option<&Value>) -> Answer 
         lingers: value.and_then(linger_mark) == Some(b'\t'),
         is_shared: value.and_then(sharing).is_some(),
         readers: value.and_then(sharing).unwrap_or(0),
+        waiter: value.and_then(waiter).map(|waiter| waiter.owner),
     })
 }
 
@@ -150,7 +156,9 @@ fn timed(op: &Op, items: &[Value]) -> Decoded {
         (5, ..) => Err(Reason::Late),
         (6, Op::Raise(_), _) => Err(Reason::TokenAhead),
         (7, Op::Raise(_) | Op::Record(_), _) => Err(Reason::KeyGone),
-        (8 | 10, Op::Extend(_), _) => Ok(Answer::Extended),
+        (8 | 10, Op::Extend(_), awaited) => {
+            Ok(Answer::Extended(ExtendedAnswer { awaited: awaited == Some(1) }))
+        }
         (12, Op::Extend(_), _) => Err(Reason::TtlTooLong),
         (13, Op::Prepare(_) | Op::Claim(_) | Op::ForgetJob(_), _) => Err(Reason::Superseded),
         (14, Op::Prepare(_) | Op::Claim(_), _) => Err(Reason::TooManyJobs),
@@ -191,19 +199,32 @@ fn stored(items: &[Value]) -> Option<Stored> {
         value => (value, &[][..]),
     };
     let first = lease(value);
-    let (awaited, lingers) = (first.is_some() && awaited(value), linger_mark(value).is_some());
+    let waiter = waiter(value);
+    let is_awaited = waiter.is_some() || (first.is_some() && awaited(value));
+    let lingers = linger_mark(value).is_some();
     let sharing = sharing(value).filter(|_| first.is_some()).unwrap_or(0);
     let readers = first.iter().cloned().chain(others.iter().filter_map(lease));
     let readers = readers.take(sharing.min(Stored::MAX_READERS)).collect();
-    let stored = Stored::new(first, remaining).awaited(awaited).lingering(lingers);
-    Some(stored.sharing(sharing).readers(readers))
+    let stored = Stored::new(first, remaining).awaited(is_awaited).lingering(lingers);
+    Some(stored.sharing(sharing).readers(readers).waiter(waiter))
 }
 
-/// Returns the number of leases that share a key, after a vertical tab, if it is shared.
-fn sharing(value: &Value) -> Option<usize> {
+/// Returns what follows the longest lease in the value of a shared key, after a vertical tab: the number
+/// of leases, and after a line feed the mark of an exclusive request that waits.
+fn after_lease(value: &Value) -> Option<(&str, Option<&str>)> {
     let Value::BulkString(bytes) = value else { return None };
-    let (_, number) = std::str::from_utf8(bytes).ok()?.rsplit_once('\u{b}')?;
-    number.strip_suffix('\n').unwrap_or(number).parse().ok()
+    let (_, rest) = std::str::from_utf8(bytes).ok()?.split_once('\u{b}')?;
+    Some(rest.split_once('\n').map_or((rest, None), |(number, mark)| (number, Some(mark))))
+}
+
+/// Returns the number of leases that share a key, if it is shared.
+fn sharing(value: &Value) -> Option<usize> {
+    after_lease(value)?.0.parse().ok()
+}
+
+/// Returns the exclusive request that waits for the leases that share a key.
+fn waiter(value: &Value) -> Option<StoredLease> {
+    lease_of(after_lease(value)?.1?)
 }
 
 /// Returns the marker of a lease that its owner may keep idle: a carriage return after the owner,
@@ -305,7 +326,7 @@ mod tests {
                 token: TOKEN.unsigned_abs(),
                 block_end: 20,
                 expires: Timestamp::MAX,
-                waits: false,
+                waiter: None,
             }),
             Op::Raise(RaiseOp::new(lease(), TOKEN.unsigned_abs(), 20)),
             Op::Extend(ExtendOp { lease: lease(), ttl, token: 1, until: Timestamp::MAX, patience }),

@@ -98,6 +98,7 @@ pub(super) fn script_of(op: &Op) -> Option<OperationScript> {
         Op::Extend(op) if op.lease.is_shared() => scripts::EXTEND_SHARED,
         Op::Release(lease) if lease.is_shared() => scripts::RELEASE_SHARED,
         Op::EndShared(_) => scripts::RELEASE_SHARED,
+        Op::Withdraw(_) => scripts::WITHDRAW,
         Op::Acquire(_) => scripts::ACQUIRE,
         Op::Raise(_) => scripts::RAISE,
         Op::Extend(_) => scripts::EXTEND,
@@ -143,12 +144,15 @@ impl Encoder<'_> {
             {
                 self.encode_shared(op, by, cmd);
             }
-            Op::Acquire(AcquireOp { lease, ttl, token, block_end, waits, .. }) => {
+            Op::Acquire(AcquireOp { lease, ttl, token, block_end, waiter, .. }) => {
                 self.call(cmd, by, scripts::ACQUIRE, Some(self.fences), lease);
                 value(cmd, lease, *token, awaited_mark(lease));
                 let life = *ttl + self.node_timeout;
                 cmd.arg(self.server_clock.expiry(self.now, life)).arg(*token).arg(*block_end);
-                cmd.arg(if *waits { "+" } else { "" });
+                match waiter {
+                    Some(waiter) => member(cmd, waiter),
+                    None => drop(cmd.arg("")),
+                }
                 stripe_fields(cmd, lease);
             }
             Op::Release(lease) => {
@@ -172,6 +176,10 @@ impl Encoder<'_> {
                 cmd.arg(millis(*ttl)).arg(deadline).arg(self.layout);
             }
             Op::EndShared(name) => self.end_shared(cmd, by, name),
+            Op::Withdraw(waiter) => {
+                self.call(cmd, by, scripts::WITHDRAW, None, waiter);
+                member(cmd, waiter);
+            }
             Op::Inspect(names) => {
                 self.name_script(cmd, by, scripts::INSPECT);
                 cmd.arg(names.len());
@@ -245,7 +253,7 @@ impl Encoder<'_> {
                 member(cmd, &op.lease);
                 let life = op.ttl + self.node_timeout;
                 cmd.arg(self.server_clock.expiry(self.now, life)).arg(op.token);
-                cmd.arg(if op.waits { "+" } else { "" });
+                cmd.arg(if op.waiter.is_some() { "+" } else { "" });
                 stripe_fields(cmd, &op.lease);
             }
             Op::Raise(op) => {

@@ -51,6 +51,7 @@ static OPS: LazyLock<Vec<Op>> = LazyLock::new(|| {
         Op::Extend(ExtendOp { lease: lease(), ttl, token: 1, until, patience }),
         Op::Release(lease()),
         Op::EndShared("a".into()),
+        Op::Withdraw(lease()),
         Op::Inspect(["a".into(), "b".into()].into()),
         Op::Prepare(PrepareOp::new("a".into(), 1, patience)),
         Op::Claim(ClaimOp::new("a".into(), claim, patience)),
@@ -126,9 +127,10 @@ fn fits(op: &Op, answer: &Answer, granted: bool) -> bool {
         Answer::Raised(RaisedAnswer { accepted, fence }) => {
             granted && matches!(op, Op::Raise(op) if *accepted == (*fence < op.token))
         }
-        Answer::Extended => matches!(op, Op::Extend(_)),
+        Answer::Extended(_) => matches!(op, Op::Extend(_)),
         Answer::Held(_) => !granted && matches!(op, Op::Acquire(_) | Op::Extend(_)),
         Answer::Released(_) => matches!(op, Op::Release(_) | Op::EndShared(_)),
+        Answer::Withdrawn(_) => matches!(op, Op::Withdraw(_)),
         Answer::Inspected(found) => {
             matches!(op, Op::Inspect(names) if names.len() == found.len())
         }

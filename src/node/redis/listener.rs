@@ -18,7 +18,10 @@ use super::{
     values::text,
     wire::{Command, Wire},
 };
-use crate::{error::Reason, node::subscriptions::Subscriptions};
+use crate::{
+    error::Reason,
+    node::{Hint, subscriptions::Subscriptions},
+};
 
 /// Pause before the next attempt after the server has denied the subscription.
 const REFUSED_BACKOFF: Duration = Duration::from_secs(10);
@@ -172,8 +175,13 @@ impl Listener {
         match &*kind {
             "message" => match name.map(|name| (name, name.strip_prefix('\r'))) {
                 Some((_, Some(owner))) => {
-                    if let Some(name) = rest.first() {
-                        self.subscriptions.asked(owner, &text(name));
+                    if let Some(message) = rest.first() {
+                        let name = text(message);
+                        let hint = match name.strip_prefix('\n') {
+                            Some(name) => Hint::Withdrawn { name: name.into() },
+                            None => Hint::Asked { name },
+                        };
+                        self.subscriptions.tell(owner, hint);
                     }
                 }
                 Some((name, None)) => {

@@ -81,10 +81,17 @@ impl ReconnectState {
             self.unsettled.retain(|_, unsettled| sent < unsettled.until);
             self.sweep_at = (self.unsettled.len() * 2).max(FEW);
         }
-        let entry = self.unsettled.entry(lease.nonce()).or_insert(Unsettled { deadline, until });
-        entry.deadline = entry.deadline.max(deadline);
-        entry.until = entry.until.max(until);
-        debug_assert!(self.unsettled.len() <= self.sweep_at, "expired entries are removed");
+        // An acquire leaves the mark of its request as well.
+        let waiter = match op {
+            Op::Acquire(AcquireOp { waiter: Some(waiter), .. }) => Some(waiter.nonce()),
+            _ => None,
+        };
+        for nonce in [Some(lease.nonce()), waiter].into_iter().flatten() {
+            let entry = self.unsettled.entry(nonce).or_insert(Unsettled { deadline, until });
+            entry.deadline = entry.deadline.max(deadline);
+            entry.until = entry.until.max(until);
+        }
+        debug_assert!(self.unsettled.len() <= self.sweep_at + 1, "expired entries are removed");
     }
 
     /// Returns whether a release that ran at `server_micros` is final: no grant can run after it.
@@ -153,7 +160,7 @@ mod tests {
             token: 1,
             block_end: 1,
             expires: Timestamp::MAX,
-            waits: false,
+            waiter: None,
         });
 
         memory.unanswered(&op, sent, ServerClock::new(sent, 5_000_000, 0.0), Duration::ZERO);

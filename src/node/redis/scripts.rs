@@ -40,7 +40,7 @@ macro_rules! operation_scripts {
         $(pub(super) const $name: OperationScript =
             OperationScript { number: $number, text: $text };)*
         /// The scripts of all operations, by their numbers.
-        pub(super) const OPERATIONS: [OperationScript; 17] = [$($name),*];
+        pub(super) const OPERATIONS: [OperationScript; 18] = [$($name),*];
     };
 }
 
@@ -78,6 +78,10 @@ operation_scripts! {
     16 RELEASE_SHARED: concat!(
         include_str!("scripts/sharing.lua"),
         include_str!("scripts/release_shared.lua")
+    ),
+    17 WITHDRAW: concat!(
+        include_str!("scripts/sharing.lua"),
+        include_str!("scripts/withdraw.lua")
     ),
 }
 
@@ -177,7 +181,8 @@ mod tests {
     /// Commands without a key.
     const KEYLESS: [&str; 6] = ["'TIME'", "'INFO'", "'PING'", "'PUBLISH'", "'PUBSUB'", "'SCAN'"];
     /// The functions whose first argument is a key.
-    const OF_KEY: [&str; 5] = ["held", "held_shared", "longest", "expire", "shared_value"];
+    const OF_KEY: [&str; 6] =
+        ["held", "held_shared", "longest", "expire", "shared_value", "marked"];
     /// Names for declared keys in loops, and a list of such keys.
     const LOOPS: [&str; 3] = ["key in ipairs(KEYS)", "key in ipairs(gone)", "key in ipairs(free)"];
 

@@ -93,6 +93,7 @@ fn held(holder: Holder) -> LockError {
         lingers: false,
         slots,
         readers: 0,
+        waiter: None,
         votes,
     }
 }

@@ -12,7 +12,7 @@ use std::{
 
 use tower_redlock::{
     Redlock,
-    node::{Answer, GrantedAnswer, HeldAnswer, Op, ReleasedAnswer},
+    node::{Answer, ExtendedAnswer, GrantedAnswer, HeldAnswer, Op, ReleasedAnswer},
 };
 
 use super::scene::{WAIT, granted, waiting};
@@ -35,7 +35,7 @@ fn minority_release_blocks_no_client() {
                 Ok(if grants { granted } else { Answer::Held(HeldAnswer::new(None, None, 0)) })
             }
             Op::Release(_) => Ok(Answer::Released(ReleasedAnswer::new(true, true))),
-            Op::Extend(_) => Ok(Answer::Extended),
+            Op::Extend(_) => Ok(Answer::Extended(ExtendedAnswer::UNAWAITED)),
             other => panic!("{other:?}"),
         })
     };

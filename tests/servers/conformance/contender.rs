@@ -92,11 +92,8 @@ impl Contender {
 
     pub(super) fn acquire_op_until(&self, expires: Timestamp, ttl: Duration, token: u64) -> Op {
         let block_end = token + 255;
-        Op::Acquire(
-            AcquireOp::new(self.lease.clone(), ttl, expires)
-                .fencing(token, block_end)
-                .waits(self.waits),
-        )
+        let acquire = AcquireOp::new(self.lease.clone(), ttl, expires).fencing(token, block_end);
+        Op::Acquire(if self.waits { acquire.waits(self.lease.clone()) } else { acquire })
     }
 
     pub(super) fn raise_op(&self, token: u64) -> Op {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tower_redlock::error::Reason;
-use tower_redlock::node::{Answer, HeldAnswer, ReleasedAnswer};
+use tower_redlock::node::{Answer, ExtendedAnswer, HeldAnswer, ReleasedAnswer};
 
 use super::contender::{SLACK, TTL};
 use super::{Subject, assert_held, fence_of, granted, now_token};
@@ -20,11 +20,14 @@ on_both! {
 async fn extension_renews_the_ttl(subject: &Subject) {
     let contender = subject.contender_named("alice", "a");
     assert_eq!(contender.acquire_for(TTL / 6).await, granted(false, 0));
-    assert_eq!(contender.extend().await, Ok(Answer::Extended));
+    assert_eq!(contender.extend().await, Ok(Answer::Extended(ExtendedAnswer::UNAWAITED)));
     let left = remaining(subject).await;
     assert!(left > TTL / 6 && left <= TTL, "{left:?}");
     // The TTL counts from now and is not added.
-    assert_eq!(contender.extend_for(TTL / 6).await, Ok(Answer::Extended));
+    assert_eq!(
+        contender.extend_for(TTL / 6).await,
+        Ok(Answer::Extended(ExtendedAnswer::UNAWAITED))
+    );
     let left = remaining(subject).await;
     assert!(left <= TTL / 6, "{left:?}");
 }
@@ -34,7 +37,7 @@ async fn extension_recreates_a_lost_key(subject: &Subject) {
     assert_eq!(contender.acquire_for(Duration::from_millis(20)).await, granted(false, 0));
     eventually_async("the key expires", async || contender.raise(0).await == Err(Reason::KeyGone))
         .await;
-    assert_eq!(contender.extend().await, Ok(Answer::Extended));
+    assert_eq!(contender.extend().await, Ok(Answer::Extended(ExtendedAnswer::UNAWAITED)));
     assert_held(&subject.contender("a").acquire().await, "alice");
     assert_eq!(contender.release().await, Ok(Answer::Released(ReleasedAnswer::new(true, true))));
 }
@@ -52,16 +55,16 @@ async fn extension_leaves_the_fence(subject: &Subject) {
     let t = now_token();
     let contender = subject.contender("a");
     assert_eq!(contender.acquire_with(t).await, granted(true, 0));
-    assert_eq!(contender.extend().await, Ok(Answer::Extended));
+    assert_eq!(contender.extend().await, Ok(Answer::Extended(ExtendedAnswer::UNAWAITED)));
     assert_eq!(fence_of(&subject.contender("a").acquire().await), t + 255);
     contender.release().await.unwrap();
-    assert_eq!(contender.extend().await, Ok(Answer::Extended));
+    assert_eq!(contender.extend().await, Ok(Answer::Extended(ExtendedAnswer::UNAWAITED)));
     assert_eq!(fence_of(&subject.contender("a").acquire().await), t + 255);
 }
 
 async fn sets_extend_all_or_none(subject: &Subject) {
     let pair = subject.contender_named("pair", ["a", "b"]);
-    assert_eq!(pair.extend().await, Ok(Answer::Extended));
+    assert_eq!(pair.extend().await, Ok(Answer::Extended(ExtendedAnswer::UNAWAITED)));
     assert_held(&subject.contender("a").acquire().await, "pair");
     assert_held(&subject.contender("b").acquire().await, "pair");
     pair.release().await.unwrap();

@@ -1,6 +1,6 @@
 //! Keys on a server: those of this crate, and those of other programs.
 
-use tower_redlock::node::{Answer, HeldAnswer, ReleasedAnswer};
+use tower_redlock::node::{Answer, ExtendedAnswer, HeldAnswer, ReleasedAnswer};
 use tower_redlock::{LockError, Redlock};
 
 use super::contender::TTL;
@@ -35,7 +35,7 @@ async fn foreign_type_is_left_alone() {
     let contender = subject.contender("a");
     for response in [contender.acquire().await, contender.extend().await, contender.release().await]
     {
-        assert!(!matches!(response, Ok(Answer::Granted(_) | Answer::Extended)), "{response:?}");
+        assert!(!matches!(response, Ok(Answer::Granted(_) | Answer::Extended(_))), "{response:?}");
     }
     assert_eq!(subject.redis().cli(&["LLEN", "redlock:lock:a"]), Resp::Int(1));
 }
@@ -103,7 +103,7 @@ async fn own_key_regains_its_ttl() {
     let contender = subject.contender_named("alice", "a");
     assert_eq!(contender.acquire().await, granted(false, 0));
     subject.redis().cli(&["PERSIST", "redlock:lock:a"]);
-    assert_eq!(contender.extend().await, Ok(Answer::Extended));
+    assert_eq!(contender.extend().await, Ok(Answer::Extended(ExtendedAnswer::UNAWAITED)));
     assert_held(&subject.contender("a").acquire().await, "alice");
 }
 

@@ -5,7 +5,9 @@ use std::sync::{
     atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
-use tower_redlock::node::{Answer, Hint, Hints, Op, RaisedAnswer, ReleasedAnswer, Subscription};
+use tower_redlock::node::{
+    Answer, ExtendedAnswer, Hint, Hints, Op, RaisedAnswer, ReleasedAnswer, Subscription,
+};
 
 use super::{Subject, assert_held, granted};
 use crate::support::eventually_async;
@@ -97,7 +99,7 @@ async fn raise_and_extension_keep_waiters(subject: &Subject) {
     assert_eq!(holder.acquire_with(1_000).await, granted(true, 0));
     assert_held(&other.acquire().await, "someone");
     assert_eq!(holder.raise(3_000).await, Ok(Answer::Raised(RaisedAnswer::new(true, 1_255))));
-    assert_eq!(holder.extend().await, Ok(Answer::Extended));
+    assert_eq!(holder.extend().await, Ok(Answer::Extended(ExtendedAnswer::UNAWAITED)));
     assert_eq!(holder.release().await, Ok(released(true)));
     assert_hints(&counter, 1).await;
 }

@@ -1,6 +1,6 @@
 //! Several names, locked all or none.
 
-use tower_redlock::node::{Answer, ReleasedAnswer};
+use tower_redlock::node::{Answer, ExtendedAnswer, ReleasedAnswer};
 
 use super::{Subject, assert_held, fence_of, granted, now_token};
 
@@ -81,7 +81,7 @@ async fn sixteen_longest_names_are_locked(subject: &Subject) {
         assert_held(&response, "all");
         assert_eq!(fence_of(&response), t + 255);
     }
-    assert_eq!(all.extend().await, Ok(Answer::Extended));
+    assert_eq!(all.extend().await, Ok(Answer::Extended(ExtendedAnswer::UNAWAITED)));
     assert_eq!(all.release().await, Ok(Answer::Released(ReleasedAnswer::new(true, true))));
 }
 

@@ -7,10 +7,17 @@ use std::{
 
 use tower_redlock::{
     error::Reason,
-    node::{Answer, HeldAnswer, Hint, Hints, Op, ReleasedAnswer, Stored, Subscription},
+    node::{
+        AcquireOp, Answer, ExtendedAnswer, HeldAnswer, Hint, Hints, Op, ReleasedAnswer, Stored,
+        Subscription,
+    },
 };
 
-use super::{Contender, Subject, assert_held, fence_of, granted, now_token, raised};
+use super::{
+    Contender, Subject, assert_held,
+    contender::{TTL, soon},
+    fence_of, granted, now_token, raised,
+};
 use crate::support::eventually_async;
 
 on_both! {
@@ -35,6 +42,14 @@ on_both! {
     all_shared_leases_end_at_once
     end_of_all_shared_leases_keeps_an_exclusive_one
     end_of_all_leaves_the_turn_to_the_waiter
+    withdrawn_request_keeps_nobody_out
+    request_that_withdraws_leaves_the_marks_of_others
+    withdrawal_beside_leases_reopens_them
+    attempts_of_a_request_have_one_mark
+    set_that_is_refused_keeps_marks
+    set_withdraws_from_all_names
+    renewal_reports_the_waiter
+    release_of_a_shared_lease_ends_its_exclusive_form
 }
 
 fn reader(subject: &Subject, owner: &str) -> Contender {
@@ -135,7 +150,7 @@ async fn late_acquire_does_not_shorten_a_renewed_lease(subject: &Subject) {
     let reader = reader(subject, "one");
     let short = Duration::from_secs(10);
     assert_eq!(reader.acquire_for(short).await, granted(false, 0));
-    assert_eq!(reader.extend().await, Ok(Answer::Extended));
+    assert_eq!(reader.extend().await, Ok(Answer::Extended(ExtendedAnswer::UNAWAITED)));
 
     assert_eq!(reader.acquire_for(short).await, granted(false, 0));
 
@@ -150,7 +165,7 @@ async fn exclusive_lease_becomes_a_shared_one(subject: &Subject) {
     assert_held(&other.acquire().await, "one");
     let (hints, _subscription) = subscribe(subject, "a").await;
 
-    assert_eq!(same.acquire().await, granted(false, 0));
+    assert_eq!(same.extend().await, Ok(Answer::Extended(ExtendedAnswer::UNAWAITED)));
 
     eventually_async("the waiter is woken", async || hints.lock().unwrap().len() == 2).await;
     assert_eq!(inspect(subject).await.expect("a key").sharing, 1);
@@ -173,7 +188,7 @@ async fn waiting_exclusive_request_keeps_others_out(subject: &Subject) {
     assert_held(&refused, "one");
     assert!(is_shared(&refused));
     assert_eq!(one.acquire().await, granted(false, 0), "it has the key already");
-    assert_eq!(one.extend().await, Ok(Answer::Extended));
+    assert_eq!(one.extend().await, Ok(Answer::Extended(ExtendedAnswer::new(true))));
 }
 
 async fn last_shared_lease_leaves_the_turn_to_the_waiter(subject: &Subject) {
@@ -226,10 +241,10 @@ async fn owners_are_asked_each_time(subject: &Subject) {
 
 async fn renewal_keeps_and_restores_a_lease(subject: &Subject) {
     let (one, two) = (reader(subject, "one"), reader(subject, "two"));
-    assert_eq!(one.extend().await, Ok(Answer::Extended), "stored again");
+    assert_eq!(one.extend().await, Ok(Answer::Extended(ExtendedAnswer::UNAWAITED)), "stored again");
     assert_eq!(two.acquire().await, granted(false, 0));
 
-    assert_eq!(one.extend().await, Ok(Answer::Extended));
+    assert_eq!(one.extend().await, Ok(Answer::Extended(ExtendedAnswer::UNAWAITED)));
 
     assert_eq!(inspect(subject).await.expect("a key").sharing, 2);
     assert_eq!(one.release().await, Ok(released(true, false)));
@@ -390,4 +405,141 @@ async fn end_of_all_leaves_the_turn_to_the_waiter(subject: &Subject) {
     assert_eq!(end_all(subject).await, Ok(released(false, false)), "only the mark is left");
     assert_eq!(readers(&reader(subject, "three").acquire().await), 0, "the waiter comes next");
     assert_eq!(writer.acquire().await, granted(false, 0));
+}
+
+async fn withdraw(writer: &Contender) -> Result<Answer, Reason> {
+    writer.ask(Op::Withdraw(Arc::clone(writer.lease()))).await
+}
+
+fn waiter(response: &Result<Answer, Reason>) -> Option<&str> {
+    match response {
+        Ok(Answer::Held(held)) if held.is_shared => held.waiter.as_deref(),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn withdrawn_request_keeps_nobody_out(subject: &Subject) {
+    let one = reader(subject, "one");
+    assert_eq!(one.acquire().await, granted(false, 0));
+    let writer = subject.contender_named("writer", "a");
+    assert_held(&writer.acquire().await, "one");
+    assert_eq!(one.release().await, Ok(released(true, true)));
+    let kept_out = reader(subject, "two");
+    let refused = kept_out.acquire().await;
+    assert_eq!((readers(&refused), waiter(&refused)), (0, Some("writer")));
+    let (hints, _subscription) = subscribe(subject, "a").await;
+
+    assert_eq!(withdraw(&writer).await, Ok(Answer::Withdrawn(true)));
+
+    eventually_async("the reader is woken", async || hints.lock().unwrap().len() == 2).await;
+    assert!(matches!(hints.lock().unwrap()[1], Hint::Freed { .. }));
+    assert_eq!(kept_out.acquire().await, granted(false, 0));
+    assert_eq!(withdraw(&writer).await, Ok(Answer::Withdrawn(false)));
+    assert_eq!(hints.lock().unwrap().len(), 2, "once");
+}
+
+async fn request_that_withdraws_leaves_the_marks_of_others(subject: &Subject) {
+    assert_eq!(reader(subject, "one").acquire().await, granted(false, 0));
+    let [first, second] = ["first", "second"].map(|owner| subject.contender_named(owner, "a"));
+    assert_held(&first.acquire().await, "one");
+    assert_held(&second.acquire().await, "one");
+    let (hints, _subscription) = subscribe(subject, "a").await;
+
+    assert_eq!(withdraw(&first).await, Ok(Answer::Withdrawn(true)));
+
+    assert_eq!(waiter(&reader(subject, "two").acquire().await), Some("second"));
+    assert_eq!(hints.lock().unwrap().len(), 1, "it wakes nobody");
+    let found = inspect(subject).await.expect("a key");
+    assert_eq!(found.waiter.map(|waiter| waiter.owner), Some("second".into()));
+    assert_eq!((found.sharing, found.readers.len(), found.awaited), (1, 1, true));
+    assert_eq!(withdraw(&second).await, Ok(Answer::Withdrawn(true)));
+    assert_eq!(reader(subject, "two").acquire().await, granted(false, 0));
+    assert_eq!(inspect(subject).await.expect("a key").waiter, None);
+}
+
+async fn withdrawal_beside_leases_reopens_them(subject: &Subject) {
+    let one = reader(subject, "one");
+    assert_eq!(one.acquire().await, granted(false, 0));
+    let writer = subject.contender_named("writer", "a");
+    assert_held(&writer.acquire().await, "one");
+    let (asked, _owner) = subscribe(subject, "\rone").await;
+    let (hints, _subscription) = subscribe(subject, "a").await;
+
+    assert_eq!(withdraw(&writer).await, Ok(Answer::Withdrawn(true)));
+
+    let withdrawn = Hint::Withdrawn { name: "a".into() };
+    eventually_async("the owner is told", async || asked.lock().unwrap().len() == 2).await;
+    assert_eq!(asked.lock().unwrap()[1], withdrawn);
+    eventually_async("readers are woken", async || hints.lock().unwrap().len() == 2).await;
+    assert_eq!(reader(subject, "two").acquire().await, granted(false, 0));
+    assert_eq!(one.release().await, Ok(released(true, false)));
+}
+
+async fn attempts_of_a_request_have_one_mark(subject: &Subject) {
+    assert_eq!(reader(subject, "one").acquire().await, granted(false, 0));
+    let first = subject.contender_named("writer", "a");
+    assert_held(&first.acquire().await, "one");
+    let second = subject.contender_named("writer", "a");
+    let attempt = AcquireOp::new(Arc::clone(second.lease()), TTL, soon());
+    let refused = second.ask(Op::Acquire(attempt.waits(Arc::clone(first.lease())))).await;
+    assert_held(&refused, "one");
+
+    assert_eq!(withdraw(&second).await, Ok(Answer::Withdrawn(false)));
+    assert_eq!(withdraw(&first).await, Ok(Answer::Withdrawn(true)));
+
+    assert_eq!(reader(subject, "two").acquire().await, granted(false, 0));
+}
+
+async fn set_that_is_refused_keeps_marks(subject: &Subject) {
+    let one = reader(subject, "one");
+    assert_eq!(one.acquire().await, granted(false, 0));
+    let writer = subject.contender_named("writer", "a");
+    assert_held(&writer.acquire().await, "one");
+    assert_eq!(one.release().await, Ok(released(true, true)));
+    assert_eq!(subject.contender_named("other", "b").acquire().await, granted(false, 0));
+
+    assert_held(&subject.contender(["a", "b"]).impatient().acquire().await, "other");
+
+    assert_eq!(waiter(&reader(subject, "two").acquire().await), Some("writer"));
+}
+
+async fn set_withdraws_from_all_names(subject: &Subject) {
+    for name in ["a", "b"] {
+        let reader = subject.contender_named("one", name).shared();
+        assert_eq!(reader.acquire().await, granted(false, 0));
+    }
+    let writer = subject.contender_named("writer", ["a", "b"]);
+    assert_held(&writer.acquire().await, "one");
+
+    assert_eq!(withdraw(&writer).await, Ok(Answer::Withdrawn(true)));
+
+    for name in ["a", "b"] {
+        let reader = subject.contender_named("two", name).shared();
+        assert_eq!(reader.acquire().await, granted(false, 0));
+    }
+}
+
+async fn renewal_reports_the_waiter(subject: &Subject) {
+    let one = reader(subject, "one");
+    assert_eq!(one.acquire().await, granted(false, 0));
+    let writer = subject.contender_named("writer", "a");
+    assert_held(&writer.acquire().await, "one");
+
+    assert_eq!(one.extend().await, Ok(Answer::Extended(ExtendedAnswer::new(true))));
+    assert_eq!(withdraw(&writer).await, Ok(Answer::Withdrawn(true)));
+    assert_eq!(one.extend().await, Ok(Answer::Extended(ExtendedAnswer::UNAWAITED)));
+}
+
+/// A renewal that would have changed the form was lost.
+async fn release_of_a_shared_lease_ends_its_exclusive_form(subject: &Subject) {
+    let writer = subject.contender_named("one", "a");
+    assert_eq!(writer.acquire().await, granted(false, 0));
+    assert_held(&reader(subject, "two").acquire().await, "one");
+    let (hints, _subscription) = subscribe(subject, "a").await;
+
+    assert_eq!(reader(subject, "three").release().await, Ok(released(false, false)));
+    assert_eq!(writer.shared().release().await, Ok(released(true, true)));
+
+    eventually_async("the waiter is woken", async || hints.lock().unwrap().len() == 2).await;
+    assert_eq!(inspect(subject).await, None);
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tower_redlock::Resource;
 use tower_redlock::error::Reason;
-use tower_redlock::node::{Answer, Op, RaisedAnswer, ReleasedAnswer};
+use tower_redlock::node::{Answer, ExtendedAnswer, Op, RaisedAnswer, ReleasedAnswer};
 
 use super::hints::{assert_hints, subscribe};
 use super::{Contender, Subject, assert_held, granted};
@@ -54,7 +54,7 @@ async fn raise_and_extension_keep_the_mark(subject: &Subject) {
     assert_eq!(holder.acquire_with(1_000).await, granted(true, 0));
     assert_eq!(holder.raise(3_000).await, Ok(Answer::Raised(RaisedAnswer::new(true, 1_255))));
     assert_eq!(mark(subject, NAME).await, Some(true));
-    assert_eq!(holder.extend().await, Ok(Answer::Extended));
+    assert_eq!(holder.extend().await, Ok(Answer::Extended(ExtendedAnswer::UNAWAITED)));
     assert_eq!(mark(subject, NAME).await, Some(true));
     assert_eq!(holder.release().await, Ok(released(true)));
     assert_hints(&counter, 1).await;
@@ -68,7 +68,7 @@ async fn key_that_is_stored_again_is_marked(subject: &Subject) {
         .await;
     assert_eq!(mark(subject, NAME).await, None);
 
-    assert_eq!(holder.extend().await, Ok(Answer::Extended));
+    assert_eq!(holder.extend().await, Ok(Answer::Extended(ExtendedAnswer::UNAWAITED)));
 
     assert_eq!(mark(subject, NAME).await, Some(true));
     assert_eq!(holder.release().await, Ok(released(true)));

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use tower_redlock::{
     Redlock, RedlockBuilder, Resource,
     error::{LowerError, Reason, VoteOutcome},
-    node::{Answer, ExtendOp, LeaseId, Node, NodeState, Nonce, Op, Reply},
+    node::{Answer, ExtendOp, ExtendedAnswer, LeaseId, Node, NodeState, Nonce, Op, Reply},
     time::Timestamp,
 };
 
@@ -210,7 +210,7 @@ async fn longer_ttls_are_not_renewed() {
         )
     };
 
-    assert_eq!(ask(&**node, extend()).await, Ok(Answer::Extended));
+    assert_eq!(ask(&**node, extend()).await, Ok(Answer::Extended(ExtendedAnswer::UNAWAITED)));
 
     eventually_async("the script refuses the TTL", async || {
         servers[0].cli(&["DEL", "redlock:lock:x"]);
@@ -222,7 +222,7 @@ async fn longer_ttls_are_not_renewed() {
     assert!(!servers[0].exists("redlock:lock:x"));
 
     eventually_async("max_ttl is raised again", async || {
-        ask(&**node, extend()).await == Ok(Answer::Extended)
+        ask(&**node, extend()).await == Ok(Answer::Extended(ExtendedAnswer::UNAWAITED))
     })
     .await;
 }

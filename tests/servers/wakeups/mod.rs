@@ -7,5 +7,6 @@ mod faults;
 mod handover;
 mod line;
 mod linger;
+mod readers;
 mod shares;
 mod slots;

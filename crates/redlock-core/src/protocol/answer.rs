@@ -14,9 +14,11 @@ pub enum Answer {
     /// The keys still belong to the lease.
     Raised(RaisedAnswer),
     /// The keys belong to the lease for the TTL from now.
-    Extended,
+    Extended(ExtendedAnswer),
     /// The node has no keys of the lease any more.
     Released(ReleasedAnswer),
+    /// The node has no mark of the request any more. True if it had one.
+    Withdrawn(bool),
     /// The key of each name, if there is one, in their order.
     Inspected(Vec<Option<Stored>>),
     /// No claim with a smaller token will be accepted.
@@ -67,12 +69,14 @@ pub struct HeldAnswer {
     /// Number of shared leases that have the key. Zero for an exclusive one, and where only the mark
     /// of an exclusive request is left.
     pub readers: usize,
+    /// The owner of an exclusive request that waits for the shared leases of the key.
+    pub waiter: Option<Arc<str>>,
 }
 
 impl HeldAnswer {
     /// Creates an answer from its parts.
     pub const fn new(owner: Option<Arc<str>>, remaining: Option<Duration>, fence: u64) -> Self {
-        Self { owner, remaining, fence, lingers: false, is_shared: false, readers: 0 }
+        Self { owner, remaining, fence, lingers: false, is_shared: false, readers: 0, waiter: None }
     }
 
     /// Sets whether the holder's process may keep the lease after a release.
@@ -95,6 +99,13 @@ impl HeldAnswer {
         self.readers = leases;
         self
     }
+
+    /// Sets the owner of an exclusive request that waits for the shared leases.
+    #[must_use]
+    pub fn waiter(mut self, owner: Option<Arc<str>>) -> Self {
+        self.waiter = owner;
+        self
+    }
 }
 
 /// The content of [`Answer::Raised`].
@@ -110,6 +121,23 @@ impl RaisedAnswer {
     /// Creates an answer from its parts.
     pub const fn new(accepted: bool, fence: u64) -> Self {
         Self { accepted, fence }
+    }
+}
+
+/// The content of [`Answer::Extended`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ExtendedAnswer {
+    /// Whether an exclusive request waits for the shared leases of the key.
+    pub awaited: bool,
+}
+
+impl ExtendedAnswer {
+    /// No exclusive request waits, or the lease is exclusive.
+    pub const UNAWAITED: Self = Self { awaited: false };
+
+    /// Creates an answer from its parts.
+    pub const fn new(awaited: bool) -> Self {
+        Self { awaited }
     }
 }
 
@@ -198,6 +226,9 @@ pub struct Stored {
     /// The shared leases, the one that lasts longest first: at most
     /// [`MAX_READERS`](Self::MAX_READERS). Empty for an exclusive one.
     pub readers: Vec<StoredLease>,
+    /// The exclusive request that waits for the shared leases, by its latest attempt; of several, the
+    /// last one.
+    pub waiter: Option<StoredLease>,
 }
 
 /// A lease, as stored by a node.
@@ -219,7 +250,15 @@ impl Stored {
 
     /// Creates a key from its parts.
     pub const fn new(lease: Option<StoredLease>, remaining: Option<Duration>) -> Self {
-        Self { lease, remaining, awaited: false, lingers: false, sharing: 0, readers: Vec::new() }
+        Self {
+            lease,
+            remaining,
+            awaited: false,
+            lingers: false,
+            sharing: 0,
+            readers: Vec::new(),
+            waiter: None,
+        }
     }
 
     /// Sets whether a client that waits was refused.
@@ -240,6 +279,13 @@ impl Stored {
     #[must_use]
     pub const fn sharing(mut self, leases: usize) -> Self {
         self.sharing = leases;
+        self
+    }
+
+    /// Sets an exclusive request that waits for the shared leases.
+    #[must_use]
+    pub fn waiter(mut self, waiter: Option<StoredLease>) -> Self {
+        self.waiter = waiter;
         self
     }
 
@@ -265,7 +311,8 @@ impl Answer {
             Self::Granted(GrantedAnswer { fence, .. })
             | Self::Held(HeldAnswer { fence, .. })
             | Self::Raised(RaisedAnswer { fence, .. }) => *fence,
-            Self::Extended
+            Self::Extended(_)
+            | Self::Withdrawn(_)
             | Self::Released(_)
             | Self::Inspected(_)
             | Self::Scanned(_)
@@ -288,6 +335,6 @@ mod tests {
         assert_eq!(Answer::Granted(granted).fence(), 7);
         assert_eq!(Answer::Held(HeldAnswer::new(None, None, 8)).fence(), 8);
         assert_eq!(Answer::Raised(RaisedAnswer { accepted: true, fence: 9 }).fence(), 9);
-        assert_eq!(Answer::Extended.fence(), 0);
+        assert_eq!(Answer::Extended(ExtendedAnswer::UNAWAITED).fence(), 0);
     }
 }

@@ -20,12 +20,12 @@ mod tick_claim;
 pub mod views;
 
 pub use answer::{
-    Answer, ClaimsAnswer, GrantedAnswer, HeldAnswer, PromisedAnswer, RaisedAnswer, Record,
-    ReleasedAnswer, Stored, StoredLease,
+    Answer, ClaimsAnswer, ExtendedAnswer, GrantedAnswer, HeldAnswer, PromisedAnswer, RaisedAnswer,
+    Record, ReleasedAnswer, Stored, StoredLease,
 };
 pub use job_op::{ClaimOp, ForgetJobOp, PrepareOp};
 pub use lease_id::{LeaseId, Nonce};
-pub use op::{AcquireOp, ExtendOp, ForgetOp, Op, OpId, RaiseOp, RecordOp, RepairOp};
+pub use op::{AcquireOp, ExtendOp, ForgetOp, MARK, Op, OpId, RaiseOp, RecordOp, RepairOp};
 pub use scan::{ScanKind, ScanOp, ScannedAnswer};
 pub use tick_claim::{
     FormerClaim, JobDocument, OnDemandRun, ScheduleMark, TickClaim, TickFates, TickRun,

@@ -28,6 +28,10 @@ pub enum Op {
     Release(Arc<LeaseId>),
     /// Ends all shared leases on a name, and no exclusive one. Answered by [`Answer::Released`].
     EndShared(Arc<str>),
+    /// Removes the mark of an exclusive request that waits, by the [identity](AcquireOp::waiter) of the
+    /// request. If no other one waits, the shared requests that the mark kept out are notified, and so are
+    /// the owners of shared leases. Answered by [`Answer::Withdrawn`].
+    Withdraw(Arc<LeaseId>),
     /// Reads the keys of names. Answered by [`Answer::Inspected`].
     Inspect(Arc<[Arc<str>]>),
     /// Promises to accept no claim of the job with a smaller token, and reads the stored claim.
@@ -83,6 +87,7 @@ impl Op {
             | Self::Release(lease)
             | Self::Record(RecordOp { lease, .. }) => Some(lease),
             Self::EndShared(_)
+            | Self::Withdraw(_)
             | Self::Inspect(_)
             | Self::Scan(_)
             | Self::Prepare(_)
@@ -103,6 +108,7 @@ impl Op {
             Self::Extend(_)
                 | Self::Release(_)
                 | Self::EndShared(_)
+                | Self::Withdraw(_)
                 | Self::Inspect(_)
                 | Self::Scan(_)
                 | Self::Repair(_)
@@ -122,6 +128,7 @@ impl Op {
             Self::Record(RecordOp { until, .. }) => now >= *until,
             Self::Release(_)
             | Self::EndShared(_)
+            | Self::Withdraw(_)
             | Self::Inspect(_)
             | Self::Scan(_)
             | Self::Prepare(_)
@@ -141,6 +148,10 @@ impl Op {
     }
 }
 
+/// Time for which a node remembers that an exclusive request waits, from its last attempt on. Requests
+/// repeat their attempts, and withdraw at their end, so this is for those whose process crashed.
+pub const MARK: Duration = Duration::from_secs(2);
+
 /// The parameters of [`Op::Acquire`].
 #[derive(Clone, Debug)]
 pub struct AcquireOp {
@@ -155,14 +166,16 @@ pub struct AcquireOp {
     pub block_end: u64,
     /// The end of the requested validity. The operation is not sent after it.
     pub expires: Timestamp,
-    /// Whether a refused client waits, so that the node must report the release.
-    pub waits: bool,
+    /// The identity of the request, if it waits when it is refused: that of its first attempt. The node
+    /// then reports the release; and if shared leases refuse an exclusive request, it takes no further ones
+    /// until the request [withdraws](Op::Withdraw), or for [`MARK`] after its last attempt.
+    pub waiter: Option<Arc<LeaseId>>,
 }
 
 impl AcquireOp {
     /// Creates an acquire without fencing, of a request that does not wait.
     pub const fn new(lease: Arc<LeaseId>, ttl: Duration, expires: Timestamp) -> Self {
-        Self { lease, ttl, token: 0, block_end: 0, expires, waits: false }
+        Self { lease, ttl, token: 0, block_end: 0, expires, waiter: None }
     }
 
     /// Sets the proposed fencing token, and the end of the block of tokens that the lease reserves.
@@ -173,10 +186,10 @@ impl AcquireOp {
         self
     }
 
-    /// Sets whether the request waits if it is refused.
+    /// Sets the identity of the request, which waits if it is refused.
     #[must_use]
-    pub const fn waits(mut self, waits: bool) -> Self {
-        self.waits = waits;
+    pub fn waits(mut self, waiter: Arc<LeaseId>) -> Self {
+        self.waiter = Some(waiter);
         self
     }
 }

@@ -56,7 +56,8 @@ impl Lease {
             Some(VoteOutcome::Held { owner, remaining }) => {
                 let (expires_in, owner) = (*remaining, owner.clone());
                 let (lingers, readers) = (ballot.lingers, ballot.readers);
-                let refusal = Refusal::Held { expires_in, owner, lingers, readers };
+                let waiter = ballot.waiter.clone();
+                let refusal = Refusal::Held { expires_in, owner, lingers, readers, waiter };
                 self.asked_lead = None;
                 self.refused_by_lead = true;
                 self.send_releases(out);
@@ -207,8 +208,8 @@ impl Lease {
         if held > 0 && granted + held >= quorum {
             let (expires_in, owner) = (self.ballots.free_after(), self.ballots.main_owner());
             let lingers = self.ballots.count(|ballot| ballot.lingers) > 0;
-            let readers = self.ballots.readers();
-            self.conclude(Refusal::Held { expires_in, owner, lingers, readers }, out);
+            let (readers, waiter) = (self.ballots.readers(), self.ballots.waiter());
+            self.conclude(Refusal::Held { expires_in, owner, lingers, readers, waiter }, out);
         } else if pending == 0 || granted + held + pending < quorum || now >= self.timeout_at {
             self.ballots.discount_disagreeing();
             self.conclude(Refusal::NoQuorum { votes: self.votes() }, out);

@@ -34,6 +34,8 @@ pub(super) struct Ballot {
     pub(super) lingers: bool,
     /// Number of shared leases that the node reported.
     pub(super) readers: usize,
+    /// The owner of an exclusive request that waits for these.
+    pub(super) waiter: Option<Arc<str>>,
     key: PossibleKey,
     pub(super) release: ReleaseState,
 }
@@ -109,9 +111,10 @@ impl Ballot {
                 self.accepted |= u8::from(accepted);
                 self.far = rounds.see(fence);
             }
-            Ok(Answer::Held(HeldAnswer { owner, remaining, fence, lingers, readers, .. })) => {
+            Ok(Answer::Held(held)) => {
+                let HeldAnswer { owner, remaining, fence, lingers, readers, waiter, .. } = held;
                 self.vote = Some(VoteOutcome::Held { owner, remaining });
-                (self.lingers, self.readers) = (lingers, readers);
+                (self.lingers, self.readers, self.waiter) = (lingers, readers, waiter);
                 self.rule_out();
                 if !self.may_hold() {
                     self.stores_none();
@@ -167,7 +170,7 @@ impl Ballot {
         rounds: &mut TokenRounds,
     ) {
         match result {
-            Ok(Answer::Extended) => {
+            Ok(Answer::Extended(_)) => {
                 self.vote = Some(VoteOutcome::Granted);
                 if self.confirm(started) {
                     self.view = view;

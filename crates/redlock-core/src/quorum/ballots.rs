@@ -99,6 +99,11 @@ impl Ballots {
         self.nodes.iter().map(|ballot| ballot.readers).max().unwrap_or(0)
     }
 
+    /// Returns the owner of an exclusive request that waits for shared leases, as a node reports it.
+    pub(super) fn waiter(&self) -> Option<Arc<str>> {
+        self.nodes.iter().find_map(|ballot| ballot.waiter.clone())
+    }
+
     /// Returns the time until a quorum of nodes is free, if no key is renewed.
     pub(super) fn free_after(&self) -> Option<Duration> {
         let mut remaining: Vec<Option<Duration>> = self

@@ -202,6 +202,8 @@ pub enum Refusal {
         lingers: bool,
         /// Number of shared leases that hold it; zero for an exclusive one.
         readers: usize,
+        /// The owner of an exclusive request that waits for shared leases, and so keeps others out.
+        waiter: Option<Arc<str>>,
     },
     /// Too few nodes answered.
     NoQuorum {

@@ -374,17 +374,60 @@ impl Lease {
         Some(HandOff { token: self.token, until: self.end() })
     }
 
+    /// Makes an exclusive lease that is held a shared one, by a renewal in the other form: a node that has
+    /// the exclusive key stores the shared lease in its place, in one step, and one that has neither stores
+    /// it as any renewal does. Returns the shared lease, which is held until the same end, and its hand-off.
+    /// This one has ended, and what is sent for it later has to be dropped. Returns `None`, and changes
+    /// nothing, unless the lease is held and renewed, and has no holder that waits for a hand-off.
+    ///
+    /// Until the renewal, the exclusive keys of a quorum keep exclusive leases out, as shared ones do. The
+    /// token is the last one of the exclusive lease's block: a quorum has it as its fence, so it is at least
+    /// the token of each holder of this lease, and below that of each later exclusive one (R9).
+    pub fn downgrade(
+        &mut self,
+        next: NextHolder,
+        shared_at: u64,
+        now: Timestamp,
+        out: &mut Vec<Action>,
+    ) -> Option<(Self, HandOff)> {
+        debug_assert!(!self.rounds.is_shared(), "it is shared");
+        let is_held = self.phase == LeasePhase::Held && self.lingers_until.is_none();
+        if !is_held || self.halted.is_some() || now >= self.end() {
+            return None;
+        }
+        let mut shared = self.clone();
+        self.phase = LeasePhase::Released;
+        self.extension = None;
+        shared.rounds = TokenRounds::new(self.last_token, 1, Some(shared_at));
+        shared.token = self.last_token;
+        (shared.held_from, shared.terms.max_hold) = (now, next.max_hold);
+        shared.terms.auto_extend = next.auto_extend;
+        shared.extension = None;
+        // A round that began at this moment asked for the other form.
+        shared.round_started = None;
+        shared.renew_at = Timestamp::MAX;
+        shared.start_round(now, out);
+        shared.renew_at = now + formulas::renewal_retry(shared.terms.validity);
+        let hand_off = HandOff { token: shared.token, until: shared.end() };
+        Some((shared, hand_off))
+    }
+
     /// Lets a further holder use a shared lease from `now` on, beside the present ones. The holder that
     /// may stay longest gives the lease its maximum hold time. Returns `None`, and changes nothing,
-    /// unless the lease is held and renewed, a quorum confirms its end, and half of its validity is
+    /// unless the lease is held and renewed, a quorum confirms its end, and `at_least` of its validity is
     /// left.
-    pub fn join(&mut self, next: NextHolder, now: Timestamp) -> Option<HandOff> {
+    pub fn join(
+        &mut self,
+        next: NextHolder,
+        at_least: Duration,
+        now: Timestamp,
+    ) -> Option<HandOff> {
         debug_assert!(self.rounds.is_shared(), "an exclusive lease has one holder");
         let is_sound = self.phase == LeasePhase::Held
             && self.halted.is_none()
             && !self.is_disputed
             && now < self.end()
-            && self.valid_until.saturating_duration_since(now) >= self.terms.validity / 2;
+            && self.valid_until.saturating_duration_since(now) >= at_least;
         if !is_sound {
             return None;
         }

@@ -82,7 +82,7 @@ impl Lease {
         }
     }
 
-    fn start_round(&mut self, now: Timestamp, out: &mut Vec<Action>) {
+    pub(super) fn start_round(&mut self, now: Timestamp, out: &mut Vec<Action>) {
         // A round is identified by its start.
         if self.round_started == Some(now) {
             // An answer to an earlier round may have made the next one due at this moment.

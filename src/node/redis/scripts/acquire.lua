@@ -1,8 +1,8 @@
 -- Acquires the locks of a lease.
 -- KEYS: fences, locks.
 -- ARGV: value, expiry (ms of the server's clock), token (0: none, which is never above the fence),
--- end of the token's block, '+' if the client will wait when it is refused, the stripe of each
--- lock.
+-- end of the token's block, the mark of the request (empty: it does not wait when it is refused), the
+-- stripe of each lock.
 --
 -- The fences have this key only while the server votes under the view in its name. With an expiry
 -- in the past nothing is stored; the client detects that by the TIME command after this call.

@@ -4,28 +4,25 @@
 -- is refused, the stripe.
 --
 -- As in acquire.lua, nothing is stored with an expiry in the past. The token is accepted if the fence
--- is not above it, and becomes the fence. An exclusive lease with the same nonce becomes this shared
--- one; requests that it refused are woken, as shared ones may join.
+-- is not above it, and becomes the fence.
 --
 -- Answers: those of acquire.lua.
 local fence = redis.call('HGET', KEYS[1], ARGV[5])
 if not fence then return {4} end
-local kind, own = redis.call('TYPE', KEYS[2]).ok, nil
+local kind = redis.call('TYPE', KEYS[2]).ok
 if kind == 'zset' then
   local now = now_ms()
   local member, score = longest(KEYS[2], now)
-  if redis.call('ZSCORE', KEYS[2], '\n') and not redis.call('ZSCORE', KEYS[2], ARGV[1]) then
+  local mark, ends = marked(KEYS[2])
+  if mark and not redis.call('ZSCORE', KEYS[2], ARGV[1]) then
     -- Where no lease is left, the exclusive request that waits comes next.
-    if not member then member, score = '', tonumber(redis.call('ZSCORE', KEYS[2], '\n')) end
-    return {3, fence, shared_value(KEYS[2], member), score - now}
+    return {3, fence, shared_value(KEYS[2], member or ''), (score or ends) - now}
   end
 elseif kind ~= 'none' then
-  local answer
-  answer, own = held(KEYS[2], string.sub(ARGV[1], 1, 32), fence, ARGV[4])
-  if answer then return answer end
+  -- No exclusive lease has this nonce.
+  return (held(KEYS[2], '', fence, ARGV[4]))
 end
 if tonumber(ARGV[2]) > now_ms() then
-  if own then redis.call('DEL', KEYS[2]) end
   -- A call that arrives after a renewal must not shorten the lease.
   local stored = kind == 'zset' and redis.call('ZSCORE', KEYS[2], ARGV[1])
   if not stored or tonumber(stored) < tonumber(ARGV[2]) then
@@ -33,7 +30,6 @@ if tonumber(ARGV[2]) > now_ms() then
     if type(added) == 'table' then return added end
   end
   expire(KEYS[2])
-  if own and string.byte(own, -1) == 10 then publish_free(KEYS[2]) end
 end
 if tonumber(ARGV[3]) > 0 then
   if tonumber(fence) > tonumber(ARGV[3]) then return {2, fence} end

@@ -15,7 +15,7 @@ for i, key in ipairs(KEYS) do
       value, left = false, -2
       if member then
         value, left = {shared_value(key, member)}, score - now
-        for _, other in ipairs(redis.call('ZRANGE', key, 0, 16, 'REV')) do
+        for _, other in ipairs(redis.call('ZRANGE', key, '+inf', 0, 'BYSCORE', 'REV', 'LIMIT', 0, 17)) do
           if other ~= member and other ~= '\n' and #value < 16 then
             value[#value + 1] = string.sub(other, 1, 1024)
           end

@@ -140,7 +140,7 @@ impl Session<'_> {
             };
             decoded.result = Err(Reason::ClockJumped { by_micros });
         }
-        if let (Op::Release(lease), Ok(_)) = (op, &decoded.result)
+        if let (Op::Release(lease) | Op::Withdraw(lease), Ok(_)) = (op, &decoded.result)
             && !self.reconnect.settles(lease.nonce(), sent_by.earliest())
         {
             decoded.result = Err(Reason::Unsettled);

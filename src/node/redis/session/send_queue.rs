@@ -175,7 +175,7 @@ mod tests {
             token: 1,
             block_end: 1,
             expires: Timestamp::MAX,
-            waits: false,
+            waiter: None,
         })
     }
 

@@ -257,7 +257,7 @@ async fn votes_name_the_tag_of_the_first_check() {
         token: 1,
         block_end: 1,
         expires: Timestamp::MAX,
-        waits: false,
+        waiter: None,
     };
 
     let mut acquired = scene.send(Op::Acquire(acquire));

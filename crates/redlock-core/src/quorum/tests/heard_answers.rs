@@ -54,7 +54,7 @@ impl HeardAnswers {
                 }
             }
             (OpId::Raise(_), Err(Reason::KeyGone)) => self.granted = false,
-            (OpId::Extend(started), Ok(Answer::Extended)) => {
+            (OpId::Extend(started), Ok(Answer::Extended(_))) => {
                 self.confirmed = self.confirmed.max(Some(started));
                 self.denied = false;
             }

@@ -7,7 +7,9 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
-    protocol::{Answer, GrantedAnswer, HeldAnswer, OpId, RaisedAnswer, ReleasedAnswer},
+    protocol::{
+        Answer, ExtendedAnswer, GrantedAnswer, HeldAnswer, OpId, RaisedAnswer, ReleasedAnswer,
+    },
     quorum::LeaseCommand,
     timestamp::Timestamp,
     token::block_end,
@@ -122,18 +124,23 @@ impl ModelNode {
                 Ok(Answer::Raised(RaisedAnswer { accepted, fence }))
             }
             LeaseCommand::Extend { until, .. } => {
-                if let Some(held) = self.held_alone(now) {
+                // The exclusive lease with this number becomes the shared one.
+                let is_own = self.holds(lease, now);
+                if let Some(held) = self.held_alone(now).filter(|_| !is_own) {
                     return Ok(held);
                 }
                 self.check_tag()?;
-                if !self.is_shared_with(lease, now) && now >= until {
+                if !is_own && !self.is_shared_with(lease, now) && now >= until {
                     return Err(Reason::Late);
                 }
+                self.key = self.key.filter(|_| !is_own);
                 self.shared.insert(lease, now + self.life);
-                Ok(Answer::Extended)
+                Ok(Answer::Extended(ExtendedAnswer::UNAWAITED))
             }
             LeaseCommand::Release => {
-                let existed = self.is_shared_with(lease, now);
+                let is_own = self.holds(lease, now);
+                self.key = self.key.filter(|_| !is_own);
+                let existed = is_own || self.is_shared_with(lease, now);
                 self.shared.remove(&lease);
                 Ok(Answer::Released(ReleasedAnswer { existed, awaited: false }))
             }
@@ -193,7 +200,7 @@ impl ModelNode {
                     return Err(Reason::Late);
                 }
                 self.store(lease, now);
-                Ok(Answer::Extended)
+                Ok(Answer::Extended(ExtendedAnswer::UNAWAITED))
             }
             LeaseCommand::Release => {
                 let existed = self.holds(lease, now);

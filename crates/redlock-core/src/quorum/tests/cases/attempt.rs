@@ -25,6 +25,7 @@ fn refused_as_held(expires_in: Option<Duration>, owner: &str) -> Action {
         owner: Some(owner.into()),
         lingers: false,
         readers: 0,
+        waiter: None,
     })
 }
 

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use crate::{
-    protocol::{Answer, GrantedAnswer, HeldAnswer, OpId, RaisedAnswer, ReleasedAnswer},
+    protocol::{
+        Answer, ExtendedAnswer, GrantedAnswer, HeldAnswer, OpId, RaisedAnswer, ReleasedAnswer,
+    },
     quorum::{Action, Event, Lease, LeaseCommand, LeaseParams},
     timestamp::Timestamp,
     vote::{Reason, VoteOutcome},
@@ -146,7 +148,7 @@ pub(super) fn held(owner: &str, remaining: Option<u64>) -> Result<Answer, Reason
 }
 
 pub(super) fn extended() -> Result<Answer, Reason> {
-    Ok(Answer::Extended)
+    Ok(Answer::Extended(ExtendedAnswer::UNAWAITED))
 }
 
 pub(super) fn renewed(ms: u64) -> Action {

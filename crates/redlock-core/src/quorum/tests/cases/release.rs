@@ -2,7 +2,7 @@
 
 use super::fixture::{Bench, at, granted, held, releases, unheard};
 use crate::{
-    protocol::{Answer, OpId},
+    protocol::{Answer, ExtendedAnswer, OpId},
     quorum::{Action, ReleaseVerdict},
     vote::{Reason, VoteOutcome},
 };
@@ -129,7 +129,7 @@ fn unacknowledged_release_reports_orphan() {
 fn other_answer_is_no_acknowledgement() {
     let mut bench = Bench::held();
     bench.release(false);
-    let odd = bench.answer(0, OpId::Release, Ok(Answer::Extended));
+    let odd = bench.answer(0, OpId::Release, Ok(Answer::Extended(ExtendedAnswer::UNAWAITED)));
     assert_eq!(odd, [Action::Orphaned { node: 0 }]);
 }
 
@@ -137,7 +137,7 @@ fn other_answer_is_no_acknowledgement() {
 /// extension stores the key, and only an acknowledged release rules it out.
 #[test]
 fn late_refusal_keeps_extension_orphan() {
-    for stored in [Ok(Answer::Extended), Err(Reason::TimedOut)] {
+    for stored in [Ok(Answer::Extended(ExtendedAnswer::UNAWAITED)), Err(Reason::TimedOut)] {
         for refusal in [Err(Reason::Late), held("b", Some(1))] {
             let mut bench = Bench::held();
             bench.at(10).extend();

@@ -57,6 +57,8 @@ pub(super) struct Budget {
     pub(super) hand_offs: u8,
     /// Releases after which a client keeps the lease.
     pub(super) lingers: u8,
+    /// Exclusive leases that become shared ones.
+    pub(super) downgrades: u8,
 }
 
 /// A part of the rules, which a control leaves out.
@@ -84,6 +86,8 @@ pub(super) enum LockRule {
     SharedFences,
     /// A lease that lingered ends when it would have ended without that.
     KeptEnd,
+    /// An exclusive lease that becomes a shared one keeps its keys until they have the other form.
+    KeepUntilShared,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -116,6 +120,8 @@ pub(super) enum Outcome {
     TakenOver,
     /// Several clients hold a shared lease.
     Shared,
+    /// An exclusive lease became a shared one.
+    Downgraded,
     Lost,
     Refused,
     Activated,
@@ -142,6 +148,7 @@ pub(super) struct ClientState {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct OpenLease {
     pub(super) id: usize,
+    pub(super) is_shared: bool,
     pub(super) lease: Lease,
     /// The end of the hold, by the client's state.
     pub(super) held_until: Option<Timestamp>,
@@ -152,16 +159,30 @@ pub(super) struct OpenLease {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub(super) struct Link {
     /// Requests of the present lease and of former ones, in the order in which they run.
-    pub(super) requests: VecDeque<(usize, LeaseCommand)>,
+    pub(super) requests: VecDeque<LinkRequest>,
     /// Answers of the present lease, in any order.
     pub(super) replies: Vec<(LeaseCommand, Result<Answer, Reason>)>,
+}
+
+/// A request of a lease, in one of its forms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct LinkRequest {
+    pub(super) id: usize,
+    pub(super) is_shared: bool,
+    pub(super) command: LeaseCommand,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Stray {
     pub(super) node: usize,
-    pub(super) id: usize,
-    pub(super) command: LeaseCommand,
+    pub(super) request: LinkRequest,
+}
+
+impl OpenLease {
+    /// Returns whether the answer to a request reaches the lease.
+    pub(super) fn has_sent(&self, request: LinkRequest) -> bool {
+        self.id == request.id && self.is_shared == request.is_shared
+    }
 }
 
 impl LockState {
@@ -170,13 +191,11 @@ impl LockState {
     }
 
     /// Returns the number of holders whose leases are shared, and of the others.
-    pub(super) fn holders(&self, sharers: usize) -> (usize, usize) {
-        let holds = |client: &&ClientState| {
-            let open = client.lease.as_ref();
-            open.and_then(|open| open.held_until).is_some_and(|until| self.now() < until)
-        };
-        let (shared, alone) = self.clients.split_at(sharers);
-        (shared.iter().filter(holds).count(), alone.iter().filter(holds).count())
+    pub(super) fn holders(&self) -> (usize, usize) {
+        let open = self.clients.iter().filter_map(|client| client.lease.as_ref());
+        let held = open.filter(|open| open.held_until.is_some_and(|until| self.now() < until));
+        let (shared, alone): (Vec<_>, Vec<_>) = held.partition(|open| open.is_shared);
+        (shared.len(), alone.len())
     }
 }
 
@@ -251,8 +270,8 @@ impl Model for LockWorld {
 
     fn properties(&self) -> Vec<Property<Self>> {
         let mut properties = vec![
-            Property::always("one holder", |world: &Self, state: &LockState| {
-                matches!(state.holders(world.sharers), (_, 0) | (0, 1))
+            Property::always("one holder", |_, state: &LockState| {
+                matches!(state.holders(), (_, 0) | (0, 1))
             }),
             Property::always("tokens grow", |_, state: &LockState| {
                 state.fault != Some(LockFault::TokenOrder)
@@ -295,6 +314,11 @@ impl Model for LockWorld {
         if self.budget.crashes > 0 && u32::from(self.ticks) >= self.ttl {
             properties.push(Property::sometimes("a node votes again", |_, state: &LockState| {
                 state.reached.contains(&Outcome::Activated)
+            }));
+        }
+        if self.budget.downgrades > 0 {
+            properties.push(Property::sometimes("downgraded", |_, state: &LockState| {
+                state.reached.contains(&Outcome::Downgraded)
             }));
         }
         if self.sharers > 1 {

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::{
-    lock::{LockFault, LockRule, LockState, LockWorld, OpenLease, Outcome, Stray, TICK},
+    lock::{
+        LinkRequest, LockFault, LockRule, LockState, LockWorld, OpenLease, Outcome, Stray, TICK,
+    },
     sort_key,
 };
 use crate::{
@@ -40,6 +42,8 @@ pub(super) enum LockStep {
     HandOn { client: usize },
     /// The holder releases the lock, and its client keeps the lease for the next one.
     Linger { client: usize },
+    /// The exclusive lease becomes a shared one.
+    Downgrade { client: usize },
     /// The holder releases the lock.
     Release { client: usize },
     /// A node loses its data.
@@ -91,6 +95,9 @@ impl LockWorld {
                         steps.push(LockStep::Linger { client });
                     }
                 }
+                if open.held_until.is_some() && !open.is_shared && state.budget.downgrades > 0 {
+                    steps.push(LockStep::Downgrade { client });
+                }
                 if is_here || self.drops {
                     steps.push(LockStep::Release { client });
                 }
@@ -132,22 +139,21 @@ impl LockWorld {
             }
             LockStep::Start { client } => self.start(state, client),
             LockStep::Run { client, link } => {
-                let Some((id, command)) = state.clients[client].links[link].requests.pop_front()
-                else {
+                let Some(request) = state.clients[client].links[link].requests.pop_front() else {
                     return;
                 };
                 let node = self.node_of(client, link);
-                let result = self.run(state, node, id, command);
-                let answered = !matches!(command, LeaseCommand::Release);
+                let result = self.run(state, node, request);
+                let answered = !matches!(request.command, LeaseCommand::Release);
                 let client = &mut state.clients[client];
-                if answered && client.lease.as_ref().is_some_and(|open| open.id == id) {
-                    client.links[link].replies.push((command, result));
+                if answered && client.lease.as_ref().is_some_and(|open| open.has_sent(request)) {
+                    client.links[link].replies.push((request.command, result));
                     sort_replies(&mut client.links[link].replies);
                 }
             }
             LockStep::RunStray { index } => {
-                let Stray { node, id, command } = state.strays.remove(index);
-                let _lost = self.run(state, node, id, command);
+                let Stray { node, request } = state.strays.remove(index);
+                let _lost = self.run(state, node, request);
             }
             LockStep::Deliver { client, link, index, again } => {
                 let replies = &mut state.clients[client].links[link].replies;
@@ -164,11 +170,12 @@ impl LockWorld {
             LockStep::Break { client, link } => {
                 state.budget.breaks -= 1;
                 let of_link = &mut state.clients[client].links[link];
-                let Some((id, command)) = of_link.requests.pop_front() else { return };
+                let Some(request) = of_link.requests.pop_front() else { return };
                 let node = self.node_of(client, link);
-                state.strays.push(Stray { node, id, command });
-                let is_open =
-                    state.clients[client].lease.as_ref().is_some_and(|open| open.id == id);
+                state.strays.push(Stray { node, request });
+                let command = request.command;
+                let open = state.clients[client].lease.as_ref();
+                let is_open = open.is_some_and(|open| open.has_sent(request));
                 if is_open && command != LeaseCommand::Release {
                     let result = Err(Reason::Disconnected);
                     let event =
@@ -178,9 +185,9 @@ impl LockWorld {
             }
             LockStep::Duplicate { client, link } => {
                 state.budget.duplicates -= 1;
-                let (id, command) = state.clients[client].links[link].requests[0];
+                let request = state.clients[client].links[link].requests[0];
                 let node = self.node_of(client, link);
-                state.strays.push(Stray { node, id, command });
+                state.strays.push(Stray { node, request });
             }
             LockStep::Wake { client } => self.handle(state, client, Event::Wake),
             LockStep::Extend { client } => {
@@ -188,6 +195,7 @@ impl LockWorld {
                 self.handle(state, client, Event::Extend);
             }
             LockStep::HandOn { client } => self.hand_on(state, client),
+            LockStep::Downgrade { client } => self.downgrade(state, client),
             LockStep::Linger { client } => {
                 state.budget.lingers -= 1;
                 let now = state.now();
@@ -233,7 +241,9 @@ impl LockWorld {
         let params = self.params(client, wall(Timestamp::ZERO));
         let lease = Lease::start(params, now, &mut out);
         let before = if self.is_shared(client) { state.newest_alone } else { state.newest + 1 };
-        state.clients[client].lease = Some(OpenLease { id, lease, held_until: None, before });
+        let is_shared = self.is_shared(client);
+        let open = OpenLease { id, is_shared, lease, held_until: None, before };
+        state.clients[client].lease = Some(open);
         self.follow(state, client, out);
     }
 
@@ -256,8 +266,8 @@ impl LockWorld {
             let Some(open) = &mut state.clients[client].lease else { return };
             match action {
                 Action::Send { node, command } => {
-                    let id = open.id;
-                    state.clients[client].links[node].requests.push_back((id, command));
+                    let request = LinkRequest { id: open.id, is_shared: open.is_shared, command };
+                    state.clients[client].links[node].requests.push_back(request);
                 }
                 Action::Acquired { token, until } => {
                     state.reached.push(Outcome::Acquired);
@@ -274,7 +284,7 @@ impl LockWorld {
                     if !self.is_shared(client) {
                         state.newest_alone = state.newest_alone.max(token);
                     }
-                    if state.holders(self.sharers).0 > 1 {
+                    if state.holders().0 > 1 {
                         state.reached.push(Outcome::Shared);
                     }
                     self.check_keys(state, client, until);
@@ -333,20 +343,48 @@ impl LockWorld {
         state.newest_alone = state.newest_alone.max(hand_off.token);
     }
 
+    fn downgrade(&self, state: &mut LockState, client: usize) {
+        let now = state.now();
+        let of_client = &mut state.clients[client];
+        let Some(open) = &mut of_client.lease else { return };
+        let next = NextHolder { max_hold: TICK * 100, auto_extend: false };
+        let mut out = Vec::new();
+        let downgraded = open.lease.downgrade(next, wall(Timestamp::ZERO), now, &mut out);
+        let Some((lease, hand_off)) = downgraded else { return };
+        state.budget.downgrades -= 1;
+        (open.lease, open.is_shared, open.held_until) = (lease, true, Some(hand_off.until));
+        let (id, before) = (open.id, open.before);
+        // Answers to the exclusive lease are dropped.
+        of_client.links.iter_mut().for_each(|link| link.replies.clear());
+        state.reached.push(Outcome::Downgraded);
+        if self.fencing && hand_off.token < before.max(state.newest_alone) {
+            state.fault = Some(LockFault::TokenOrder);
+        }
+        state.newest = state.newest.max(hand_off.token);
+        if !self.has(LockRule::KeepUntilShared) {
+            // As a release, and then an attempt at a shared lease.
+            let command = LeaseCommand::Release;
+            let release = LinkRequest { id, is_shared: false, command };
+            state.clients[client]
+                .links
+                .iter_mut()
+                .for_each(|link| link.requests.push_back(release));
+        }
+        self.follow(state, client, out);
+    }
+
     /// Runs a command as a server does, without the rules that are turned off.
     fn run(
         &self,
         state: &mut LockState,
         node: usize,
-        id: usize,
-        command: LeaseCommand,
+        LinkRequest { id, is_shared, command }: LinkRequest,
     ) -> Result<Answer, Reason> {
         let now = state.now();
         let node = &mut state.nodes[node];
         if command == LeaseCommand::Release && !self.has(LockRule::CompareOnRelease) {
             node.key = None;
         }
-        let is_shared = self.is_shared(id % self.clients);
         if command == LeaseCommand::Release && is_shared && !self.has(LockRule::KeepOthers) {
             node.shared.clear();
         }

@@ -14,6 +14,7 @@ const ONCE: Budget = Budget {
     extends: 0,
     hand_offs: 0,
     lingers: 0,
+    downgrades: 0,
 };
 const TWICE: Budget = Budget { attempts: 2, ..ONCE };
 
@@ -139,6 +140,28 @@ fn two_sharers_beside_an_exclusive_client() {
 fn node_loses_shared_leases() {
     let budget = Budget { crashes: 1, ..ONCE };
     explore("a node loses shared leases", LockWorld { sharers: 1, ticks: 1, budget, ..PLAIN });
+}
+
+#[test]
+fn exclusive_lease_becomes_a_shared_one() {
+    let budget = Budget { downgrades: 1, ..ONCE };
+    let world = LockWorld { drops: false, fencing: true, budget, ..PLAIN };
+    explore("a downgrade", world);
+}
+
+#[test]
+#[ignore = "slow: see verify/model.md"]
+fn exclusive_lease_becomes_a_shared_one_over_a_tick() {
+    let budget = Budget { downgrades: 1, breaks: 1, ..ONCE };
+    let world = LockWorld { ticks: 1, ttl: 2, apart: 1, drops: false, budget, ..PLAIN };
+    explore("a downgrade and a broken connection", world);
+}
+
+#[test]
+fn downgrade_by_a_release_is_unsafe() {
+    let budget = Budget { downgrades: 1, ..ONCE };
+    let world = LockWorld { drops: false, budget, ..PLAIN };
+    violates("a downgrade by a release", without(LockRule::KeepUntilShared, world), "one holder");
 }
 
 #[test]

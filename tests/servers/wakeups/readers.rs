@@ -1,0 +1,145 @@
+//! Readers and writers of several processes.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use tower_redlock::{LockError, Redlock};
+
+use super::scene::{connected, granted, patient, urls, wait_for};
+use crate::support::{HANG_GUARD, RedisServer, acl};
+
+const MS: Duration = Duration::from_millis(1);
+/// Duration of the contention.
+const CONTENTION: Duration = Duration::from_secs(10);
+/// Maximum time for which a name is free while requests wait for it: a hang guard, fifty times what is
+/// usual. A mark that outlives its request keeps readers out for 1 to 2 s.
+const LONGEST_GAP: Duration = Duration::from_millis(500);
+
+/// How long nobody held a name while somebody waited for it.
+#[derive(Default)]
+struct Gaps {
+    waiting: usize,
+    holding: usize,
+    free_since: Option<Instant>,
+    longest: Duration,
+    grants: [usize; 2],
+    lost: usize,
+}
+
+impl Gaps {
+    fn change(&mut self, waiting: isize, holding: isize) {
+        self.waiting = self.waiting.strict_add_signed(waiting);
+        self.holding = self.holding.strict_add_signed(holding);
+        let now = Instant::now();
+        if let Some(since) = self.free_since.take() {
+            self.longest = self.longest.max(now - since);
+        }
+        self.free_since = (self.waiting > 0 && self.holding == 0).then_some(now);
+    }
+}
+
+/// Holds the name again and again, and gives up every seventh request of a writer after a few ms.
+async fn contend(redlock: Redlock, reads: bool, gaps: Arc<Mutex<Gaps>>, over: Arc<AtomicBool>) {
+    for round in 0_u32.. {
+        if over.load(Ordering::Relaxed) {
+            return;
+        }
+        let gives_up = !reads && round % 7 == 3;
+        let wait = if gives_up { MS * (round % 20) } else { 6 * HANG_GUARD };
+        let change = |waiting, holding| gaps.lock().unwrap().change(waiting, holding);
+        change(1, 0);
+        let requested = redlock.lock("x").wait(wait);
+        match if reads { requested.shared().await } else { requested.await } {
+            Ok(lock) => {
+                change(-1, 1);
+                // The duration of the work.
+                tokio::time::sleep(MS * (1 + round % 5)).await;
+                let mut gaps = gaps.lock().unwrap();
+                gaps.change(0, -1);
+                gaps.grants[usize::from(reads)] += 1;
+                gaps.lost += usize::from(!lock.is_valid());
+            }
+            Err(error) => {
+                assert!(
+                    gives_up
+                        && matches!(
+                            error.root(),
+                            LockError::Held { .. } | LockError::NoQuorum { .. }
+                        ),
+                    "{error}"
+                );
+                change(-1, 0);
+            }
+        }
+        // The pause between two requests.
+        tokio::time::sleep(MS * (round % 4)).await;
+    }
+}
+
+#[tokio::test]
+async fn name_is_not_free_while_others_wait() {
+    let servers = RedisServer::start_n(3);
+    let (gaps, over) = (Arc::<Mutex<Gaps>>::default(), Arc::new(AtomicBool::new(false)));
+    let mut tasks = Vec::new();
+    for _ in 0..3 {
+        let manager = connected(patient(), urls(&servers)).await;
+        for task in 0..4 {
+            let (gaps, over) = (Arc::clone(&gaps), Arc::clone(&over));
+            tasks.push(tokio::spawn(contend(manager.clone(), task > 0, gaps, over)));
+        }
+    }
+
+    tokio::time::sleep(CONTENTION).await;
+    over.store(true, Ordering::Relaxed);
+    for task in tasks {
+        task.await.unwrap();
+    }
+
+    let gaps = gaps.lock().unwrap();
+    println!("longest gap {:?}, {:?} grants", gaps.longest, gaps.grants);
+    assert!(gaps.longest < LONGEST_GAP, "free for {:?} while others waited", gaps.longest);
+    assert!(gaps.grants.iter().all(|grants| *grants > 0) && gaps.lost == 0, "{:?}", gaps.grants);
+}
+
+/// Without permission for channels, the owners of shared leases get no message.
+#[tokio::test]
+async fn writer_has_its_turn_without_channels() {
+    let servers = RedisServer::start_n(3);
+    let without: Vec<_> = acl::rules().into_iter().filter(|rule| !rule.starts_with('&')).collect();
+    servers.iter().for_each(|server| server.set_rules(&without));
+    let ttl = Duration::from_secs(1);
+    let readers = connected(patient().ttl(ttl), urls(&servers)).await;
+    let other = connected(patient().ttl(ttl), urls(&servers)).await;
+    let over = Arc::new(AtomicBool::new(false));
+    let first = readers.lock("x").shared().await.unwrap();
+    // Their holds overlap, so that the process has its lease all the time.
+    let reading: Vec<_> = (0..4)
+        .map(|_| {
+            let (readers, over) = (readers.clone(), Arc::clone(&over));
+            tokio::spawn(async move {
+                while !over.load(Ordering::Relaxed) {
+                    let lock = readers.lock("x").shared().wait(6 * HANG_GUARD).await.unwrap();
+                    // The duration of the work.
+                    tokio::time::sleep(20 * MS).await;
+                    drop(lock);
+                }
+            })
+        })
+        .collect();
+    let writing = wait_for(&other, "x");
+    tokio::task::yield_now().await;
+    drop(first);
+
+    let lock = granted(writing).await;
+
+    over.store(true, Ordering::Relaxed);
+    drop(lock);
+    for task in reading {
+        task.await.unwrap();
+    }
+}
