@@ -203,16 +203,13 @@ fn sharing() -> Vec<Control> {
         shared(
             "exclusive lease, for a shared one",
             Exclusion,
-            &[(
-                "answer, own = held(KEYS[2], string.sub(ARGV[1], 1, 32), fence, ARGV[4])",
-                "redis.call('DEL', KEYS[2])",
-            )],
+            &[("return (held(KEYS[2], '', fence, ARGV[4]))", "redis.call('DEL', KEYS[2])")],
         ),
         shared(
             "shared leases, for an exclusive one",
             Exclusion,
             &[(
-                "return held_shared(key, fence, waits)",
+                "return held_shared(key, fence, mark)",
                 "redis.call('DEL', key)\n    return nil, false",
             )],
         ),
@@ -234,9 +231,14 @@ fn sharing() -> Vec<Control> {
             "mark of an exclusive request",
             Liveness,
             &[(
-                "if waits == '+' then\n    redis.pcall('ZADD', key, now + 2000, '\\n')",
+                "if mark ~= '' and tonumber(ARGV[2]) > now then\n    redis.pcall('ZADD', key, now + 2000 - 1e13, mark)",
                 "if false then",
             )],
+        ),
+        shared(
+            "end of a mark with its request",
+            Liveness,
+            &[("and redis.call('ZREM', key, ARGV[1]) == 1 then", "and false then")],
         ),
     ]
 }

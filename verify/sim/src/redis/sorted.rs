@@ -20,12 +20,7 @@ pub(super) fn run(server: &mut Server, call: &Call, name: &str, args: &[Bytes]) 
             let (Some(min), Some(max)) = (bound(&args[2]), bound(&args[3])) else {
                 return Reply::error("ERR min or max is not a float");
             };
-            let is_between = |_: &Bytes, score: f64| {
-                let from = score > min.0 || (score >= min.0 && !min.1);
-                let to = score < max.0 || (score <= max.0 && !max.1);
-                from && to
-            };
-            remove(server, call, &args[1], is_between)
+            remove(server, call, &args[1], |_, score| is_between(score, min, max))
         }
         "zrange" => range(server, call, args),
         _ => match server.store.get(&args[1], call.millis()) {
@@ -55,6 +50,13 @@ fn bound(text: &[u8]) -> Option<(f64, bool)> {
     };
     let bound = if text.is_empty() { 0.0 } else { score(text)? };
     Some((bound, is_left_out))
+}
+
+/// Returns whether a score is between two bounds, each with whether it is left out.
+fn is_between(score: f64, min: (f64, bool), max: (f64, bool)) -> bool {
+    let from = score > min.0 || (score >= min.0 && !min.1);
+    let to = score < max.0 || (score <= max.0 && !max.1);
+    from && to
 }
 
 fn shown(score: f64) -> Reply {
@@ -98,19 +100,39 @@ fn remove(
     count(removed)
 }
 
-/// ZRANGE by positions, with REV and WITHSCORES.
+/// ZRANGE by positions or scores, with REV, WITHSCORES, and by scores LIMIT.
 fn range(server: &Server, call: &Call, args: &[Bytes]) -> Reply {
-    let (mut is_reversed, mut has_scores) = (false, false);
-    for option in &args[4..] {
+    let (mut is_reversed, mut has_scores, mut is_by_score, mut limit) = (false, false, false, None);
+    let mut options = args[4..].iter();
+    while let Some(option) = options.next() {
         match option.to_ascii_uppercase().as_slice() {
             b"REV" => is_reversed = true,
             b"WITHSCORES" => has_scores = true,
+            b"BYSCORE" => is_by_score = true,
+            b"LIMIT" => {
+                let mut number = || options.next().map(|number| integer(number));
+                match (number(), number()) {
+                    (Some(Some(offset)), Some(Some(count))) => limit = Some((offset, count)),
+                    (Some(_), Some(_)) => return Reply::error(NOT_AN_INTEGER),
+                    _ => return Reply::error("ERR syntax error"),
+                }
+            }
             _ => return Reply::error("ERR syntax error"),
         }
     }
-    let (Some(start), Some(stop)) = (integer(&args[2]), integer(&args[3])) else {
+    if limit.is_some() && !is_by_score {
+        return Reply::error(
+            "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX",
+        );
+    }
+    let by_position = (!is_by_score).then(|| integer(&args[2]).zip(integer(&args[3])));
+    let by_score = is_by_score.then(|| bound(&args[2]).zip(bound(&args[3])));
+    if by_position == Some(None) {
         return Reply::error(NOT_AN_INTEGER);
-    };
+    }
+    if by_score == Some(None) {
+        return Reply::error("ERR min or max is not a float");
+    }
     let mut members = match server.store.get(&args[1], call.millis()) {
         None => Vec::new(),
         Some(Value::Sorted(set)) => ordered(set),
@@ -119,6 +141,17 @@ fn range(server: &Server, call: &Call, args: &[Bytes]) -> Reply {
     if is_reversed {
         members.reverse();
     }
+    if let Some(Some((first, last))) = by_score {
+        let (min, max) = if is_reversed { (last, first) } else { (first, last) };
+        members.retain(|(_, score)| is_between(*score, min, max));
+        if let Some((offset, count)) = limit {
+            // A negative offset leaves out everything, a negative count nothing.
+            let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+            let count = usize::try_from(count).unwrap_or(usize::MAX);
+            members = members.into_iter().skip(offset).take(count).collect();
+        }
+    }
+    let (start, stop) = by_position.flatten().unwrap_or((0, -1));
     let length = i64::try_from(members.len()).unwrap_or(i64::MAX);
     let position = |at: i64| if at < 0 { at.saturating_add(length) } else { at };
     let (start, stop) = (position(start).max(0), position(stop));

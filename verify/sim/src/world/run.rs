@@ -128,6 +128,7 @@ async fn settle(scene: &Scene, net: &Net, oracle: &Oracle, machines: &Machines) 
         super::work::no_request_starves(machines, oracle).await;
         super::work::no_request_for_slots_starves(machines, oracle).await;
         super::work::neither_kind_starves(machines, oracle).await;
+        super::work::writers_that_leave_delay_nobody(machines, oracle).await;
         ticks_go_on(scene, oracle).await;
         each_set_fails_alone(scene, net, oracle, machines).await;
     }

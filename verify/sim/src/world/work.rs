@@ -24,7 +24,7 @@ use tower_redlock::{LockContext, Redlock};
 
 pub(super) use self::{
     after_faults::{
-        every_process_acquires, neither_kind_starves, no_request_for_slots_starves,
+        every_process_acquires, neither_kind_starves, no_request_for_slots_starves, writers_that_leave_delay_nobody,
         no_request_starves,
     },
     several_sets::names_that_fail,

@@ -2,12 +2,13 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
+use tokio::time::Instant;
 use tower_redlock::{Lock, LockError, Redlock};
 
 use super::{PATIENCE, POOL};
@@ -17,7 +18,7 @@ use crate::{
 };
 
 /// A name, alone or shared, or a slot of it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Wanted {
     name: &'static str,
     kind: Kind,
@@ -29,16 +30,23 @@ enum Kind {
     Shared,
     /// One of this number of slots.
     Slot(u32),
+    /// Alone, by requests that are dropped soon.
+    Leaving,
 }
 
 impl Wanted {
     async fn acquire(self, redlock: &Redlock) -> Result<Lock, LockError> {
         let request = redlock.lock(self.name).wait(PATIENCE);
         match self.kind {
-            Kind::Exclusive => request.await,
+            Kind::Exclusive | Kind::Leaving => request.await,
             Kind::Shared => request.shared().await,
             Kind::Slot(slots) => request.slots(slots).await,
         }
+    }
+
+    /// Returns the duration of a hold. Long ones of readers overlap, so that they refuse writers.
+    fn held(self) -> Duration {
+        if self.name == HOT_READ && self.kind == Kind::Shared { HELD * 30 } else { HELD }
     }
 
     /// Returns the number of tasks of a process that request it repeatedly. With the task that is
@@ -48,6 +56,7 @@ impl Wanted {
         match self.kind {
             Kind::Exclusive | Kind::Shared => 2,
             Kind::Slot(slots) => slots - 1,
+            Kind::Leaving => 0,
         }
     }
 }
@@ -96,8 +105,12 @@ const HOT: &str = "hot";
 const HOT_SLOTS: &str = "hot-slots";
 /// A name that all processes want continuously, some of them to share it.
 const HOT_SHARED: &str = "hot-shared";
+/// A name that most processes share continuously.
+const HOT_READ: &str = "hot-read";
 /// Duration of a hold.
 const HELD: Duration = Duration::from_millis(1);
+/// Number of requests that are dropped soon, one after the other.
+const LEAVING: u32 = 20;
 /// Number of requests of each process that are checked, one after the other.
 const REQUESTS: usize = 5;
 /// Maximum number of holds by others while a request waits: two processes for 100 ms each, as they
@@ -128,6 +141,19 @@ pub(in crate::world) async fn no_request_for_slots_starves(machines: &Machines, 
     contend(machines, oracle, slots).await;
 }
 
+/// Does the same for a name that is shared, while one process wants it alone and gives up again and again.
+pub(in crate::world) async fn writers_that_leave_delay_nobody(machines: &Machines, oracle: &Oracle) {
+    let kinds = |process: &Process| {
+        let kinds = match process.shared.client % 3 {
+            _ if !process.shared.scene.shares => &[][..],
+            0 => &[Kind::Leaving],
+            _ => &[Kind::Shared],
+        };
+        kinds.iter().map(|kind| Wanted { name: HOT_READ, kind: *kind }).collect()
+    };
+    contend(machines, oracle, kinds).await;
+}
+
 /// Does the same for a name that is shared: of three processes one wants it alone, one wants to share
 /// it, and one does both.
 pub(in crate::world) async fn neither_kind_starves(machines: &Machines, oracle: &Oracle) {
@@ -145,15 +171,19 @@ pub(in crate::world) async fn neither_kind_starves(machines: &Machines, oracle: 
 
 async fn contend(machines: &Machines, oracle: &Oracle, wanted: impl Fn(&Process) -> Vec<Wanted>) {
     let over = Arc::new(AtomicBool::new(false));
+    let gaps = Gaps::default();
     let mut waiting = Vec::new();
+    let mut pace = 0;
     for process in machines.members() {
         let Some(redlock) = &process.redlock else { continue };
         for wanted in wanted(process) {
+            pace = process.shared.scene.pace.most;
             let contender = Contender {
                 wanted,
                 redlock: redlock.clone(),
                 oracle: oracle.clone(),
                 client: process.shared.client,
+                gaps: gaps.clone(),
             };
             for _ in 0..wanted.eager() {
                 process.gate.run(contender.clone().again_and_again(Arc::clone(&over)));
@@ -162,7 +192,10 @@ async fn contend(machines: &Machines, oracle: &Oracle, wanted: impl Fn(&Process)
             let counted = contender.clone();
             process.gate.run(async move {
                 // Fails if the run is over.
-                let _ = tell.send(counted.most_overtaken().await);
+                let _ = tell.send(match counted.wanted.kind {
+                    Kind::Leaving => counted.comes_and_goes().await,
+                    _ => counted.most_overtaken().await,
+                });
             });
             waiting.push((contender, told));
         }
@@ -188,7 +221,70 @@ async fn contend(machines: &Machines, oracle: &Oracle, wanted: impl Fn(&Process)
         }
     }
     over.store(true, Ordering::Relaxed);
+    let (longest, bound) = (gaps.longest(), longest_gap(pace));
+    oracle.event(format!("the longest gap was {longest:?} of {bound:?}"));
+    if longest > bound {
+        let text = format!("requests waited for {longest:?} although nothing was held");
+        oracle.broken(Promise::Liveness, text);
+    }
     oracle.event("nobody starved");
+}
+
+/// Returns the maximum time for which nothing holds a name while requests wait for it, where a message
+/// takes at most `pace`, in µs.
+///
+/// A release and its report, an attempt at the lead node and one at the others take three round trips; a
+/// process has its turn 4 ms later, and pauses for up to a node timeout after a turn of its own. Three
+/// times what was measured (README).
+fn longest_gap(pace: u64) -> Duration {
+    Duration::from_micros(20 * pace) + Duration::from_millis(150)
+}
+
+/// The time for which nothing holds a name, except slots, while requests wait for it.
+#[derive(Clone, Debug, Default)]
+struct Gaps(Arc<Mutex<GapState>>);
+
+#[derive(Debug, Default)]
+struct GapState {
+    waiting: usize,
+    holding: usize,
+    since: Option<Instant>,
+    longest: Duration,
+}
+
+/// A request that waits, or a holder, until it is dropped.
+struct Counted {
+    gaps: Gaps,
+    count: fn(&mut GapState) -> &mut usize,
+}
+
+impl Gaps {
+    fn begin(&self, count: fn(&mut GapState) -> &mut usize) -> Counted {
+        self.change(|state| *count(state) += 1);
+        Counted { gaps: self.clone(), count }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut GapState)) {
+        let state = &mut *self.0.lock().expect("no panic");
+        change(state);
+        if state.waiting > 0 && state.holding == 0 {
+            state.since.get_or_insert_with(Instant::now);
+        } else if let Some(since) = state.since.take()
+            && state.holding > 0
+        {
+            state.longest = state.longest.max(since.elapsed());
+        }
+    }
+
+    fn longest(&self) -> Duration {
+        self.0.lock().expect("no panic").longest
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.gaps.change(|state| *(self.count)(state) -= 1);
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -197,9 +293,21 @@ struct Contender {
     redlock: Redlock,
     oracle: Oracle,
     client: usize,
+    gaps: Gaps,
 }
 
 impl Contender {
+    /// Makes requests that are dropped soon, mostly before they are granted. Returns the number of holds
+    /// that they waited for, which does not count.
+    async fn comes_and_goes(self) -> usize {
+        for round in 1..=LEAVING {
+            // It may be granted, refused or dropped.
+            let _ = tokio::time::timeout(HELD * round, self.hold()).await;
+            tokio::time::sleep(HELD * 20).await;
+        }
+        0
+    }
+
     async fn again_and_again(self, over: Arc<AtomicBool>) {
         while !over.load(Ordering::Relaxed) {
             if self.hold().await.is_err() {
@@ -223,8 +331,12 @@ impl Contender {
     }
 
     async fn hold(&self) -> Result<(), LockError> {
-        let Self { wanted, redlock, oracle, client } = self;
+        let Self { wanted, redlock, oracle, client, gaps } = self;
+        let is_counted = matches!(wanted.kind, Kind::Exclusive | Kind::Shared);
+        let waits = is_counted.then(|| gaps.begin(|state| &mut state.waiting));
         let lock = wanted.acquire(redlock).await?;
+        let _holds = is_counted.then(|| gaps.begin(|state| &mut state.holding));
+        drop(waits);
         let (belief, token) = (lock.context(), lock.fencing_token().get());
         let is_held = move || !belief.remaining().is_zero();
         let guard = match wanted.kind {
@@ -233,9 +345,9 @@ impl Contender {
                 oracle.slot_held(*client, slot, token, is_held)
             }
             Kind::Shared => oracle.shared_held(*client, wanted.name, token, is_held),
-            Kind::Exclusive => oracle.held(*client, &[wanted.name], token, is_held),
+            Kind::Exclusive | Kind::Leaving => oracle.held(*client, &[wanted.name], token, is_held),
         };
-        tokio::time::sleep(HELD).await;
+        tokio::time::sleep(wanted.held()).await;
         guard.check();
         Ok(())
     }
@@ -245,7 +357,7 @@ impl Contender {
     fn holds(&self) -> usize {
         let Wanted { name, kind } = self.wanted;
         match kind {
-            Kind::Exclusive => self.oracle.holds_of(name),
+            Kind::Exclusive | Kind::Leaving => self.oracle.holds_of(name),
             Kind::Shared => self.oracle.exclusive_holds_of(name),
             Kind::Slot(slots) => self.oracle.holds_of_slots(name, slots),
         }
@@ -257,7 +369,7 @@ impl Contender {
             Kind::Slot(_) => OVERTAKEN_SLOTS,
             Kind::Shared => OVERTAKEN_SHARED[0],
             Kind::Exclusive if self.wanted.name == HOT_SHARED => OVERTAKEN_SHARED[1],
-            Kind::Exclusive => OVERTAKEN,
+            Kind::Exclusive | Kind::Leaving => OVERTAKEN,
         }
     }
 }
