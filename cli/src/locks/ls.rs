@@ -79,7 +79,10 @@ pub(crate) fn lock_cells(holder: &Holder, now: SystemTime) -> [String; 7] {
         held.unwrap_or_else(|| "-".into()),
         holder.remaining.map_or_else(|| "never".into(), short),
         if holder.is_quorum { nodes } else { nodes + " minority" },
-        if holder.is_awaited { "yes" } else { "" }.into(),
+        match &holder.waiter {
+            Some(waiter) => shown(waiter),
+            None => if holder.is_awaited { "yes" } else { "" }.into(),
+        },
     ]
 }
 

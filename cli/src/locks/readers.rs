@@ -36,6 +36,7 @@ pub(super) fn with_readers(mut json: Value, holder: &Holder) -> Value {
     json["mode"] = if holder.is_shared() { "shared" } else { "exclusive" }.into();
     json["readers"] = holder.readers.into();
     json["shared_by"] = readers.collect();
+    json["waiter"] = holder.waiter.as_deref().into();
     json
 }
 
