@@ -63,6 +63,7 @@ impl Redlock {
         &self,
         names: &Arc<[Arc<str>]>,
     ) -> Result<Vec<Option<Holder>>, LockError> {
+        self.check_set(&names[0])?;
         let client = self.set_of(&names[0]).client();
         let found = inspect::inspect_names(client, names, |_| false).await;
         found.map_err(|votes| LockError::NoQuorum { votes })

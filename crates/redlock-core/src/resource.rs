@@ -380,7 +380,8 @@ pub enum ResourceError {
     Key(Cow<'static, str>),
     /// A request has no key in the place that the text names.
     Missing(Cow<'static, str>),
-    /// The service is set up such that requests have no key; the text says what to change.
+    /// The service is set up such that requests have no key, or ask the manager of another set of nodes; the
+    /// text says what to change.
     Setup(Cow<'static, str>),
     /// A request is for an unknown path or method.
     NotFound(Cow<'static, str>),
