@@ -112,7 +112,7 @@ impl Redlock {
 
     /// Returns the position in [`sets`](Self::sets) of the set that decides about a name, in the form that
     /// [`inspect`](Self::inspect), [`locks`](Self::locks) and [`snapshot`](Self::snapshot) have it: `invoice:42`;
-    /// `job:` or `leader:` and the name; `once:` and the key; `slot:`, a number or `*`, and the name. A job
+    /// `job:` or `leader:` and the name; `once:` and the key; `slot:3:` or `slot:*5:` and the name. A job
     /// has the set of its lock. Asks no node.
     ///
     /// ```

@@ -197,7 +197,7 @@ fn set_index_tells_where_keys_are() {
         for (name, request) in [
             (name.clone(), redlock.lock(name.as_str())),
             (format!("slot:0:{name}"), redlock.lock(name.as_str()).slots(1)),
-            (format!("slot:*:{name}"), redlock.lock(name.as_str()).slots(1)),
+            (format!("slot:*1:{name}"), redlock.lock(name.as_str()).slots(1)),
             own(Resource::of_job(&name).unwrap()),
             own(Resource::of_leader(&name).unwrap()),
         ] {
@@ -217,7 +217,7 @@ fn set_index_tells_where_keys_are() {
 
 /// Requests to the manager of one set for a name of another one.
 mod names_of_another_set {
-    use std::convert::Infallible;
+    use std::{convert::Infallible, future::ready};
 
     use tower_redlock::{
         error::{ReleaseError, ResourceError},
@@ -354,7 +354,7 @@ mod names_of_another_set {
 
         let scene = Scene::of("a");
         let layer = RedlockLayer::new(scene.other.clone(), |_: &()| "a".to_owned());
-        let service = layer.layer(service_fn(async |()| Ok::<_, Infallible>(())));
+        let service = layer.layer(service_fn(|()| ready(Ok::<_, Infallible>(()))));
 
         let called = scene.fleet.done(async move { service.oneshot(()).await.map(drop) });
 

@@ -402,7 +402,7 @@ impl SlotRequest {
                 if matches!(error, LockError::Held { .. }) {
                     retries.counted = None;
                     let watch = Watch { retries, known: self.known.clone(), next_turn, error };
-                    self.core.slots.keep_watch(&self.set.name, watch);
+                    self.core.slots.keep_watch(&self.set.line, watch);
                 }
                 return self.handed(lease);
             }
@@ -417,12 +417,12 @@ impl SlotRequest {
         &mut self,
         failed: Option<(LockError, Timestamp)>,
     ) -> (RetryHistory, Option<LockError>) {
-        let former = self.core.slots.take_watch(&self.set.name);
+        let former = self.core.slots.take_watch(&self.set.line);
         let Some((error, tried)) = failed else {
             // A last attempt has to ask the nodes.
             let may_wait = !self.plan.wait.is_zero() && self.plan.max_attempts != Some(1);
-            let fits = |watch: &Watch| may_wait && watch.known.count() == self.set.count();
-            let Some(Watch { retries, known, next_turn, error }) = former.filter(fits) else {
+            let former = former.filter(|_| may_wait);
+            let Some(Watch { retries, known, next_turn, error }) = former else {
                 return Default::default();
             };
             (self.known, self.next_turn) = (known, next_turn);
@@ -481,7 +481,7 @@ impl Drop for SlotRequest {
         // Passes the place on, and keeps nothing for a line that is empty.
         self.ticket = None;
         if self.core.queue.have_lines(&self.set.line) == [false] {
-            drop(self.core.slots.take_watch(&self.set.name));
+            drop(self.core.slots.take_watch(&self.set.line));
         }
     }
 }
