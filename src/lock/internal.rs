@@ -19,7 +19,7 @@ use crate::{
     node::redis::{NodeSet, RestartGuard, count},
     protocol::{Nonce, Record},
     resource::Resource,
-    time::{Sleep, Timestamp},
+    time::{Sleep, Timers, Timestamp},
 };
 #[cfg(feature = "scheduler")]
 use crate::{
@@ -34,6 +34,11 @@ impl Redlock {
 
     pub(crate) fn sleep_until(&self, at: Timestamp) -> Sleep {
         self.client().timers.sleep_until(at)
+    }
+
+    /// Returns the timers of each set of nodes.
+    pub(crate) fn timers(&self) -> Vec<Arc<Timers>> {
+        self.sets().iter().map(|set| Arc::clone(&set.client().timers)).collect()
     }
 
     pub(crate) fn node_timeout(&self) -> Duration {
