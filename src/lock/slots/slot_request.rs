@@ -151,7 +151,7 @@ impl SlotRequest {
     }
 
     /// Tries slots that may be free, until one is granted or none is left: those that were released
-    /// since the last round, which the nodes do not report again, or any.
+    /// since they were tried last, which the nodes do not report again, or any.
     async fn round(
         &mut self,
         released: &[u32],
@@ -345,15 +345,23 @@ impl SlotRequest {
     ) -> Result<Lock, LockError> {
         let (mut retries, mut failed) = self.begin_wait(failed);
         let deadline = self.started + self.plan.wait;
-        let mut released = Vec::new();
+        // Whether the next round tries all slots that may be free.
+        let mut tries_all = true;
         loop {
             let error = if let Some(error) = failed.take() {
                 error
             } else {
                 let now = self.core.client.clock().now();
-                let lead_node = retries.begin_at(now).or(self.plan.lead_node);
+                // Before the slots are read or tried, so that no release in between is missed.
+                let (released, lead_node) = if tries_all {
+                    (Vec::new(), retries.begin_at(now))
+                } else {
+                    retries.begin_released(&self.core.client, now)
+                };
+                let numbers = released.into_iter().map(u32::try_from);
+                let released: Vec<_> = numbers.filter_map(Result::ok).collect();
                 rounds += 1;
-                match self.round(&released, lead_node).await {
+                match self.round(&released, lead_node.or(self.plan.lead_node)).await {
                     Err(error) if self.may_wait(&error) => error,
                     result => return result,
                 }
@@ -373,7 +381,7 @@ impl SlotRequest {
                     Admission::Ask(ticket) => self.ticket = Some(ticket),
                     Admission::Granted(lease) => return self.handed(lease),
                 }
-                released.clear();
+                tries_all = true;
                 continue;
             };
             if !retries.count(&self.core.queue, self.has_waited) {
@@ -406,8 +414,7 @@ impl SlotRequest {
                 }
                 return self.handed(lease);
             }
-            let numbers = retries.released(client).into_iter().map(u32::try_from);
-            released = numbers.filter_map(Result::ok).collect();
+            tries_all = false;
         }
     }
 
