@@ -11,8 +11,8 @@ use crate::{
 
 /// Polls a future on this thread until it is ready.
 ///
-/// Fires the timers of the future's managers that are overdue: their tasks may be those of a runtime that
-/// nothing drives meanwhile, and the wait has to end in time.
+/// Fires the timers of the future's managers that are overdue: nothing may drive the runtime of their
+/// tasks meanwhile, and the wait has to end in time.
 ///
 /// # Panics
 ///

@@ -151,7 +151,7 @@ impl Timers {
     }
 
     /// Fires entries that should have fired, as the task of [`run`](Self::run) does not: the runtime of the
-    /// manager's tasks is blocked, or not driven. Returns the time until the call is to be repeated.
+    /// manager's tasks is blocked, or not driven. Returns the time until the next call.
     pub(crate) fn fire_overdue(&self) -> Duration {
         let now = self.clock.now();
         let mut overdue = Vec::new();

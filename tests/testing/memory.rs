@@ -38,7 +38,7 @@ impl Scene {
         let left = Left { node: Arc::downgrade(&of_node), work: Arc::downgrade(&of_work) };
         let inner = Arc::clone(&nodes.replica("blue").redlock().nodes()[0]);
         let node = MockNode::over(&inner, move |op, reply, inner| {
-            let _kept = &of_node;
+            assert_eq!(Arc::strong_count(&of_node), 1, "the manager has the only one");
             inner.send(op, reply);
         });
         let builder = Redlock::builder().clock(clock.clone()).spawner(clock.spawner());

@@ -353,7 +353,7 @@ mod names_of_another_set {
         use tower_redlock::{RedlockLayer, layer::GuardError};
 
         let scene = Scene::of("a");
-        let layer = RedlockLayer::new(scene.other.clone(), |_: &()| "a".to_owned());
+        let layer = RedlockLayer::new(scene.other.clone(), |(): &()| "a".to_owned());
         let service = layer.layer(service_fn(|()| ready(Ok::<_, Infallible>(()))));
 
         let called = scene.fleet.done(async move { service.oneshot(()).await.map(drop) });
@@ -376,11 +376,11 @@ mod names_of_another_set {
 
         for job in [job(), job().parallel(2)] {
             let started = Scheduler::new(other.clone()).job(job).start();
-            let error = started.err().expect("the job is refused").to_string();
+            let error = started.expect_err("the job is refused").to_string();
             assert!(error.contains(set), "{error}");
         }
         let started = Scheduler::new(other.clone()).leader_only("{a}").start();
-        let error = started.err().expect("the leader is refused").to_string();
+        let error = started.expect_err("the leader is refused").to_string();
         assert!(error.contains(set), "{error}");
         let leader = other.leader("{a}");
         let led = fleet.done(async move { leader.run(async |_| Ok::<_, Infallible>(())).await });

@@ -453,7 +453,9 @@ impl Inbox {
 
     fn deliver(&self) {
         let messages = std::mem::take(&mut *self.0.lock().unwrap());
-        messages.into_iter().for_each(|(hints, hint)| hints.send(hint));
+        for (hints, hint) in messages {
+            hints.send(hint);
+        }
     }
 
     /// Drops the messages about releases.
