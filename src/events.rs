@@ -284,11 +284,11 @@ mod tests {
         };
 
         let slot = text(Resource::of_slot("export", 3).unwrap());
-        let line = text(Resource::of_any_slot("export"));
+        let line = text(Resource::of_any_slot("export", 5));
         let set = text(Resource::new(["b", "a"]).unwrap());
 
         assert_eq!(slot, "export, slot 3 was acquired after 1.0s, with token 7");
-        assert!(line.starts_with("export, any slot was acquired"), "{line}");
+        assert!(line.starts_with("export, any slot of 5 was acquired"), "{line}");
         assert!(set.starts_with("a + b was acquired"), "{set}");
     }
 

@@ -312,7 +312,7 @@ mod slots {
         for part in [
             r#"data-lock="slot:0:export""#,
             r#"lock?name=slot%3A0%3Aexport"><bdi>export, slot 0</bdi>"#,
-            "<bdi>export, any slot</bdi>",
+            "<bdi>export, any slot of 1</bdi>",
         ] {
             assert!(locks.contains(part), "{part}: {locks}");
         }
@@ -321,7 +321,7 @@ mod slots {
         assert_eq!(lock["name"], "slot:0:export");
         assert_eq!((&lock["slot"], &lock["slot_of"]), (&0.into(), &"export".into()));
         let line = &api["process"]["waiting"][0];
-        assert_eq!((&line["name"], &line["slot_of"]), (&"slot:*:export".into(), &"export".into()));
+        assert_eq!((&line["name"], &line["slot_of"]), (&"slot:*1:export".into(), &"export".into()));
         assert!(line["slot"].is_null());
         waiting.abort();
     }
@@ -334,14 +334,17 @@ mod slots {
         let all = r#"href="locks?q=export%2C+slot""#;
 
         let slot = page(&dashboard, "/lock?name=slot:0:export").await;
-        let line = page(&dashboard, "/lock?name=slot:*:export").await;
+        let line = page(&dashboard, "/lock?name=slot:*1:export").await;
         let plain = page(&dashboard, "/lock?name=export").await;
         let form = page(&dashboard, "/break?name=slot:0:export").await;
         let api = json(&dashboard, "/api/lock?name=slot:0:export").await;
 
         assert!(slot.contains("<title>export, slot 0 – Lock"), "{slot}");
         assert!(slot.contains(all) && slot.contains("break?name=slot%3A0%3Aexport"), "{slot}");
-        assert!(line.contains("<title>export, any slot – Lock") && line.contains(all), "{line}");
+        assert!(
+            line.contains("<title>export, any slot of 1 – Lock") && line.contains(all),
+            "{line}"
+        );
         assert!(line.contains("No lock, but the requests of this process"), "{line}");
         assert!(!plain.contains(all), "{plain}");
         assert!(form.contains("export, slot 0") && form.contains(r#"value="slot:0:export""#));
@@ -381,9 +384,9 @@ mod slots {
             tokio::task::yield_now().await;
         };
 
-        assert_eq!(refused["names"][0], "slot:*:export");
+        assert_eq!(refused["names"][0], "slot:*1:export");
         let text = refused["text"].as_str().unwrap();
-        assert!(text.starts_with("export, any slot was not acquired within "), "{text}");
+        assert!(text.starts_with("export, any slot of 1 was not acquired within "), "{text}");
     }
 }
 

@@ -60,7 +60,7 @@ impl Blocking {
     /// [`NotReady`] once waiting does not help.
     #[track_caller]
     pub fn ready(&self) -> Result<(), NotReady> {
-        wait(self.redlock.ready())
+        wait(&self.redlock.timers(), self.redlock.ready())
     }
 
     /// Waits like [`ready`](Self::ready), at most for `limit`.
@@ -70,7 +70,7 @@ impl Blocking {
     /// [`NotReady`], with the reasons, once waiting does not help or the time is over.
     #[track_caller]
     pub fn ready_within(&self, limit: Duration) -> Result<(), NotReady> {
-        wait(self.redlock.ready_within(limit))
+        wait(&self.redlock.timers(), self.redlock.ready_within(limit))
     }
 
     /// Returns the holder of a name. See [`Redlock::inspect`].
@@ -84,7 +84,7 @@ impl Blocking {
         R: TryInto<Resource>,
         R::Error: Into<ResourceError>,
     {
-        wait(self.redlock.inspect(resource))
+        wait(&self.redlock.timers(), self.redlock.inspect(resource))
     }
 
     /// Revokes the lock of a holder that has crashed. See [`Redlock::revoke`].
@@ -94,14 +94,14 @@ impl Blocking {
     /// Those of [`Redlock::revoke`].
     #[track_caller]
     pub fn revoke(&self, target: impl Into<RevokeTarget>) -> Result<Released, ReleaseError> {
-        wait(self.redlock.revoke(target))
+        wait(&self.redlock.timers(), self.redlock.revoke(target))
     }
 
     /// Refuses further requests, and waits until the releases of all locks are delivered, for at most
     /// `max_ttl`. See [`Redlock::shutdown`]. Call it before `main` returns.
     #[track_caller]
     pub fn shutdown(&self) {
-        wait(self.redlock.shutdown());
+        wait(&self.redlock.timers(), self.redlock.shutdown());
     }
 
     /// Returns the manager, for [`health`](Redlock::health), [`events`](Redlock::events) and futures.

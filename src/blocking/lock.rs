@@ -1,12 +1,13 @@
 //! A lock that a thread holds by hand.
 
-use std::{ops::Deref, time::Duration};
+use std::{ops::Deref, sync::Arc, time::Duration};
 
 use super::wait::wait;
 use crate::{
     error::{LockError, ReleaseError},
     guard::LockContext,
     lock::{Lock, Released},
+    time::Timers,
 };
 
 /// A lock that a thread holds. Made by [`BlockingRequest::acquire`](super::BlockingRequest::acquire).
@@ -32,6 +33,10 @@ impl BlockingLock {
         Self { context: lock.context(), lock }
     }
 
+    fn timers(&self) -> [Arc<Timers>; 1] {
+        [Arc::clone(&self.lock.lease().client().timers)]
+    }
+
     /// Renews the lock now, and returns for how long it is valid. See [`Lock::extend`].
     ///
     /// # Errors
@@ -42,7 +47,7 @@ impl BlockingLock {
     /// * [`LockError::Forked`] in a fork of the process.
     #[track_caller]
     pub fn extend(&self) -> Result<Duration, LockError> {
-        wait(self.lock.extend())
+        wait(&self.timers(), self.lock.extend())
     }
 
     /// Makes an exclusive lock a shared one, without a gap. See [`Lock::downgrade`].
@@ -52,7 +57,7 @@ impl BlockingLock {
     /// Those of [`Lock::downgrade`]. After an error nothing is held.
     #[track_caller]
     pub fn downgrade(self) -> Result<Self, LockError> {
-        wait(self.lock.downgrade()).map(Self::new)
+        wait(&self.timers(), self.lock.downgrade()).map(Self::new)
     }
 
     /// Releases the lock, and waits for the acknowledgement of a quorum of nodes, at most for the node
@@ -64,7 +69,7 @@ impl BlockingLock {
     /// repeated in the background, and they expire with their TTL.
     #[track_caller]
     pub fn release(self) -> Result<Released, ReleaseError> {
-        wait(self.lock.release())
+        wait(&self.timers(), self.lock.release())
     }
 }
 

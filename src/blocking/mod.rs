@@ -52,6 +52,10 @@
 //! [`spawn_blocking`](tokio::task::spawn_blocking) and `block_in_place`. Other executors are not
 //! detected.
 //!
+//! A manager with a [`RuntimeSpawner`](crate::lock::RuntimeSpawner) reaches no server and renews no lock
+//! while nothing drives that runtime. Its waits end in time nevertheless, as the waiting thread fires its
+//! timers.
+//!
 //! # The end of the process
 //!
 //! Dropping a lock releases it in the background. A process that ends before the release is sent leaves

@@ -2,6 +2,7 @@
 
 use std::{
     future::IntoFuture,
+    sync::Arc,
     task::{Context, Poll, Waker},
     time::Duration,
 };
@@ -11,6 +12,7 @@ use crate::{
     error::LockError,
     guard::{GuardError, Hold, LockContext, Polled},
     lock::{LockOptions, LockRequest, Overrun},
+    time::Timers,
 };
 
 /// A request for a lock: acquire it, or run work under it. Made by
@@ -86,6 +88,10 @@ impl BlockingRequest {
 }
 
 impl BlockingRequest {
+    fn timers(&self) -> [Arc<Timers>; 1] {
+        [Arc::clone(self.request.timers())]
+    }
+
     /// Waits until the lock is acquired, at most for the [`wait`](Self::wait) of the request.
     ///
     /// # Errors
@@ -97,7 +103,7 @@ impl BlockingRequest {
     /// In an [async context](crate::blocking#async-contexts) of tokio.
     #[track_caller]
     pub fn acquire(self) -> Result<BlockingLock, LockError> {
-        wait(self.request.into_future()).map(BlockingLock::new)
+        wait(&self.timers(), self.request.into_future()).map(BlockingLock::new)
     }
 
     /// Acquires the lock, runs `work` under it on this thread, releases the lock, and waits until a
@@ -130,7 +136,8 @@ impl BlockingRequest {
     /// ```
     #[track_caller]
     pub fn run<T>(self, work: impl FnOnce(LockContext) -> T) -> Result<T, LockError> {
-        let lock = wait(self.request.acquire())?;
+        let timers = self.timers();
+        let lock = wait(&timers, self.request.acquire())?;
         let (mut hold, work) = Hold::start(lock, |cx| move || work(cx))?;
         // Nothing polls again: the work returns its output.
         let mut cx = Context::from_waker(Waker::noop());
@@ -142,7 +149,7 @@ impl BlockingRequest {
             return Err(LockError::lost(hold.lease().loss()));
         }
         // A release without an acknowledgement is repeated in the background.
-        let _ = wait(hold.give_back());
+        let _ = wait(&timers, hold.give_back());
         Ok(output)
     }
 

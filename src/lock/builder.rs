@@ -375,7 +375,7 @@ impl RedlockBuilder {
 impl RedlockBuilder {
     /// Sets the clock. Default: the system's.
     pub fn clock(mut self, clock: impl Clock) -> Self {
-        self.clock = Arc::new(clock);
+        self.clock = clock.into_kept();
         self
     }
 

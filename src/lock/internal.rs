@@ -19,7 +19,7 @@ use crate::{
     node::redis::{NodeSet, RestartGuard, count},
     protocol::{Nonce, Record},
     resource::Resource,
-    time::{Sleep, Timestamp},
+    time::{Sleep, Timers, Timestamp},
 };
 #[cfg(feature = "scheduler")]
 use crate::{
@@ -34,6 +34,11 @@ impl Redlock {
 
     pub(crate) fn sleep_until(&self, at: Timestamp) -> Sleep {
         self.client().timers.sleep_until(at)
+    }
+
+    /// Returns the timers of each set of nodes.
+    pub(crate) fn timers(&self) -> Vec<Arc<Timers>> {
+        self.sets().iter().map(|set| Arc::clone(&set.client().timers)).collect()
     }
 
     pub(crate) fn node_timeout(&self) -> Duration {
@@ -63,6 +68,7 @@ impl Redlock {
         &self,
         names: &Arc<[Arc<str>]>,
     ) -> Result<Vec<Option<Holder>>, LockError> {
+        self.check_set(&names[0])?;
         let client = self.set_of(&names[0]).client();
         let found = inspect::inspect_names(client, names, |_| false).await;
         found.map_err(|votes| LockError::NoQuorum { votes })

@@ -5,7 +5,7 @@ use std::{future::IntoFuture, sync::Arc, time::Duration};
 use super::{
     LockOptions, acquire::Acquire, core::Core, options::Overrun, settings::InternalOptions, slots,
 };
-use crate::{error::LockError, resource::Resource};
+use crate::{error::LockError, resource::Resource, time::Timers};
 
 /// A request for a lock: await it, or run work under it.
 ///
@@ -131,6 +131,10 @@ impl LockRequest {
         self.core.client.settings.plan(&self.options, &self.internal).map(|_| ())
     }
 
+    pub(crate) fn timers(&self) -> &Arc<Timers> {
+        &self.core.client.timers
+    }
+
     /// Starts the request, for work that runs under the lock.
     pub(crate) fn acquire(self) -> Acquire {
         let Self { core, resource, options, internal } = self;
@@ -183,10 +187,6 @@ impl LockRequest {
 
     pub(crate) fn is_forked(&self) -> bool {
         self.core.client.is_forked()
-    }
-
-    pub(crate) fn timers(&self) -> &Arc<crate::time::Timers> {
-        &self.core.client.timers
     }
 
     /// Returns the holder of the resource, as a quorum of nodes reports it.

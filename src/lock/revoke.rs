@@ -49,10 +49,15 @@ pub(super) async fn revoke(
 ) -> Result<Released, ReleaseError> {
     let resource = match target.0 {
         RevokeBy::Holder(holder) => {
+            redlock.check_set(&holder.name).map_err(ReleaseError::InvalidResource)?;
             return revoke_lease(redlock.set_of(&holder.name).core(), &holder).await;
         }
         RevokeBy::Resource(resource) => resource.map_err(ReleaseError::InvalidResource)?,
     };
+    resource
+        .names()
+        .try_for_each(|name| redlock.check_set(name))
+        .map_err(ReleaseError::InvalidResource)?;
     let mut revoked = Released::AlreadyLost;
     for name in resource.shared_names() {
         let core = redlock.set_of(name).core();

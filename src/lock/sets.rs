@@ -7,7 +7,8 @@
 //! All clients have to agree on the set of a name. It follows from the name, the number of the sets and
 //! their order; so these are part of a set's identity, which its servers store (R7). Servers vote for one
 //! set only: a client with another list of sets gets an error that names both, and no lock. A set takes
-//! new or unused servers only while no server of the other sets shows another list.
+//! new or unused servers only while no server of the other sets shows another list. The manager of one set
+//! refuses the names of others, which would else have a holder in each set.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use crate::{
     events::Events,
     hash::{fnv, mix},
     node::{Node, redis::SetList},
-    resource::Resource,
+    resource::{Resource, ResourceError},
     switches::{self, Switch},
 };
 
@@ -103,15 +104,15 @@ impl Redlock {
     /// [`sharded`](Self::sharded). The nodes of a set follow those of the one before in
     /// [`nodes`](Self::nodes) and [`health`](Self::health).
     ///
-    /// For figures of one set, such as whether it has a quorum. A manager of one set does not know which names
-    /// are its own, so lock through the whole.
+    /// For figures of one set, such as whether it has a quorum. The manager of one set refuses the names of
+    /// others with [`LockError::InvalidResource`], so lock through the whole.
     pub fn sets(&self) -> &[Self] {
         self.several().map_or(std::slice::from_ref(self), |sets| &sets.managers)
     }
 
     /// Returns the position in [`sets`](Self::sets) of the set that decides about a name, in the form that
     /// [`inspect`](Self::inspect), [`locks`](Self::locks) and [`snapshot`](Self::snapshot) have it: `invoice:42`;
-    /// `job:` or `leader:` and the name; `once:` and the key; `slot:`, a number or `*`, and the name. A job
+    /// `job:` or `leader:` and the name; `once:` and the key; `slot:3:` or `slot:*5:` and the name. A job
     /// has the set of its lock. Asks no node.
     ///
     /// ```
@@ -151,9 +152,6 @@ impl Redlock {
         &self,
         resource: Result<Resource, LockError>,
     ) -> (Arc<Core>, Result<Resource, LockError>) {
-        if self.several().is_none() {
-            return (Arc::clone(self.core()), resource);
-        }
         match resource.and_then(|resource| Ok((self.set_of_all(&resource)?, resource))) {
             Ok((set, resource)) => (Arc::clone(set.core()), Ok(resource)),
             Err(error) => (Arc::clone(self.core()), Err(error)),
@@ -162,7 +160,10 @@ impl Redlock {
 
     /// Returns the manager of the set of a resource.
     pub(super) fn set_of_all(&self, resource: &Resource) -> Result<&Self, LockError> {
-        let sets = self.sets();
+        let Some(Sets { managers: sets, .. }) = self.several() else {
+            resource.names().try_for_each(|name| self.check_set(name))?;
+            return Ok(self);
+        };
         let set = |name: &str| set_of(name, sets.len());
         let first = resource.names().next().unwrap_or_default();
         let Some(other) = resource.names().find(|name| set(name) != set(first)) else {
@@ -173,6 +174,23 @@ impl Redlock {
             "`{first}` is in set {a} of the nodes and `{other}` in set {b}, and a lock is within one set: give its names a common part in braces"
         );
         Err(LockError::InvalidRequest(why.into()))
+    }
+
+    /// Refuses a name of another set if this is the manager of one of several sets.
+    pub(crate) fn check_set(&self, name: &str) -> Result<(), ResourceError> {
+        let (None, Some(own)) = (self.several(), self.client().settings.place) else {
+            return Ok(());
+        };
+        let set = set_of(name, own.count.into()) + 1;
+        if set == usize::from(own.number) {
+            return Ok(());
+        }
+        let name = name.split('\u{1}').next().unwrap_or_default();
+        let why = format!(
+            "`{name}` belongs to set {set} of {} of the nodes, and this is the manager of set {}: use the manager of all sets, which Redlock::sharded returned",
+            own.count, own.number
+        );
+        Err(ResourceError::Setup(why.into()))
     }
 
     /// Returns the set of a node and its position there.

@@ -47,6 +47,10 @@ impl ClaimedKey {
 impl KeyRequest {
     pub(super) fn new(redlock: &Redlock, resource: Result<Resource, LockError>) -> Self {
         let redlock = redlock.clone();
+        let resource = resource.and_then(|resource| {
+            redlock.check_set(&terms::name(&resource))?;
+            Ok(resource)
+        });
         let lock = redlock.lock_own(resource.clone()).keeps_records().wait(Duration::ZERO);
         Self { redlock, resource, lock, terms: Terms::DEFAULT }
     }

@@ -246,7 +246,7 @@ impl<'a> Rejection<'a> {
                     "the lock was lost while the request ran: it may have happened, or happened in part"
                 }
                 LockError::InvalidResource(ResourceError::Setup(_)) => {
-                    "the service is misconfigured and finds no key in this request; nothing was done"
+                    "the service is misconfigured for this request; nothing was done"
                 }
                 LockError::InvalidResource(error) => {
                     return format!("{error}; nothing was done").into();

@@ -14,6 +14,12 @@ use super::{
 
 /// Polls a future on this thread until it is ready. The thread sleeps between the polls.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    block_on_with(future, thread::park)
+}
+
+/// Polls a future on this thread until it is ready. Between the polls, calls `park` until the future is
+/// woken: it parks the thread, perhaps with a timeout.
+pub(crate) fn block_on_with<F: Future>(future: F, mut park: impl FnMut()) -> F::Output {
     let mut future = pin!(future);
     let waker =
         Arc::new(ThreadWaker { thread: thread::current(), is_woken: AtomicBool::new(false) });
@@ -24,7 +30,7 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
             return output;
         }
         while !waker.is_woken.swap(false, Ordering::Acquire) {
-            thread::park();
+            park();
         }
     }
 }

@@ -17,7 +17,7 @@ mod scheduled;
 mod types;
 mod wakers;
 
-pub(crate) use block_on::block_on;
+pub(crate) use block_on::{block_on, block_on_with};
 pub(crate) use mutex::{Guard, assert_unlocked, lock};
 pub(crate) use types::*;
 pub(crate) use wakers::{clone_waker, wake, wake_all, wake_by_ref};

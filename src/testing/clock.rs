@@ -1,6 +1,11 @@
 //! A clock that tests move.
 
-use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use super::{
     tasks::{ManualSpawner, Task, Tasks},
@@ -36,10 +41,25 @@ use crate::{
 ///
 /// Several threads may move the clock, one at a time. A task of the clock must not block on another
 /// thread that moves it.
+///
+/// # The end of its tasks
+///
+/// The drop of the last handle of the clock, which [`Nodes`](super::Nodes) and
+/// [`Replica`](super::Replica) have as well, drops all tasks: also those of managers and schedulers that
+/// were not shut down. Managers keep no handle. A task or a job that has one itself keeps all tasks: end
+/// it, or shut its scheduler down, at the end of the test.
 #[derive(Clone, Debug)]
 pub struct ManualClock {
-    time: Arc<CommonTime>,
+    weak: WeakClock,
+    /// Owns the tasks.
     tasks: Arc<Tasks>,
+}
+
+/// A clock that does not keep its tasks, for what these may have.
+#[derive(Clone, Debug)]
+pub(super) struct WeakClock {
+    time: Arc<CommonTime>,
+    tasks: Weak<Tasks>,
     view: Arc<ClockView>,
 }
 
@@ -102,11 +122,18 @@ impl ManualClock {
     /// elsewhere draw from the system.
     pub fn with_seed(seed: u64) -> Self {
         let wall = Mutex::new((START_WALL, START));
-        Self {
+        let tasks = Arc::new(Tasks::new(seed));
+        let weak = WeakClock {
             time: Arc::new(CommonTime::starting_at(START)),
-            tasks: Arc::new(Tasks::new(seed)),
+            tasks: Arc::downgrade(&tasks),
             view: Arc::new(ClockView { made: (START, START), fast_by: 0, wall }),
-        }
+        };
+        Self { weak, tasks }
+    }
+
+    /// Returns the clock without its tasks.
+    pub(super) fn weak(&self) -> &WeakClock {
+        &self.weak
     }
 
     /// Moves time step by step. At each moment that something waits for, it wakes the waiting tasks
@@ -118,7 +145,7 @@ impl ManualClock {
     /// If a task of the clock panics, or wakes itself forever.
     pub fn advance(&self, by: Duration) {
         let _lock = self.tasks.lock.lock();
-        let target = self.time.now().saturating_add(narrow(by.as_nanos()));
+        let target = self.weak.time.now().saturating_add(narrow(by.as_nanos()));
         // Their waits count from now.
         self.tasks.run_ready();
         self.advance_to(target);
@@ -126,7 +153,7 @@ impl ManualClock {
 
     fn advance_to(&self, target: u64) {
         let _lock = self.tasks.lock.lock();
-        while self.time.step(target) {
+        while self.weak.time.step(target) {
             self.tasks.run_ready();
         }
         self.tasks.run_ready();
@@ -150,7 +177,7 @@ impl ManualClock {
     ///
     /// As [`advance`](Self::advance), and outside a tokio runtime with time enabled.
     pub async fn advance_with_tokio(&self, by: Duration) {
-        let (from, began) = (self.time.now(), tokio::time::Instant::now());
+        let (from, began) = (self.weak.time.now(), tokio::time::Instant::now());
         let target = from.saturating_add(narrow(by.as_nanos()));
         loop {
             let passed = narrow(began.elapsed().as_nanos());
@@ -162,11 +189,11 @@ impl ManualClock {
             if self.tasks.is_any_ready() {
                 continue;
             }
-            let now = self.time.now();
+            let now = self.weak.time.now();
             if now >= target {
                 return;
             }
-            let next = self.time.next().unwrap_or(target).min(target);
+            let next = self.weak.time.next().unwrap_or(target).min(target);
             let left = Duration::from_nanos(next.saturating_sub(from));
             // On overflow, the loop repeats a day later.
             let until = began.checked_add(left).unwrap_or_else(|| began + passed_and_a_day(passed));
@@ -186,7 +213,7 @@ impl ManualClock {
     /// As [`advance`](Self::advance).
     pub fn leap(&self, by: Duration) {
         let _lock = self.tasks.lock.lock();
-        self.time.leap(narrow(by.as_nanos()));
+        self.weak.time.leap(narrow(by.as_nanos()));
         self.tasks.run_ready();
     }
 
@@ -204,19 +231,19 @@ impl ManualClock {
     /// Deadlines do not depend on it.
     pub fn set_wall(&self, wall: Duration) {
         let now = self.now().as_nanos();
-        *crate::sync::lock(&self.view.wall) = (wall, now);
+        *crate::sync::lock(&self.weak.view.wall) = (wall, now);
     }
 
     /// Creates a view whose wall clock is ahead of this one.
     #[must_use]
     pub fn ahead_by(&self, ahead: Duration) -> Self {
-        self.view(self.wall().saturating_add(ahead), self.view.fast_by)
+        self.view(self.wall().saturating_add(ahead), self.weak.view.fast_by)
     }
 
     /// Creates a view whose wall clock is behind this one, and not before the epoch.
     #[must_use]
     pub fn behind_by(&self, behind: Duration) -> Self {
-        self.view(self.wall().saturating_sub(behind), self.view.fast_by)
+        self.view(self.wall().saturating_sub(behind), self.weak.view.fast_by)
     }
 
     /// Creates a view whose time and wall clock run faster than the common time by `millionths`, or
@@ -227,10 +254,11 @@ impl ManualClock {
     }
 
     fn view(&self, wall: Duration, fast_by: i32) -> Self {
-        let common = self.time.now();
-        let own = self.view.at(common);
+        let common = self.weak.time.now();
+        let own = self.weak.view.at(common);
         let view = ClockView { made: (common, own), fast_by, wall: Mutex::new((wall, own)) };
-        Self { view: Arc::new(view), ..self.clone() }
+        let weak = WeakClock { view: Arc::new(view), ..self.weak.clone() };
+        Self { weak, tasks: Arc::clone(&self.tasks) }
     }
 
     /// Returns a future that completes when `by` has passed on this view.
@@ -240,7 +268,7 @@ impl ManualClock {
 
     /// Returns a future that completes when this view shows `at`.
     pub fn sleep_until(&self, at: Timestamp) -> ManualSleep {
-        ManualSleep::new(Arc::clone(&self.time), self.view.common_at(at.as_nanos()))
+        self.weak.sleep_until(at)
     }
 
     /// Runs a future as a task of the clock: it is polled only by the thread that moves or
@@ -255,7 +283,7 @@ impl ManualClock {
     /// Returns a spawner for a manager over nodes of this process: its timers become tasks of the
     /// clock, in place of a thread. Not for servers, as connections need a runtime that polls them.
     pub fn spawner(&self) -> ManualSpawner {
-        ManualSpawner::new(Arc::clone(&self.tasks))
+        ManualSpawner::new(Arc::downgrade(&self.tasks))
     }
 }
 
@@ -265,7 +293,42 @@ impl Default for ManualClock {
     }
 }
 
+impl WeakClock {
+    pub(super) fn sleep_until(&self, at: Timestamp) -> ManualSleep {
+        ManualSleep::new(Arc::clone(&self.time), self.view.common_at(at.as_nanos()))
+    }
+
+    /// Runs a future as a task of the clock; drops it if the clock's tasks have been dropped.
+    pub(super) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
+        if let Some(tasks) = self.tasks.upgrade() {
+            drop(tasks.spawn(future));
+        }
+    }
+}
+
 impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        self.weak.now()
+    }
+
+    fn wall(&self) -> Duration {
+        self.weak.wall()
+    }
+
+    fn wait(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        self.weak.wait(until)
+    }
+
+    fn into_kept(self) -> Arc<dyn Clock> {
+        Arc::new(self.weak)
+    }
+
+    fn granularity(&self) -> Duration {
+        self.weak.granularity()
+    }
+}
+
+impl Clock for WeakClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_nanos(self.view.at(self.time.now()))
     }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    clock::ManualClock,
+    clock::{ManualClock, WeakClock},
     network::{HintQueue, Link},
     probation::Probations,
 };
@@ -26,7 +26,7 @@ pub(super) const GIVE_UP: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct SimServer {
     name: String,
-    clock: ManualClock,
+    clock: WeakClock,
     hints: Arc<HintQueue>,
     probations: Arc<Probations>,
     state: Mutex<SimState>,
@@ -93,7 +93,7 @@ impl SimServer {
         };
         Self {
             name,
-            clock: clock.clone(),
+            clock: clock.weak().clone(),
             hints: Arc::default(),
             probations: Arc::clone(probations),
             state: Mutex::new(state),
@@ -135,12 +135,12 @@ impl SimServer {
         });
         drop(state);
         let (server, until) = (Arc::downgrade(self), self.clock.sleep_until(sent + GIVE_UP));
-        drop(self.clock.spawn(async move {
+        self.clock.spawn(async move {
             until.await;
             if let Some(server) = server.upgrade() {
                 server.give_up(|queued| queued.id == id);
             }
-        }));
+        });
     }
 
     /// Answers the clients of some operations with an error. The operations stay queued.
@@ -269,12 +269,12 @@ impl SimServer {
         let until = self.clock.now() + self.probations.length();
         state.probation = Some((since, until));
         let (server, sleep) = (Arc::downgrade(self), self.clock.sleep_until(until));
-        drop(self.clock.spawn(async move {
+        self.clock.spawn(async move {
             sleep.await;
             if let Some(server) = server.upgrade() {
                 server.end_due_probations();
             }
-        }));
+        });
     }
 
     /// Ends the probations that are over.

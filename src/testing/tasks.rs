@@ -29,7 +29,34 @@ const MAX_POLLS: usize = 1_000_000;
 #[derive(Debug)]
 pub(super) struct Tasks {
     ready: Mutex<ReadyQueue>,
+    spawned: Mutex<SpawnedTasks>,
     pub(super) lock: ReentrantLock,
+}
+
+/// The tasks that may not be done.
+#[derive(Debug, Default)]
+struct SpawnedTasks {
+    cells: Vec<Weak<TaskCell>>,
+    /// Number of tasks at which those that are done are removed.
+    prune_at: usize,
+}
+
+impl SpawnedTasks {
+    fn add(&mut self, cell: &Arc<TaskCell>) {
+        if self.cells.len() >= self.prune_at {
+            self.cells.retain(|cell| cell.strong_count() > 0);
+            self.prune_at = 2 * self.cells.len() + 16;
+        }
+        self.cells.push(Arc::downgrade(cell));
+    }
+
+    /// Drops the tasks, which breaks the cycle of tasks whose waits hold the tasks.
+    fn drop_all(self) {
+        for cell in self.cells.iter().filter_map(Weak::upgrade) {
+            let future = crate::sync::lock(&cell.future).take();
+            drop(future);
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -50,7 +77,7 @@ struct TaskCell {
 
 impl Tasks {
     pub(super) fn new(seed: u64) -> Self {
-        Self { ready: Mutex::default(), lock: ReentrantLock::new(seed) }
+        Self { ready: Mutex::default(), spawned: Mutex::default(), lock: ReentrantLock::new(seed) }
     }
 
     pub(super) fn is_any_ready(&self) -> bool {
@@ -80,6 +107,7 @@ impl Tasks {
             missed: AtomicBool::new(false),
             tasks: Arc::downgrade(self),
         });
+        crate::sync::lock(&self.spawned).add(&entry);
         entry.wake_by_ref();
         entry
     }
@@ -111,6 +139,13 @@ impl Tasks {
             assert!(polls < MAX_POLLS, "a task of the clock wakes itself for ever");
             entry.poll();
         }
+    }
+}
+
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        let spawned = std::mem::take(&mut *crate::sync::lock(&self.spawned));
+        spawned.drop_all();
     }
 }
 
@@ -210,25 +245,24 @@ impl<T> fmt::Debug for Task<T> {
 
 /// Runs a manager's own tasks while its clock is moved: see
 /// [`ManualClock::spawner`](super::ManualClock::spawner). It serves one manager: its drop drops the
-/// tasks.
+/// tasks, as the drop of the clock does.
 #[derive(Debug)]
 pub struct ManualSpawner {
-    tasks: Arc<Tasks>,
-    spawned: Mutex<Vec<Weak<TaskCell>>>,
+    tasks: Weak<Tasks>,
+    spawned: Mutex<SpawnedTasks>,
 }
 
 impl ManualSpawner {
-    pub(super) fn new(tasks: Arc<Tasks>) -> Self {
+    pub(super) fn new(tasks: Weak<Tasks>) -> Self {
         Self { tasks, spawned: Mutex::default() }
     }
 }
 
 impl Spawner for ManualSpawner {
     fn spawn(&self, task: BoxTask) {
-        let entry = self.tasks.start(task);
-        let mut spawned = crate::sync::lock(&self.spawned);
-        spawned.retain(|entry| entry.strong_count() > 0);
-        spawned.push(Arc::downgrade(&entry));
+        let Some(tasks) = self.tasks.upgrade() else { return };
+        let entry = tasks.start(task);
+        crate::sync::lock(&self.spawned).add(&entry);
     }
 
     /// Runs the task as a task of the clock, so time does not move while it blocks.
@@ -243,14 +277,8 @@ impl Spawner for ManualSpawner {
 }
 
 impl Drop for ManualSpawner {
-    /// Breaks the cycle of tasks that hold the clock, whose waits hold the tasks.
     fn drop(&mut self) {
         let spawned = std::mem::take(&mut *crate::sync::lock(&self.spawned));
-        for entry in spawned {
-            if let Some(entry) = entry.upgrade() {
-                let future = crate::sync::lock(&entry.future).take();
-                drop(future);
-            }
-        }
+        spawned.drop_all();
     }
 }

@@ -4,6 +4,7 @@ use std::{
     fmt,
     future::Future,
     pin::Pin,
+    sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -37,6 +38,15 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
     fn wait(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let left = until.saturating_duration_since(self.now()).min(MAX_TIMER);
         Box::pin(async move { tokio::time::sleep(left).await })
+    }
+
+    /// Returns the clock for a manager or a node to keep. Default: the clock itself.
+    #[doc(hidden)]
+    fn into_kept(self) -> Arc<dyn Clock>
+    where
+        Self: Sized,
+    {
+        Arc::new(self)
     }
 
     /// Returns the maximum delay of [`wait`](Clock::wait) on an idle machine. The hard stop is

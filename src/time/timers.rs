@@ -24,6 +24,10 @@ use crate::sync::{
 /// nodes. With 100,000 locks, a thousand renewals may be due at a time. A renewal takes some 30 µs.
 const BATCH: usize = 32;
 
+/// Time after which an entry that is due has to have fired; otherwise the task of [`Timers::run`] is taken
+/// for blocked.
+const OVERDUE: Duration = Duration::from_millis(50);
+
 /// The wakers of renewals, deadlines and retries, ordered by time.
 ///
 /// One task ([`Timers::run`]) sleeps until the earliest entry; a held lock costs an entry and no task.
@@ -144,6 +148,26 @@ impl Timers {
     pub(crate) fn wake_all(&self) {
         let entries = std::mem::take(&mut self.lock().entries);
         wake_each(entries.into_values());
+    }
+
+    /// Fires entries that should have fired, as the task of [`run`](Self::run) does not: the runtime of the
+    /// manager's tasks is blocked, or not driven. Returns the time until the next call.
+    pub(crate) fn fire_overdue(&self) -> Duration {
+        let now = self.clock.now();
+        let mut overdue = Vec::new();
+        let next = {
+            let mut state = self.lock();
+            while overdue.len() < BATCH
+                && let Some(entry) = state.entries.first_entry()
+                && entry.key().at + OVERDUE <= now
+            {
+                overdue.push(entry.remove());
+            }
+            state.entries.first_key_value().map(|(key, _)| key.at + OVERDUE)
+        };
+        wake_each(overdue.into_iter());
+        let next = next.map_or(MAX_TIMER, |next| next.saturating_duration_since(now));
+        next.min(MAX_TIMER)
     }
 
     /// Fires entries until [`close`](Self::close).

@@ -262,6 +262,91 @@ mod runtimes {
         let _entered = runtime.enter();
         Redlock::embedded().blocking().lock("x").run(|_| ()).unwrap();
     }
+    /// Calls on threads of their own while the only thread of the manager's runtime does not drive it.
+    mod undriven {
+        use tokio::runtime::{Builder, Runtime};
+        use tower_redlock::{RedlockBuilder, lock::RuntimeSpawner, node::EmbeddedNodes};
+
+        use super::*;
+
+        fn manager(builder: RedlockBuilder) -> (Runtime, Blocking) {
+            let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+            let spawner = RuntimeSpawner::from(runtime.handle().clone());
+            let redlock = builder.spawner(spawner).build().unwrap();
+            (runtime, redlock.blocking())
+        }
+
+        /// A builder of managers whose shutdown waits for a second at most.
+        fn briefly() -> RedlockBuilder {
+            let second = Duration::from_secs(1);
+            Redlock::builder().ttl(second).max_ttl(second)
+        }
+
+        /// Returns the result of a call that ends by itself.
+        fn ended<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> T {
+            let (sender, receiver) = mpsc::channel();
+            thread::spawn(move || sender.send(call()));
+            receiver.recv_timeout(HANG_GUARD).expect("the call ends in time")
+        }
+
+        #[test]
+        fn wait_ends_in_line_and_at_its_head() {
+            let nodes = EmbeddedNodes::new(3);
+            let (_runtime, redlock) = manager(Redlock::builder().nodes_from(&nodes));
+            let elsewhere = Redlock::builder().nodes_from(&nodes).build().unwrap().blocking();
+            let _here = redlock.lock("here").acquire().unwrap();
+            let _there = elsewhere.lock("there").acquire().unwrap();
+
+            let _slot = redlock.lock("slot").slots(1).acquire().unwrap();
+            let request = |name: &str| redlock.lock(name).wait(SHORT);
+
+            for request in [request("here"), request("there"), request("slot").slots(1)] {
+                let refused = ended(move || request.acquire());
+                let Err(LockError::WaitTimedOut { waited, .. }) = refused else {
+                    panic!("{refused:?}")
+                };
+                assert!(waited >= SHORT, "{waited:?}");
+            }
+        }
+
+        #[test]
+        fn calls_without_connections_end_in_time() {
+            let unused = ["redis://127.0.0.1:1", "redis://127.0.0.1:2", "redis://127.0.0.1:3"];
+            let (_runtime, redlock) = manager(briefly().nodes(unused));
+            let call = || redlock.clone();
+
+            let (single, waiting) = (call().lock("x"), call().lock("x").wait(SHORT));
+            let single = ended(move || single.acquire());
+            assert!(matches!(single, Err(LockError::NoQuorum { .. })), "{single:?}");
+            let waited = ended(move || waiting.acquire());
+            assert!(matches!(waited, Err(LockError::WaitTimedOut { .. })), "{waited:?}");
+            let (inspecting, revoking, starting) = (call(), call(), call());
+            assert!(ended(move || inspecting.inspect("x")).is_err());
+            assert!(ended(move || revoking.revoke("x")).is_err());
+            assert!(ended(move || starting.ready_within(SHORT)).is_err());
+            ended(move || redlock.shutdown());
+        }
+
+        #[test]
+        fn every_set_of_nodes_ends_its_calls() {
+            let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+            let set = |port: u16| {
+                let node = format!("redis://127.0.0.1:{port}");
+                let spawner = RuntimeSpawner::from(runtime.handle().clone());
+                briefly().nodes([node]).spawner(spawner)
+            };
+            let redlock = Redlock::sharded([set(1), set(2)]).unwrap().blocking();
+
+            for name in ["a", "b", "c", "d"] {
+                let request = redlock.lock(name).wait(SHORT);
+                let waited = ended(move || request.acquire());
+                assert!(matches!(waited, Err(LockError::WaitTimedOut { .. })), "{waited:?}");
+            }
+            let starting = redlock.clone();
+            assert!(ended(move || starting.ready_within(SHORT)).is_err());
+            ended(move || redlock.shutdown());
+        }
+    }
 }
 
 /// No thread of the program has a runtime, not even that which builds the manager.

@@ -46,7 +46,7 @@ async fn waiting_call_gets_the_released_slot() {
     let running = [site.stuck("7").await, site.stuck("7").await];
     let (client, before) = (site.client.clone(), site.orders.entered());
     let waiting = tokio::spawn(async move { crate::site::place(&client, "7", "").await });
-    let waits = async || site.redlock.snapshot().waiting.iter().any(|it| &*it.name == "slot:*:7");
+    let waits = async || site.redlock.snapshot().waiting.iter().any(|it| &*it.name == "slot:*2:7");
     eventually_async("the third call waits", waits).await;
     assert_eq!(site.orders.entered(), before);
 

@@ -16,6 +16,7 @@ use tower_redlock::{
 };
 
 type Handler = dyn Fn(Op, Reply, &dyn Node) + Send + Sync;
+type HintWrapper = dyn Fn(&str, Hints) -> Hints + Send + Sync;
 
 /// A node whose operations are handled by a closure. Everything else is delegated to the inner
 /// node.
@@ -28,6 +29,7 @@ pub(crate) struct MockNode {
     has_wall: bool,
     behind: Duration,
     handler: Arc<Handler>,
+    hints: Option<Arc<HintWrapper>>,
 }
 
 impl MockNode {
@@ -45,6 +47,7 @@ impl MockNode {
             has_wall,
             behind: Duration::ZERO,
             handler: Arc::new(handler),
+            hints: None,
         }
     }
 
@@ -100,6 +103,15 @@ impl MockNode {
     /// The name of the node in errors and logs.
     pub(crate) fn named(mut self, name: impl Into<Arc<str>>) -> Self {
         self.name = name.into();
+        self
+    }
+
+    /// Passes the hints about each name through `wrap`.
+    pub(crate) fn with_hints(
+        mut self,
+        wrap: impl Fn(&str, Hints) -> Hints + Send + Sync + 'static,
+    ) -> Self {
+        self.hints = Some(Arc::new(wrap));
         self
     }
 
@@ -216,6 +228,10 @@ impl Node for MockNode {
     }
 
     fn subscribe(&self, name: &Arc<str>, hints: Hints) -> Subscription {
+        let hints = match &self.hints {
+            Some(wrap) => wrap(name, hints),
+            None => hints,
+        };
         match &self.inner {
             Some(inner) => inner.subscribe(name, hints),
             None => Subscription::none(),

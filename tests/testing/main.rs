@@ -13,6 +13,7 @@ mod goodput;
 mod hand_clock;
 mod load;
 mod managers;
+mod memory;
 #[path = "../support/mock_node.rs"]
 mod mock_node;
 mod outvoted;

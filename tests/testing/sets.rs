@@ -197,7 +197,7 @@ fn set_index_tells_where_keys_are() {
         for (name, request) in [
             (name.clone(), redlock.lock(name.as_str())),
             (format!("slot:0:{name}"), redlock.lock(name.as_str()).slots(1)),
-            (format!("slot:*:{name}"), redlock.lock(name.as_str()).slots(1)),
+            (format!("slot:*1:{name}"), redlock.lock(name.as_str()).slots(1)),
             own(Resource::of_job(&name).unwrap()),
             own(Resource::of_leader(&name).unwrap()),
         ] {
@@ -212,6 +212,211 @@ fn set_index_tells_where_keys_are() {
         let set = redlock.sets()[redlock.set_index(&format!("once:{name}"))].clone();
         let keys = fleet.done(async move { set.once_keys().try_collect::<Vec<_>>().await });
         assert!(keys.unwrap().iter().any(|key| **key == name), "{name}");
+    }
+}
+
+/// Requests to the manager of one set for a name of another one.
+mod names_of_another_set {
+    use std::{convert::Infallible, future::ready};
+
+    use tower_redlock::{
+        error::{ReleaseError, ResourceError},
+        lock::{Holder, Released},
+    };
+
+    use super::*;
+
+    /// Two processes, the manager of the other set than that of a name, and the name's set as errors show
+    /// it.
+    struct Scene {
+        fleet: Fleet,
+        redlock: Redlock,
+        other: Redlock,
+        set: String,
+    }
+
+    impl Scene {
+        /// Takes a name in the form that [`Redlock::set_index`] has it.
+        fn of(name: &str) -> Self {
+            let fleet = Fleet::new();
+            let redlock = fleet.process("one");
+            let own = redlock.set_index(name);
+            let other = fleet.process("two").sets()[1 - own].clone();
+            Self { fleet, redlock, other, set: format!("set {} of 2", own + 1) }
+        }
+
+        fn assert_refused(&self, resource: &ResourceError) {
+            let ResourceError::Setup(why) = resource else { panic!("{resource:?}") };
+            assert!(why.contains(&self.set) && why.contains("Redlock::sharded"), "{why}");
+            assert_eq!(self.fleet.key_counts(), [0, 0], "nothing is sent");
+        }
+
+        fn assert_error(&self, error: &LockError) {
+            let LockError::InvalidResource(resource) = error.root() else { panic!("{error:?}") };
+            self.assert_refused(resource);
+        }
+    }
+
+    #[test]
+    fn requests_for_locks_are_refused() {
+        let scene = Scene::of("{a}");
+        let resource = |kind: fn(&str) -> Result<Resource, ResourceError>| kind("{a}").unwrap();
+        let other = &scene.other;
+        for request in [
+            other.lock("{a}"),
+            other.lock("{a}").shared(),
+            other.lock("{a}").slots(2),
+            other.lock(["{a}:1", "{a}:2"]),
+            other.lock(Resource::of_slot("{a}", 1).unwrap()),
+            other.lock(resource(Resource::of_job)),
+            other.lock(resource(Resource::of_leader)),
+            other.lock(resource(Resource::of_once)),
+        ] {
+            scene.assert_error(&scene.fleet.acquire(request).unwrap_err());
+        }
+    }
+
+    #[test]
+    fn own_names_are_locked() {
+        let scene = Scene::of("a");
+        let own = scene.redlock.sets()[scene.redlock.set_index("a")].clone();
+
+        let held = scene.fleet.acquire(own.lock("a")).unwrap();
+
+        let error = scene.fleet.acquire(scene.redlock.lock("a")).unwrap_err();
+        assert!(matches!(error, LockError::Held { .. }), "{error}");
+        drop(held);
+    }
+
+    #[test]
+    fn only_set_has_every_name() {
+        let fleet = Fleet::new();
+        let alone = Redlock::sharded([fleet.sets[0].replica("one").builder()]).unwrap();
+
+        for name in ["a", "b", "c", "d"] {
+            assert!(fleet.acquire(alone.sets()[0].lock(name)).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
+    fn inspections_and_revocations_are_refused() {
+        let scene = Scene::of("a");
+        let Scene { fleet, redlock, other, .. } = &scene;
+
+        let manager = other.clone();
+        let inspected = fleet.done(async move { manager.inspect("a").await });
+        scene.assert_error(&inspected.unwrap_err());
+        let manager = other.clone();
+        let revoked = fleet.done(async move { manager.revoke("a").await });
+        let ReleaseError::InvalidResource(error) = revoked.unwrap_err() else { panic!() };
+        scene.assert_refused(&error);
+
+        let held = fleet.acquire(redlock.lock("a")).unwrap();
+        let manager = redlock.clone();
+        let holder: Holder =
+            fleet.done(async move { manager.inspect("a").await }).unwrap().unwrap();
+        let (manager, target) = (other.clone(), holder.clone());
+        let revoked = fleet.done(async move { manager.revoke(&target).await });
+        assert!(matches!(revoked, Err(ReleaseError::InvalidResource(_))), "{revoked:?}");
+        let manager = redlock.clone();
+        let revoked = fleet.done(async move { manager.revoke(&holder).await });
+        assert_eq!(revoked, Ok(Released::Released));
+        drop(held);
+    }
+
+    #[cfg(feature = "once")]
+    #[test]
+    fn keys_of_work_done_once_are_refused() {
+        use tower_redlock::once::OnceError;
+
+        let scene = Scene::of("once:a");
+        let Scene { fleet, other, .. } = &scene;
+
+        let once = other.once("a");
+        let ran = fleet.done(async move { once.run(async |_| Ok::<_, Infallible>(())).await });
+        let Err(OnceError::Lock(error)) = ran else { panic!("{ran:?}") };
+        scene.assert_error(&error);
+        let once = other.once("a");
+        let status = fleet.done(async move { once.status().await });
+        scene.assert_error(&status.unwrap_err());
+        let once = other.once("a");
+        let marked = fleet.done(async move { once.mark_done().await });
+        scene.assert_error(&marked.unwrap_err());
+        let once = other.once("a");
+        let forgotten = fleet.done(async move { once.forget().await });
+        scene.assert_error(&forgotten.unwrap_err());
+    }
+
+    #[test]
+    fn requests_behind_layers_are_refused() {
+        use tower::{Layer, ServiceExt, service_fn};
+        use tower_redlock::{RedlockLayer, layer::GuardError};
+
+        let scene = Scene::of("a");
+        let layer = RedlockLayer::new(scene.other.clone(), |(): &()| "a".to_owned());
+        let service = layer.layer(service_fn(|()| ready(Ok::<_, Infallible>(()))));
+
+        let called = scene.fleet.done(async move { service.oneshot(()).await.map(drop) });
+
+        let Err(GuardError::Lock(error)) = called else { panic!("{called:?}") };
+        scene.assert_error(&error);
+    }
+
+    #[cfg(feature = "scheduler")]
+    #[test]
+    fn jobs_and_leaders_are_refused() {
+        use tower_redlock::{
+            Job, Schedule, Scheduler,
+            scheduler::{ControlError, TickError},
+        };
+
+        let scene = Scene::of("{a}");
+        let Scene { fleet, other, set, .. } = &scene;
+        let job = || Job::new("{a}", Schedule::every(SECOND), async |_| Ok::<_, Infallible>(()));
+
+        for job in [job(), job().parallel(2)] {
+            let started = Scheduler::new(other.clone()).job(job).start();
+            let error = started.expect_err("the job is refused").to_string();
+            assert!(error.contains(set), "{error}");
+        }
+        let started = Scheduler::new(other.clone()).leader_only("{a}").start();
+        let error = started.expect_err("the leader is refused").to_string();
+        assert!(error.contains(set), "{error}");
+        let leader = other.leader("{a}");
+        let led = fleet.done(async move { leader.run(async |_| Ok::<_, Infallible>(())).await });
+        scene.assert_error(&led.unwrap_err());
+
+        let tick = other.job_tick("{a}", Schedule::every(SECOND));
+        let ran = fleet.done(async move { tick.run(async |_| Ok::<_, Infallible>(())).await });
+        let Err(TickError::Lock(error)) = ran else { panic!("{ran:?}") };
+        scene.assert_error(&error);
+
+        let manager = other.clone();
+        let commands = fleet.done(async move {
+            [
+                manager.forget_job("{a}").await.map(drop),
+                manager.pause_job("{a}").await.map(drop),
+                manager.trigger_job("{a}").await.map(drop),
+            ]
+        });
+        for command in commands {
+            let Err(ControlError::Nodes { error, .. }) = command else { panic!("{command:?}") };
+            scene.assert_error(&error);
+        }
+
+        let manager = other.clone();
+        let reads = fleet.done(async move {
+            [
+                manager.job_control("{a}").await.map(drop),
+                manager.job_controls(["{a}"]).await.map(drop),
+                manager.job_history("{a}").await.map(drop),
+                manager.job_schedule("{a}").await.map(drop),
+                manager.job_holders("{a}").await.map(drop),
+            ]
+        });
+        for read in reads {
+            scene.assert_error(&read.unwrap_err());
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use std::{
 use futures_util::future::{AbortHandle, abortable};
 use tower_redlock::{
     Lock, LockError, LockRequest, Redlock,
-    node::{Node, Op, Reply},
+    node::{Hint, Hints, Node, Op, Reply},
     testing::{ManualClock, Nodes, Task},
 };
 
@@ -435,4 +435,76 @@ fn release_that_is_seen_before_its_sender_continues_wakes() {
     }
 
     assert!(result.is_ready(), "the slot is free for 100 ms");
+}
+
+/// The messages to one process about releases, until they are delivered.
+#[derive(Clone, Default)]
+struct Inbox(Arc<Mutex<Vec<(Hints, Hint)>>>);
+
+impl Inbox {
+    /// A node whose messages arrive here.
+    fn node(&self, inner: &Arc<dyn Node>) -> MockNode {
+        let inbox = Arc::clone(&self.0);
+        MockNode::forwarding(inner).with_hints(move |_, hints| {
+            let inbox = Arc::clone(&inbox);
+            Hints::from_fn(move |hint| inbox.lock().unwrap().push((hints.clone(), hint)))
+        })
+    }
+
+    fn deliver(&self) {
+        let messages = std::mem::take(&mut *self.0.lock().unwrap());
+        for (hints, hint) in messages {
+            hints.send(hint);
+        }
+    }
+
+    /// Drops the messages about releases.
+    fn lose_releases(&self) {
+        self.0.lock().unwrap().retain(|(_, hint)| !matches!(hint, Hint::Freed { .. }));
+    }
+}
+
+#[test]
+fn release_before_the_subscription_outlasts_a_refused_attempt() {
+    let fleet = Fleet::near(2);
+    let inbox = Inbox::default();
+    let replica = fleet.nodes.replica("waiter").redlock();
+    let builder = Redlock::builder().clock(fleet.clock.clone()).spawner(fleet.clock.spawner());
+    let nodes = replica.nodes().iter().map(|node| inbox.node(node));
+    let redlock = with_nodes(builder.owner("waiter"), nodes).build().unwrap();
+    let held = fleet.fill(0, 2);
+    let (tried, missed): (Vec<_>, Vec<_>) =
+        held.into_iter().partition(|lock| lock.slot() == Some(0));
+    let slot = tried[0].resource().clone();
+    let mut waiting = Box::pin(redlock.lock("export").slots(2).wait(MINUTE).into_future());
+    let mut poll = || {
+        let polled = waiting.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        fleet.clock.settle();
+        polled
+    };
+    for _ in 0..5 {
+        assert!(poll().is_pending());
+    }
+
+    // The nodes do not know yet that the process listens.
+    drop(missed);
+    fleet.clock.settle();
+    inbox.lose_releases();
+    inbox.deliver();
+    drop(tried);
+    fleet.clock.settle();
+    inbox.deliver();
+    let _faster = fleet.begin(fleet.processes[1].lock(slot)).take().unwrap().unwrap();
+    let mut result = poll();
+    // Much less than any pause without a message.
+    for _ in 0..50 {
+        fleet.clock.advance(MS);
+        inbox.deliver();
+        if result.is_pending() {
+            result = poll();
+        }
+    }
+
+    let Poll::Ready(result) = result else { panic!("slot 1 is free") };
+    assert_eq!(result.unwrap().slot(), Some(1));
 }

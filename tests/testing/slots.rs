@@ -400,7 +400,88 @@ fn events_show_the_wait_and_the_refusal() {
     }
 
     // The attempts at single slots are no events of their own.
-    assert_eq!(kinds, ["refused slot:*:export", "granted slot:0:export"]);
+    assert_eq!(kinds, ["refused slot:*1:export", "granted slot:0:export"]);
+}
+
+/// Requests of one process for different numbers of slots.
+mod different_numbers {
+    use super::*;
+
+    /// Returns the slots that the process holds, by their numbers.
+    fn fill(fleet: &Fleet, slots: u32) -> BTreeMap<u32, Lock> {
+        let held = (0..slots).map(|_| fleet.attempt(0, slots).unwrap());
+        held.map(|lock| (number(&lock), lock)).collect()
+    }
+
+    #[test]
+    fn request_for_one_slot_blocks_no_request_for_five() {
+        let fleet = Fleet::new(2);
+        let _held = fleet.attempt(1, 1).unwrap();
+        let waiting = fleet.begin(0, 1, 60 * SECOND);
+
+        let mut patient = fleet.begin(0, 5, 60 * SECOND);
+        let single = fleet.attempt(0, 5);
+
+        assert!(number(&patient.take().expect("four slots are free").unwrap()) > 0);
+        assert!(number(&single.unwrap()) > 0);
+        assert!(!waiting.is_finished());
+    }
+
+    #[test]
+    fn released_slot_is_handed_to_a_line_that_has_it() {
+        let fleet = Fleet::new(1);
+        let mut held = fill(&fleet, 5);
+        let mut for_one = fleet.begin(0, 1, 60 * SECOND);
+        let mut for_five = fleet.begin(0, 5, 60 * SECOND);
+        fleet.clock.advance(10 * MS);
+        fleet.nodes.stop([0, 1, 2]);
+
+        drop(held.remove(&3));
+        fleet.clock.settle();
+        let lock = for_five.take().expect("slot 3 is one of five").unwrap();
+        assert_eq!(number(&lock), 3);
+        assert!(!for_one.is_finished());
+
+        drop(held.remove(&0));
+        fleet.clock.settle();
+        assert_eq!(number(&for_one.take().expect("it is the only request").unwrap()), 0);
+    }
+
+    #[test]
+    fn released_slot_is_handed_to_the_oldest_request() {
+        for counts in [[1, 5], [5, 1]] {
+            let fleet = Fleet::new(1);
+            let mut held = fill(&fleet, 5);
+            let mut waiting = Vec::new();
+            for count in counts {
+                waiting.push(fleet.begin(0, count, 60 * SECOND));
+                fleet.clock.advance(5 * MS);
+            }
+            fleet.nodes.stop([0, 1, 2]);
+
+            for mut request in waiting {
+                let lock = held.remove(&0).expect("slot 0 is held");
+                drop(lock);
+                fleet.clock.settle();
+                let lock = request.take().expect("the oldest request is next").unwrap();
+                held.insert(number(&lock), lock);
+            }
+        }
+    }
+
+    #[test]
+    fn snapshot_names_each_line() {
+        let fleet = Fleet::new(1);
+        let _held = fill(&fleet, 2);
+        let _waiting = [1, 2, 2].map(|slots| fleet.begin(0, slots, 60 * SECOND));
+        fleet.clock.advance(10 * MS);
+
+        let waiting = fleet.processes[0].snapshot().waiting;
+
+        let lines: Vec<_> = waiting.iter().map(|line| (&*line.name, line.requests)).collect();
+        assert_eq!(lines, [("slot:*1:export", 1), ("slot:*2:export", 2)]);
+        assert_eq!(Resource::display_name(lines[0].0), "export, any slot of 1");
+    }
 }
 
 #[test]

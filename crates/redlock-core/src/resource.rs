@@ -32,8 +32,8 @@ const JOB: &str = "job:";
 const LEADER: &str = "leader:";
 const ONCE: &str = "once:";
 const SLOT: &str = "slot:";
-/// The beginning of the name of a line of requests for any slot.
-const ANY_SLOT: &str = "slot:*:";
+/// The beginning of the name of a line of requests for any slot. The number of slots follows.
+const ANY_SLOT: &str = "slot:*";
 
 /// One name, the usual case, takes one allocation, and its stripe is known.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -169,26 +169,44 @@ impl Resource {
         self.is_own && matches!(self.names, ResourceNames::Many(_))
     }
 
-    /// Returns the name of the line of requests for any slot of a name. No lock has it.
+    /// Returns the name of the line of requests for any of the first `count` slots of a name,
+    /// `slot:*<count>:<name>`. No lock has it.
     #[doc(hidden)]
-    pub fn of_any_slot(name: &str) -> Self {
-        let name = format!("{ANY_SLOT}{name}");
+    pub fn of_any_slot(name: &str, count: u32) -> Self {
+        let name = format!("{ANY_SLOT}{count}:{name}");
         Self { names: ResourceNames::one(name.into()), is_own: true }
     }
 
-    /// Returns the name whose slots a line of requests is for, if it is [one](Self::of_any_slot).
+    /// Returns the name for the [lines](Self::of_any_slot) of all numbers of slots together,
+    /// `slot:*:<name>`. No lock and no line has it.
+    #[doc(hidden)]
+    pub fn of_all_lines(name: &str) -> Self {
+        let name = format!("{ANY_SLOT}:{name}");
+        Self { names: ResourceNames::one(name.into()), is_own: true }
+    }
+
+    /// Returns the name whose slots a line of requests is for, if it is [one](Self::of_any_slot), or
+    /// [all](Self::of_all_lines) of them.
     #[doc(hidden)]
     pub fn any_slot_of(line: &str) -> Option<&str> {
-        line.strip_prefix(ANY_SLOT).filter(|name| !name.is_empty())
+        Self::line_of(line).map(|(_, name)| name)
+    }
+
+    /// Returns the digits of the number of slots, none for all lines, and the name.
+    fn line_of(line: &str) -> Option<(&str, &str)> {
+        let (count, name) = line.strip_prefix(ANY_SLOT)?.split_once(':')?;
+        let is_line = count.bytes().all(|byte| byte.is_ascii_digit()) && !name.is_empty();
+        is_line.then_some((count, name))
     }
 
     /// Returns the name of a lock or of a line of requests as people read it: `export, slot 3`,
-    /// `export, any slot`.
+    /// `export, any slot of 5`.
     #[doc(hidden)]
     pub fn display_name(name: &str) -> Cow<'_, str> {
-        match (Self::slot_of(name), Self::any_slot_of(name)) {
+        match (Self::slot_of(name), Self::line_of(name)) {
             (Some((slot, name)), _) => format!("{name}, slot {slot}").into(),
-            (None, Some(name)) => format!("{name}, any slot").into(),
+            (None, Some(("", name))) => format!("{name}, any slot").into(),
+            (None, Some((count, name))) => format!("{name}, any slot of {count}").into(),
             (None, None) => name.into(),
         }
     }
@@ -380,7 +398,8 @@ pub enum ResourceError {
     Key(Cow<'static, str>),
     /// A request has no key in the place that the text names.
     Missing(Cow<'static, str>),
-    /// The service is set up such that requests have no key; the text says what to change.
+    /// The service is set up such that requests have no key, or ask the manager of another set of nodes; the
+    /// text says what to change.
     Setup(Cow<'static, str>),
     /// A request is for an unknown path or method.
     NotFound(Cow<'static, str>),
@@ -522,6 +541,8 @@ mod tests {
             ("slot:3:export", Some((3, "export")), "export, slot 3"),
             ("slot:255:a:b", Some((255, "a:b")), "a:b, slot 255"),
             ("slot:*:export", None, "export, any slot"),
+            ("slot:*5:export", None, "export, any slot of 5"),
+            ("slot:*x:export", None, "slot:*x:export"),
             ("slot:256:export", None, "slot:256:export"),
             ("slot:03:export", None, "slot:03:export"),
             ("slot:+3:export", None, "slot:+3:export"),
@@ -533,8 +554,9 @@ mod tests {
             assert_eq!(Resource::display_name(name), shown);
         }
 
-        let line = Resource::of_any_slot("export").to_string();
-        assert_eq!(Resource::any_slot_of(&line), Some("export"));
+        for line in [Resource::of_any_slot("a:b", 5), Resource::of_all_lines("a:b")] {
+            assert_eq!(Resource::any_slot_of(&line.to_string()), Some("a:b"));
+        }
     }
 
     #[test]

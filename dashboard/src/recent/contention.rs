@@ -82,9 +82,10 @@ fn place(minute: u64) -> usize {
     usize::try_from(minute % (MINUTES as u64)).unwrap_or(0)
 }
 
-/// Returns the name under which a slot's requests are counted: that of any slot.
+/// Returns the name under which the requests for slots of a name are counted: that of all their lines.
 pub(crate) fn line_of(name: &str) -> Arc<str> {
-    let line = Resource::slot_of(name).map(|(_, of)| Resource::of_any_slot(of));
+    let of = Resource::slot_of(name).map(|(_, of)| of).or_else(|| Resource::any_slot_of(name));
+    let line = of.map(Resource::of_all_lines);
     line.as_ref().and_then(|line| line.names().next()).unwrap_or(name).into()
 }
 
@@ -155,7 +156,7 @@ mod tests {
         let mut contention = Contention::default();
         contention.add(Duration::ZERO, "slot:0:export", MS, true);
         contention.add(Duration::ZERO, "slot:1:export", MS, true);
-        contention.add(Duration::ZERO, "slot:*:export", MS, false);
+        contention.add(Duration::ZERO, "slot:*2:export", MS, false);
         let line = NameWaits { granted: 2, refused: 1, longest: MS };
         assert_eq!(of(&contention, Duration::ZERO, "slot:*:export"), Some(line));
     }

@@ -62,12 +62,12 @@ async fn slot_is_reached_from_the_waiting_line() {
     let browser = Browser::start().await;
     let here = scene.redlock.lock("export").slots(1).wait(crate::support::LONG);
     let waiting = tokio::spawn(async move { here.await });
-    let line = with("data-waiting", "slot:*:export");
+    let line = with("data-waiting", "slot:*1:export");
     browser.open_with(&site.page("locks"), &line).await;
-    browser.wait_text(&line, "export, any slot").await;
+    browser.wait_text(&line, "export, any slot of 1").await;
 
     browser.click(&format!("{line} a")).await;
-    browser.wait_text(".subject", "export, any slot").await;
+    browser.wait_text(".subject", "export, any slot of 1").await;
     let pages = [site.page("locks"), browser.url().await];
     browser.click("#slots").await;
     let slot = with("data-lock", "slot:0:export");

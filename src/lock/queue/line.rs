@@ -18,6 +18,9 @@ use crate::{
 pub(super) struct Lines<L: HeldLease> {
     /// A line exists while a request has the turn on its name.
     pub(super) names: HashMap<Arc<str>, Line<L>>,
+    /// For each name, the lines of requests for any of its slots, one for each number of slots, in the order
+    /// in which they began.
+    for_slots: HashMap<Arc<str>, Vec<Arc<str>>>,
     /// Number of waiters in all lines.
     pub(super) waiting: usize,
     /// Number of requests that wait at the head of a line: for another process, or for a permit.
@@ -26,7 +29,7 @@ pub(super) struct Lines<L: HeldLease> {
 
 impl<L: HeldLease> Default for Lines<L> {
     fn default() -> Self {
-        Self { names: HashMap::new(), waiting: 0, heads: 0 }
+        Self { names: HashMap::new(), for_slots: HashMap::new(), waiting: 0, heads: 0 }
     }
 }
 
@@ -41,6 +44,35 @@ impl<L: HeldLease> Clone for HeadState<L> {
 }
 
 impl<L: HeldLease> Lines<L> {
+    /// Records that a line has begun.
+    pub(super) fn begun(&mut self, line: &Arc<str>) {
+        if let Some(name) = Resource::any_slot_of(line) {
+            self.for_slots.entry(name.into()).or_default().push(Arc::clone(line));
+        }
+    }
+
+    /// Records that a line has ended.
+    pub(super) fn ended(&mut self, line: &Arc<str>) {
+        let Some(name) = Resource::any_slot_of(line) else { return };
+        let Some(lines) = self.for_slots.get_mut(name) else { return };
+        lines.retain(|other| other != line);
+        if lines.is_empty() {
+            self.for_slots.remove(name);
+        }
+    }
+
+    /// Returns the line whose next request may get this slot of a name; of several lines, the one whose
+    /// next request came first, or which began first.
+    pub(super) fn for_slot(&self, number: u32, name: &str) -> Option<Arc<str>> {
+        let since = |line: &Arc<str>| {
+            let next = self.names.get(line)?.next_for_slot()?;
+            next.plan.takes_slot(number).then_some(next.since)
+        };
+        let lines = self.for_slots.get(name)?.iter();
+        let lines = lines.filter_map(|line| Some((since(line)?, line)));
+        lines.min_by_key(|(since, _)| *since).map(|(_, line)| Arc::clone(line))
+    }
+
     /// Counts waiters that left their lines. The gauge is updated once the lines are unlocked.
     pub(super) fn wait_no_more(&mut self, waiters: usize) -> LeftWaiters {
         self.waiting -= waiters;
@@ -254,6 +286,11 @@ impl<L: HeldLease> Line<L> {
     /// Returns the first waiter, unless a single attempt waits for a verdict.
     pub(super) fn first_patient(&self) -> Option<&Waiter<L>> {
         self.patient.values().next().filter(|_| self.one_shots.is_empty())
+    }
+
+    /// Returns the request that gets the next slot: the head while it pauses, or the first waiter.
+    pub(super) fn next_for_slot(&self) -> Option<&Waiter<L>> {
+        self.stand_by.as_deref().or_else(|| self.first_patient())
     }
 
     /// Records that the turn passes to the next request.

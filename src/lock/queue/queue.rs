@@ -142,6 +142,7 @@ impl<L: HeldLease> Queue<L> {
             Entry::Occupied(line) => line.into_mut(),
             Entry::Vacant(entry) => {
                 entry.insert(Line::new(since));
+                lines.begun(name);
                 return Ok(LineEntry::Turn);
             }
         };
@@ -182,6 +183,7 @@ impl<L: HeldLease> Queue<L> {
                 Some((waiter, lines.wait_no_more(1)))
             } else {
                 drop(line.remove());
+                lines.ended(name);
                 None
             }
         };

@@ -1,4 +1,4 @@
-//! Hand-offs of slots: to the line of requests for any slot of a name, and first to its head, which
+//! Hand-offs of slots: to a line of requests for any slot of a name, and first to its head, which
 //! pauses between its attempts.
 
 use std::{
@@ -13,7 +13,7 @@ use super::{
     queue::Queue,
     ticket::Ticket,
 };
-use crate::{lock::settings::Plan, resource::Resource, sync::Mutex, time::Timestamp};
+use crate::{lock::settings::Plan, sync::Mutex, time::Timestamp};
 
 /// The head of the line for any slot of a name while it pauses: a slot that this process releases may go
 /// to it. Leaves when it is dropped.
@@ -39,8 +39,8 @@ impl<L: HeldLease> Ticket<L> {
         StandBy { queue: Arc::clone(&self.queue), name, slot }
     }
 
-    /// Gives the grant that `make` returns to the first request for any slot of a name. Returns it with the
-    /// waker; `None`, without a change, unless that request wants this slot, with this TTL.
+    /// Gives the grant that `make` returns to the first request for any slot of a name that may have this
+    /// one. Returns it with the waker; `None`, without a change, unless that request has this TTL.
     ///
     /// Both closures run with the lines locked.
     pub(crate) fn hand_on_slot(
@@ -50,13 +50,12 @@ impl<L: HeldLease> Ticket<L> {
         may: impl FnOnce() -> bool,
         make: impl FnOnce(&Arc<Plan>) -> Option<Arc<L::Grant>>,
     ) -> Option<(Arc<L::Grant>, Waker, LeftWaiters)> {
-        let line = Resource::of_any_slot(name);
         let mut guard = self.queue.lines();
         let lines = &mut *guard;
-        let line = lines.names.get_mut(&*line.shared_names()[0])?;
-        let first = line.stand_by.as_deref().or_else(|| line.first_patient())?;
-        let fits = first.plan.takes_slot(number) && first.plan.ttl == ttl;
-        if !fits || !may() {
+        let line = lines.for_slot(number, name)?;
+        let line = lines.names.get_mut(&line)?;
+        let first = line.next_for_slot()?;
+        if first.plan.ttl != ttl || !may() {
             return None;
         }
         let lease = make(&first.plan)?;

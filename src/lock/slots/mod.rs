@@ -19,15 +19,17 @@
 //!
 //! # Waiting
 //!
-//! The requests of a process wait in one line, and only its first watches the slots. It reads which
-//! slots are free; if there are several, it passes its place on while it tries one, and the next
-//! requests use what it read. One that is refused then goes to the end of the line, once. The release of
-//! a slot is published in any case: whoever waits for any of them has marked none. The first request
-//! of each process is woken, and they try all slots that were released, in turns, as for a lock (R5).
+//! The requests of a process wait in one line for each number of slots, so that one for few slots is not
+//! before one for more. Only the first of a line watches the slots. It reads which slots are free; if there
+//! are several, it passes its place on while it tries one, and the next requests use what it read. One that
+//! is refused then goes to the end of the line, once. The release of a slot is published in any case:
+//! whoever waits for any of them has marked none. The first request of each line is woken, and they try all
+//! slots that were released, in turns, as for a lock (R5).
 //!
 //! A released slot may also go to the first request in line without a message, under the limits of any
-//! hand-off (R5). What the first one knows of releases then stays for the one that is first after it,
-//! which would otherwise read all slots.
+//! hand-off (R5); of several lines that may have it, to the one whose first request is the oldest. What the
+//! first one knows of releases then stays for the one that is first after it, which would otherwise read
+//! all slots.
 //!
 //! The order among processes is that of R5, not exact.
 //!

@@ -151,7 +151,7 @@ impl SlotRequest {
     }
 
     /// Tries slots that may be free, until one is granted or none is left: those that were released
-    /// since the last round, which the nodes do not report again, or any.
+    /// since they were tried last, which the nodes do not report again, or any.
     async fn round(
         &mut self,
         released: &[u32],
@@ -345,15 +345,23 @@ impl SlotRequest {
     ) -> Result<Lock, LockError> {
         let (mut retries, mut failed) = self.begin_wait(failed);
         let deadline = self.started + self.plan.wait;
-        let mut released = Vec::new();
+        // Whether the next round tries all slots that may be free.
+        let mut tries_all = true;
         loop {
             let error = if let Some(error) = failed.take() {
                 error
             } else {
                 let now = self.core.client.clock().now();
-                let lead_node = retries.begin_at(now).or(self.plan.lead_node);
+                // Before the slots are read or tried, so that no release in between is missed.
+                let (released, lead_node) = if tries_all {
+                    (Vec::new(), retries.begin_at(now))
+                } else {
+                    retries.begin_released(&self.core.client, now)
+                };
+                let numbers = released.into_iter().map(u32::try_from);
+                let released: Vec<_> = numbers.filter_map(Result::ok).collect();
                 rounds += 1;
-                match self.round(&released, lead_node).await {
+                match self.round(&released, lead_node.or(self.plan.lead_node)).await {
                     Err(error) if self.may_wait(&error) => error,
                     result => return result,
                 }
@@ -373,7 +381,7 @@ impl SlotRequest {
                     Admission::Ask(ticket) => self.ticket = Some(ticket),
                     Admission::Granted(lease) => return self.handed(lease),
                 }
-                released.clear();
+                tries_all = true;
                 continue;
             };
             if !retries.count(&self.core.queue, self.has_waited) {
@@ -402,12 +410,11 @@ impl SlotRequest {
                 if matches!(error, LockError::Held { .. }) {
                     retries.counted = None;
                     let watch = Watch { retries, known: self.known.clone(), next_turn, error };
-                    self.core.slots.keep_watch(&self.set.name, watch);
+                    self.core.slots.keep_watch(&self.set.line, watch);
                 }
                 return self.handed(lease);
             }
-            let numbers = retries.released(client).into_iter().map(u32::try_from);
-            released = numbers.filter_map(Result::ok).collect();
+            tries_all = false;
         }
     }
 
@@ -417,12 +424,12 @@ impl SlotRequest {
         &mut self,
         failed: Option<(LockError, Timestamp)>,
     ) -> (RetryHistory, Option<LockError>) {
-        let former = self.core.slots.take_watch(&self.set.name);
+        let former = self.core.slots.take_watch(&self.set.line);
         let Some((error, tried)) = failed else {
             // A last attempt has to ask the nodes.
             let may_wait = !self.plan.wait.is_zero() && self.plan.max_attempts != Some(1);
-            let fits = |watch: &Watch| may_wait && watch.known.count() == self.set.count();
-            let Some(Watch { retries, known, next_turn, error }) = former.filter(fits) else {
+            let former = former.filter(|_| may_wait);
+            let Some(Watch { retries, known, next_turn, error }) = former else {
                 return Default::default();
             };
             (self.known, self.next_turn) = (known, next_turn);
@@ -481,7 +488,7 @@ impl Drop for SlotRequest {
         // Passes the place on, and keeps nothing for a line that is empty.
         self.ticket = None;
         if self.core.queue.have_lines(&self.set.line) == [false] {
-            drop(self.core.slots.take_watch(&self.set.name));
+            drop(self.core.slots.take_watch(&self.set.line));
         }
     }
 }

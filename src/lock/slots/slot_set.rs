@@ -28,9 +28,9 @@ pub(crate) struct SlotSets(Mutex<RememberedSets>);
 #[derive(Debug, Default)]
 struct RememberedSets {
     sets: HashMap<NameAndCount, Arc<SlotSet>>,
-    /// For each name, what the first request in line knew when it was handed a slot. Only while the next
-    /// one has not begun.
-    watches: HashMap<Arc<str>, Watch>,
+    /// For each line, what its first request knew when it was handed a slot. Only while the next one has
+    /// not begun.
+    watches: HashMap<Resource, Watch>,
     /// Number of slots of all sets.
     slots: usize,
     /// Number of slots that were in use when idle sets were last removed.
@@ -49,7 +49,7 @@ pub(super) struct SlotSet {
     pub(super) all: Resource,
     /// Their names, and the one of the slot after them.
     pub(super) inspected: Arc<[Arc<str>]>,
-    /// The line of this process's requests that wait; no lock has its name.
+    /// The line of this process's requests that wait for one of this number of slots; no lock has its name.
     pub(super) line: Resource,
     state: Mutex<SlotSetState>,
 }
@@ -101,14 +101,14 @@ impl SlotSets {
     }
 
     /// Keeps what the first request in line knows, for the next one.
-    pub(super) fn keep_watch(&self, name: &Arc<str>, watch: Watch) {
-        let former = crate::sync::lock(&self.0).watches.insert(Arc::clone(name), watch);
+    pub(super) fn keep_watch(&self, line: &Resource, watch: Watch) {
+        let former = crate::sync::lock(&self.0).watches.insert(line.clone(), watch);
         drop(former);
     }
 
     /// Returns what the first request in line knew before, and keeps it no longer.
-    pub(super) fn take_watch(&self, name: &Arc<str>) -> Option<Watch> {
-        crate::sync::lock(&self.0).watches.remove(name)
+    pub(super) fn take_watch(&self, line: &Resource) -> Option<Watch> {
+        crate::sync::lock(&self.0).watches.remove(line)
     }
 }
 
@@ -153,7 +153,7 @@ impl SlotSet {
         Ok(Self {
             name: Arc::clone(name),
             inspected: next.shared_names().into(),
-            line: Resource::of_any_slot(name),
+            line: Resource::of_any_slot(name, count),
             state: Mutex::new(state),
             all,
             slots,

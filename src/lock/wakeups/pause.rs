@@ -59,9 +59,7 @@ pub(crate) struct RetryHistory {
 impl RetryHistory {
     /// Begins the next try. Returns the node that it asks first, if it asks one.
     pub(crate) fn begin(&mut self) -> Option<LeadNode> {
-        for name_wait in self.waiting.iter_mut().flat_map(|waiting| &mut waiting.name_waits) {
-            name_wait.seen = name_wait.releases.reports();
-        }
+        self.name_waits().for_each(NameWait::begin);
         self.lead_node
     }
 
@@ -71,18 +69,52 @@ impl RetryHistory {
         self.begin()
     }
 
-    /// Returns the names that were released since the last try, by their positions.
-    pub(crate) fn released(&self, client: &Client) -> Vec<usize> {
+    /// Begins the next try at `now`: of the names that were released since they were tried last, or of all if
+    /// there is none. Returns the positions of the released ones.
+    ///
+    /// A release of another name stays new, also one that is reported at this moment, or that fewer than a
+    /// quorum of nodes have reported so far.
+    pub(crate) fn begin_released(
+        &mut self,
+        client: &Client,
+        now: Timestamp,
+    ) -> (Vec<usize>, Option<LeadNode>) {
+        let (released, last) = (self.released(client), self.tried);
+        if released.is_empty() {
+            return (released, self.begin_at(now));
+        }
+        for (nth, name_wait) in self.name_waits().enumerate() {
+            if released.binary_search(&nth).is_ok() {
+                name_wait.begin();
+            } else {
+                name_wait.left_out = Some(name_wait.tried(last));
+            }
+        }
+        self.tried = Some(now);
+        (released, self.lead_node)
+    }
+
+    fn name_waits(&mut self) -> impl Iterator<Item = &mut NameWait> {
+        self.waiting.iter_mut().flat_map(|waiting| &mut waiting.name_waits)
+    }
+
+    /// Returns the names that were released since they were tried last, by their positions; none if one of
+    /// the others may have been released before its subscription.
+    fn released(&self, client: &Client) -> Vec<usize> {
         let quorum = formulas::quorum(client.nodes.len());
-        let tried = self.tried.unwrap_or(Timestamp::ZERO);
-        let is_released = |name_wait: &NameWait| {
-            let terms = ((tried, name_wait.seen), None, quorum);
+        let mut released = Vec::new();
+        let name_waits = self.waiting.iter().flat_map(|waiting| &waiting.name_waits);
+        for (nth, name_wait) in name_waits.enumerate() {
+            let terms = (name_wait.tried(self.tried), None, quorum);
             let status =
                 name_wait.releases.read(|nodes, listening| release_status(nodes, listening, terms));
-            matches!(status, ReleaseStatus::Free { listening: 1.., .. })
-        };
-        let name_waits = self.waiting.iter().flat_map(|waiting| &waiting.name_waits).enumerate();
-        name_waits.filter(|(_, name_wait)| is_released(name_wait)).map(|(nth, _)| nth).collect()
+            match status {
+                ReleaseStatus::Free { listening: 0, .. } => return Vec::new(),
+                ReleaseStatus::Free { .. } => released.push(nth),
+                _ => {}
+            }
+        }
+        released
     }
 
     /// Chooses a lead node for the first try, if many processes wait for the resource. The last try
@@ -262,11 +294,10 @@ impl Pause {
         client: &Client,
         cx: &Context<'_>,
     ) -> ReleaseStatus {
-        let tried = retries.tried.unwrap_or(Timestamp::ZERO);
-        let quorum = formulas::quorum(client.nodes.len());
+        let (tried, quorum) = (retries.tried, formulas::quorum(client.nodes.len()));
         let Some(waiting) = &mut retries.waiting else { return ReleaseStatus::Unwatched };
         let of_name = |name_wait: &mut NameWait| {
-            let terms = ((tried, name_wait.seen), self.first, quorum);
+            let terms = (name_wait.tried(tried), self.first, quorum);
             name_wait.releases.look(&mut name_wait.key, cx, |nodes, listening| {
                 release_status(nodes, listening, terms)
             })
@@ -403,3 +434,7 @@ impl Drop for Yield {
 }
 
 opaque_debug!(Yield);
+
+#[cfg(test)]
+#[path = "../tests/pause.rs"]
+mod tests;

@@ -10,7 +10,7 @@ use std::{
 use super::{
     release_watch::ReleaseWatch,
     streaks::SharedStreaks,
-    turns::{CurrentTurn, LONGEST_STREAK},
+    turns::{CurrentTurn, LONGEST_STREAK, Moment},
 };
 use crate::{
     lock::waker_set::WakerKey,
@@ -156,7 +156,7 @@ impl Wakeups {
         let wait = |name| {
             let releases = self.releases(name, nodes);
             let turns_before = if resource.is_choice() { releases.turns() } else { Vec::new() };
-            NameWait { releases, key: WakerKey::default(), seen: 0, turns_before }
+            NameWait { releases, key: WakerKey::default(), seen: 0, left_out: None, turns_before }
         };
         let name_waits = resource.shared_names().iter().map(wait).collect();
         ResourceWait { wakeups: Weak::clone(&self.me), resource: resource.clone(), name_waits }
@@ -262,8 +262,22 @@ pub(super) struct NameWait {
     pub(super) key: WakerKey,
     /// Number of reports at the start of the last attempt.
     pub(super) seen: u64,
+    /// Start of the last attempt at this one of several slots, if the last attempts were at others.
+    pub(super) left_out: Option<Moment>,
     /// Number of turns at the start of the wait for one of several slots, by each node's reports.
     turns_before: Vec<usize>,
+}
+
+impl NameWait {
+    /// Returns the start of the last attempt at the name. `last` is that of the request's last attempt.
+    pub(super) fn tried(&self, last: Option<Timestamp>) -> Moment {
+        self.left_out.unwrap_or((last.unwrap_or(Timestamp::ZERO), self.seen))
+    }
+
+    /// Records that an attempt at the name begins.
+    pub(super) fn begin(&mut self) {
+        (self.seen, self.left_out) = (self.releases.reports(), None);
+    }
 }
 
 impl ResourceWait {

@@ -65,7 +65,7 @@ impl EmbeddedNodes {
     /// Creates a set of `count` new nodes that read time from `clock`.
     pub fn with_clock(count: usize, clock: impl Clock) -> Self {
         let nodes = (0..count).map(|_| EmbeddedServer::default()).collect();
-        Self { nodes, clock: Arc::new(MonotonicWall::new(Arc::new(clock))) }
+        Self { nodes, clock: Arc::new(MonotonicWall::new(clock.into_kept())) }
     }
 
     /// Returns the number of nodes.

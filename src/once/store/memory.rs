@@ -62,7 +62,7 @@ impl MemoryStore {
     /// counts suspended time.
     #[must_use]
     pub fn clock(mut self, clock: impl Clock) -> Self {
-        self.clock = Arc::new(clock);
+        self.clock = clock.into_kept();
         self
     }
 

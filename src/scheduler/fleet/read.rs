@@ -47,7 +47,7 @@ impl Redlock {
     ///
     /// Safe: it only reads.
     pub async fn job_history(&self, name: &str) -> Result<Vec<JobRun>, LockError> {
-        let name = checked(name)?;
+        let name = checked(self, name)?;
         let texts = documents::read(self, JobDocument::History, &[name]).await?;
         Ok(texts.iter().flat_map(|text| JobRuns::from_text(text).into_runs()).collect())
     }
@@ -108,7 +108,7 @@ impl Redlock {
         I: IntoIterator,
         I::Item: AsRef<str>,
     {
-        let names = names.into_iter().map(|name| checked(name.as_ref()));
+        let names = names.into_iter().map(|name| checked(self, name.as_ref()));
         let names: Vec<_> = names.collect::<Result<_, _>>()?;
         let now = WallTime::since_epoch(self.nodes_wall());
         let mut controls = controls(self, &names).await?;
@@ -119,8 +119,9 @@ impl Redlock {
     }
 }
 
-pub(super) fn checked(name: &str) -> Result<Arc<str>, LockError> {
-    Resource::of_job(name).map_err(LockError::InvalidResource)?;
+/// Returns the name of a job, if it is valid and belongs to a set of this manager.
+pub(super) fn checked(redlock: &Redlock, name: &str) -> Result<Arc<str>, LockError> {
+    Resource::of_job(name).and_then(|_| redlock.check_set(name))?;
     Ok(name.into())
 }
 

@@ -59,7 +59,7 @@ impl Redlock {
     ///
     /// Safe: it only reads.
     pub async fn job_schedule(&self, name: &str) -> Result<Option<StoredSchedule>, LockError> {
-        let name = checked(name)?;
+        let name = checked(self, name)?;
         let kept = claims::read(self, &[name], &[]).await?.pop();
         let Some(latest) = kept.and_then(|kept| kept.latest) else { return Ok(None) };
         let Some(mark) = latest.schedule else { return Ok(None) };

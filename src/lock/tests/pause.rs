@@ -1,0 +1,73 @@
+//! Releases of several slots, as a waiting request sees them.
+
+use super::*;
+use crate::{
+    Redlock,
+    node::{EmbeddedNodes, Hint, HintSink as _},
+};
+
+/// A request for one of two slots, after a round that tried both.
+struct Scene {
+    redlock: Redlock,
+    retries: RetryHistory,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let redlock = Redlock::builder().nodes_from(&EmbeddedNodes::new(3)).build().unwrap();
+        let mut retries = RetryHistory::default();
+        retries.listen(redlock.client(), &Resource::of_slots("x", 2));
+        retries.begin_at(redlock.client().now());
+        Self { redlock, retries }
+    }
+
+    /// Reports the release of a slot by some nodes.
+    fn report(&mut self, slot: usize, nodes: impl IntoIterator<Item = usize>) {
+        let releases = Arc::clone(&self.retries.name_waits().nth(slot).unwrap().releases);
+        for node in nodes {
+            releases.hint(node, Hint::Freed { listening: Some(1) });
+        }
+    }
+
+    fn begin(&mut self) -> Vec<usize> {
+        let client = self.redlock.client();
+        self.retries.begin_released(client, client.now()).0
+    }
+}
+
+#[test]
+fn round_of_one_slot_forgets_no_report_of_another() {
+    let mut scene = Scene::new();
+    scene.report(0, [0, 1]);
+    scene.report(1, [0]);
+    assert_eq!(scene.begin(), [0]);
+
+    scene.report(1, [2]);
+
+    assert_eq!(scene.begin(), [1]);
+    assert_eq!(scene.begin(), [0; 0], "a round of all slots follows");
+}
+
+#[test]
+fn release_during_a_round_is_new_to_the_next() {
+    let mut scene = Scene::new();
+    scene.report(0, [0, 1]);
+    assert_eq!(scene.begin(), [0]);
+
+    scene.report(0, [0, 2]);
+    scene.report(1, [1, 2]);
+
+    assert_eq!(scene.begin(), [0, 1]);
+}
+
+#[test]
+fn round_of_all_slots_forgets_earlier_reports() {
+    let mut scene = Scene::new();
+    scene.report(0, [0]);
+    scene.report(1, [0]);
+    assert_eq!(scene.begin(), [0; 0]);
+
+    scene.report(1, [1]);
+
+    assert_eq!(scene.begin(), [0; 0], "one node has reported it since");
+}
