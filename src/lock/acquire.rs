@@ -269,7 +269,9 @@ impl Acquisition {
         }
         let polled = queueing.poll(plan, cx);
         match outer {
-            Some(outer) if polled.is_pending() => Poll::Ready(Err(waits_for_itself(&outer))),
+            Some(outer) if polled.is_pending() => {
+                Poll::Ready(Err(waits_for_itself(outer.resource(), outer.is_shared())))
+            }
             _ => polled,
         }
     }
@@ -420,8 +422,8 @@ impl Acquisition {
 }
 
 /// Returns the error of a request of work that holds what it requests.
-fn waits_for_itself(outer: &SharedLease) -> LockError {
-    let (name, shared) = (outer.resource(), if outer.is_shared() { "shared " } else { "" });
+pub(super) fn waits_for_itself(name: &impl fmt::Display, is_shared: bool) -> LockError {
+    let shared = if is_shared { "shared " } else { "" };
     LockError::InvalidRequest(
         format!(
             "the work that requests this lock runs under the {shared}lock of \"{name}\" and would wait for its \

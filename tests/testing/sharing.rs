@@ -864,6 +864,22 @@ fn work_that_waits_for_itself_fails_at_once() {
 }
 
 #[test]
+fn work_that_holds_all_slots_fails_at_once() {
+    for (slots, is_refused) in [(1, true), (2, false)] {
+        let fleet = Fleet::new(1);
+        let mut work = within(&fleet, fleet.request(0).slots(slots), move |redlock| {
+            redlock.lock("report").slots(slots).wait(60 * SECOND)
+        });
+        fleet.clock.advance(100 * MS);
+
+        let inner = work.take().expect("it does not wait").unwrap();
+
+        let is_named = |error: LockError| error.to_string().contains("would wait for its own end");
+        assert_eq!(inner.is_err_and(is_named), is_refused, "{slots} slots");
+    }
+}
+
+#[test]
 fn request_in_a_task_of_its_own_may_wait_for_the_work() {
     let fleet = Fleet::new(1);
     let (redlock, clock) = (fleet.processes[0].clone(), fleet.clock.clone());

@@ -19,8 +19,9 @@ use crate::{
     events::LockEventKind,
     lock::{
         LockOptions,
-        acquire::{Acquire, LONGEST_ATTEMPT},
+        acquire::{Acquire, LONGEST_ATTEMPT, waits_for_itself},
         core::Core,
+        inside::{is_any_inside, is_inside},
         inspect::inspect_names,
         lease::{ActiveLease, SharedLease},
         lock::Lock,
@@ -122,6 +123,7 @@ impl SlotRequest {
                 result => return result,
             }
         }
+        self.check_outer_work()?;
         match self.turn().await? {
             Admission::Ask(ticket) => self.ticket = Some(ticket),
             Admission::Granted(lease) => return self.handed(lease),
@@ -129,6 +131,20 @@ impl SlotRequest {
         // A round before a wait in line knows nothing of the slots now.
         let failed = failed.filter(|_| !self.has_waited).map(|error| (error, tried));
         self.wait(u32::from(is_first), failed).await
+    }
+
+    /// Refuses a request of work that holds all of the slots: it would wait for the end of that work.
+    fn check_outer_work(&self) -> Result<(), LockError> {
+        let is_of_outer_work = |number: u32| {
+            let slot = self.set.slot(number)?;
+            let lease = self.core.queue.holder(&slot.shared_names()[0])?;
+            Some(is_inside(&lease))
+        };
+        if is_any_inside() && (0..self.set.count()).all(|slot| is_of_outer_work(slot) == Some(true))
+        {
+            return Err(waits_for_itself(&self.set.line, false));
+        }
+        Ok(())
     }
 
     /// Returns the slot that another request of this process has handed on.

@@ -166,6 +166,7 @@ async fn loss_is_a_warning() {
     assert!(matches!(cause, LossCause::Expired { .. }), "{cause}");
 
     let line = format!("WARN message=lock lost resource=invoice:42 cause={cause}");
+    log.wait_for("WARN", &["message=lock lost"]).await;
     assert_eq!(log.text(), line);
 
     log.assert_keeps(&[]);
