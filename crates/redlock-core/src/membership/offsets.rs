@@ -3,10 +3,24 @@
 //!
 //! Every answer to a vote contains the server's TIME. With the times of sending and receiving it
 //! gives an interval for the offset of that clock. All intervals of the last `max_ttl` have to
-//! intersect, within the drift of the time between them: a lock sets aside the drift of its own
-//! TTL, and the node was read when it granted, so a jump too small to be detected is covered,
-//! however short the TTL is compared with `max_ttl`. A slow answer makes a wide interval, not a
+//! intersect, within the drift of the time between them. A slow answer makes a wide interval, not a
 //! jump.
+//!
+//! # Steps that are not seen
+//!
+//! Two clients matter: the holder of a lock, and the client that is granted it next. A step forward ends
+//! the holder's keys early. If it comes after the holder's last reading, only the next client can see
+//! it, by the reading that judges its own grant; and that reading shows no step up to
+//! [`unseen_step`](formulas::unseen_step), which grows with the time since this client's reading
+//! before. So clocks are read each second, also by a client without requests, and every lock sets
+//! [aside](formulas::slack) more than such a step, however short it is. The holder's own readings are a
+//! second guard: once the steps that it sees exceed what the lock sets aside, it is lost.
+//!
+//! A step before the holder's request ends no key early: the keys of an acquire live until a time that
+//! counts from the latest time that the clock can show without a step that the answer would show, and
+//! a renewal sets a TTL. A step back lets keys live longer.
+//!
+//! # Jumps that are seen
 //!
 //! If the intervals do not intersect, the node's vote is void at once, the node grants nothing for
 //! `max_ttl`, and what it granted to held locks before no longer counts: a lock that is left with
