@@ -113,6 +113,8 @@ struct Latest {
 /// Readings of one period: the greatest lower and the least upper bound stand for all.
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
+    /// When the first of them was sent: the server may have read its clock so early.
+    asked: Timestamp,
     from: Timestamp,
     to: Timestamp,
     low: i64,
@@ -175,7 +177,7 @@ impl Offsets {
         {
             let old = std::mem::take(&mut self.buckets);
             self.before = Some((old, self.barred_until));
-            self.buckets.push_back(Bucket::new(reading, now));
+            self.buckets.push_back(Bucket::new(reading, asked, now));
             self.barred_until = now + self.window;
             return Reading::Jumped { by, since };
         }
@@ -185,7 +187,7 @@ impl Offsets {
                 bucket.high = bucket.high.min(reading.high);
                 bucket.to = now;
             }
-            _ => self.buckets.push_back(Bucket::new(reading, now)),
+            _ => self.buckets.push_back(Bucket::new(reading, asked, now)),
         }
         Reading::Steady
     }
@@ -231,12 +233,12 @@ impl Offsets {
 }
 
 impl Bucket {
-    fn new(reading: Interval, now: Timestamp) -> Self {
-        Self { from: now, to: now, low: reading.low, high: reading.high }
+    fn new(reading: Interval, asked: Timestamp, now: Timestamp) -> Self {
+        Self { asked, from: now, to: now, low: reading.low, high: reading.high }
     }
 
     fn of(latest: Latest) -> Self {
-        Self::new(latest.reading, latest.received)
+        Self::new(latest.reading, latest.asked, latest.received)
     }
 
     /// Returns the maximum by which a reading can be ahead of these, clock drift included.
@@ -246,7 +248,7 @@ impl Bucket {
 
     /// Returns the maximum drift since these readings, in µs.
     fn drift(&self, now: Timestamp, drift_factor: f64) -> i64 {
-        let drift = formulas::drift(now.saturating_duration_since(self.from), drift_factor);
+        let drift = formulas::drift(now.saturating_duration_since(self.asked), drift_factor);
         i64::try_from(drift.as_micros()).unwrap_or(i64::MAX)
     }
 
