@@ -28,8 +28,11 @@
 //! on the time from now on: only later jumps void it, once they add up to more than the lock sets
 //! aside.
 //!
-//! Limit: a jump that is taken back between two readings, or precedes a client's first reading, is
-//! missed.
+//! Limits: a jump that is taken back between two readings, or precedes a client's first reading, is
+//! missed. A client that could not read the clock for longer than [`formulas::READING_AGE`], as it was
+//! stopped or cut off, misses larger steps than others do. Several steps within a TTL that are each too
+//! small to be seen may add up to more than the lock sets aside, as may a clock that is slewed by more
+//! than the drift factor.
 
 use std::{collections::VecDeque, time::Duration};
 

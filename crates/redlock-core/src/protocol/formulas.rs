@@ -28,8 +28,8 @@ pub fn drift(ttl: Duration, factor: f64) -> Duration {
 /// Interval between two readings of a server's clock, also by a client without requests.
 pub const READ_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Maximum age of the reading before, when a reading judges a grant: a reading may be late by an
-/// interval.
+/// Maximum age of the reading before, when a reading judges a grant of a client that runs and is
+/// connected: a reading may be late by an interval. The age counts from when it was requested.
 pub const READING_AGE: Duration = READ_INTERVAL.saturating_mul(2);
 
 /// Returns the part of the TTL that a lease sets aside for the servers' clocks: factor × the longer of
