@@ -4,7 +4,10 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    time::Duration,
 };
+
+use redlock_core::protocol::formulas;
 
 /// Folders with pages, below the root of the repository.
 const FOLDERS: [&str; 15] = [
@@ -109,6 +112,33 @@ fn rejection_codes_are_documented() {
     let missing: Vec<_> =
         codes.iter().filter(|code| !table.contains(&format!("`{code}`"))).collect();
     assert!(missing.is_empty(), "docs/requests.md lacks {missing:?}");
+}
+
+/// The numbers of a row of a table, in ms.
+fn row(page: &str, title: &str) -> Vec<Duration> {
+    let row = page.lines().find_map(|line| line.strip_prefix(&format!("| {title} |")));
+    let cells = row.unwrap_or_else(|| panic!("no row {title}")).split('|').map(str::trim);
+    let numbers = cells.filter(|cell| !cell.is_empty()).map(|cell| cell.parse().unwrap());
+    numbers.map(Duration::from_millis).collect()
+}
+
+#[test]
+fn steps_of_clocks_are_those_of_the_formulas() {
+    let page = fs::read_to_string(root().join("docs/guarantees.md")).unwrap();
+    let (ttls, factor) = (row(&page, "TTL"), 0.01);
+    assert!(ttls.len() > 3);
+
+    let validity = |ttl: &Duration| formulas::validity(*ttl, formulas::slack(*ttl, factor));
+    let step = |ttl: &Duration| formulas::tolerated_step(*ttl, factor);
+
+    assert_eq!(row(&page, "validity"), ttls.iter().map(validity).collect::<Vec<_>>());
+    assert_eq!(row(&page, "tolerated step"), ttls.iter().map(step).collect::<Vec<_>>());
+    // What is left for rates that differ, and for trips.
+    let (shortest, none) = (Duration::from_millis(400), Duration::ZERO);
+    let rest = formulas::slack(shortest, factor)
+        - formulas::unseen_step(formulas::READING_AGE, none, factor);
+    let text = format!("by default {} ms up to 3 s", rest.as_millis());
+    assert!(page.contains(&text), "{text}");
 }
 
 /// Tests between backticks, like `servers::cases::late::late_votes_leave_no_key`.

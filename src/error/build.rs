@@ -41,11 +41,12 @@ pub enum BuildError {
         /// What is wrong with it.
         reason: String,
     },
-    /// The TTL is not longer than its drift allowance, so no lease would ever be valid.
+    /// The TTL is not longer than what is set aside for clocks, so no lease would ever be valid.
     TtlUnderDrift {
         /// The TTL.
         ttl: Duration,
-        /// The drift allowance: `drift_factor` × TTL + 2 ms.
+        /// What is set aside: `drift_factor` × the longer of the TTL and 3 s, + 2 ms; without servers
+        /// × the TTL.
         drift: Duration,
     },
     /// The operating system failed to provide a thread or random numbers.

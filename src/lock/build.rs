@@ -9,7 +9,7 @@ use super::{
     builder::{NodeSource, RedlockBuilder},
     core::Core,
     named_nodes,
-    settings::{ManagerBounds, RequestDefaults, Settings},
+    settings::{ManagerBounds, RequestDefaults, Settings, slack},
     spawner::{Spawner, ThreadSpawner},
 };
 use crate::{
@@ -177,11 +177,12 @@ impl RedlockBuilder {
             let reason = format!("{max_ttl:?} is less than the TTL of {ttl:?}");
             return Err(setting("max_ttl", reason));
         }
-        let drift = formulas::drift(ttl, self.drift_factor);
+        let has_servers = !self.servers.is_empty();
+        let drift = slack(ttl, self.drift_factor, has_servers);
         if drift >= ttl {
             return Err(BuildError::TtlUnderDrift { ttl, drift });
         }
-        let validity = formulas::validity(ttl, self.drift_factor);
+        let validity = formulas::validity(ttl, drift);
         if self.stop_margin.is_some_and(|margin| margin > validity / 2) {
             let reason = format!(
                 "a lock is renewed from a third of its validity of {validity:?} on: work that is asked to stop before half of it would never come to its end"
@@ -228,6 +229,7 @@ impl RedlockBuilder {
             max_ttl,
             node_timeout: self.node_timeout,
             drift_factor: self.drift_factor,
+            has_servers,
             retry_delay: self.retry_delay.clone(),
             wakeups: self.wakeups,
             owner: owner(self.owner.as_deref())?,

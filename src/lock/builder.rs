@@ -258,8 +258,9 @@ impl RedlockBuilder {
         self
     }
 
-    /// Share of the TTL that is subtracted for clocks that run at different rates. Default 0.01;
-    /// 2 ms are added.
+    /// Share of the TTL that is subtracted for clocks that run at different rates or are stepped, over
+    /// servers at least this share of 3 s. Default 0.01; 2 ms are added. All clients need the same
+    /// factor.
     pub fn drift_factor(mut self, factor: f64) -> Self {
         self.drift_factor = factor;
         self

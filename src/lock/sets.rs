@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use super::{Redlock, builder::RedlockBuilder, core::Core};
+use super::{Redlock, builder::RedlockBuilder, core::Core, settings::Settings};
 use crate::{
     error::{BuildError, LockError, SetNumber},
     events::Events,
@@ -78,7 +78,9 @@ impl Redlock {
         let mut first = None;
         for (i, builder) in builders.iter().enumerate() {
             let settings = builder.settings()?;
-            if first.get_or_insert_with(|| settings.clone()) != &settings {
+            let first = first.get_or_insert_with(|| settings.clone());
+            // Sets may have nodes of different kinds.
+            if *first != (Settings { has_servers: first.has_servers, ..settings }) {
                 let reason = format!("the settings of set {} differ from those of set 1", i + 1);
                 return Err(BuildError::setting("sets", reason));
             }

@@ -24,6 +24,8 @@ pub(crate) struct Settings {
     pub(crate) max_ttl: Duration,
     pub(crate) node_timeout: Duration,
     pub(crate) drift_factor: f64,
+    /// Whether some nodes are servers, with clocks of their own that may step.
+    pub(crate) has_servers: bool,
     pub(crate) retry_delay: RangeInclusive<Duration>,
     pub(crate) wakeups: bool,
     pub(crate) owner: Arc<str>,
@@ -133,6 +135,16 @@ pub(crate) struct Plan {
     pub(crate) slack: Duration,
 }
 
+/// Returns the part of a TTL that is set aside for clocks. Only servers' clocks step: nodes of other
+/// kinds use this process's clock.
+pub(super) fn slack(ttl: Duration, drift_factor: f64, has_servers: bool) -> Duration {
+    if has_servers {
+        formulas::slack(ttl, drift_factor)
+    } else {
+        formulas::drift(ttl, drift_factor)
+    }
+}
+
 impl Settings {
     pub(crate) fn plan(
         &self,
@@ -154,11 +166,11 @@ impl Settings {
                 self.max_ttl
             ));
         }
-        let validity = formulas::validity(ttl, self.drift_factor);
+        let slack = slack(ttl, self.drift_factor, self.has_servers);
+        let validity = formulas::validity(ttl, slack);
         if validity.is_zero() {
-            let aside = formulas::drift(ttl, self.drift_factor);
             return invalid(format!(
-                "the TTL of {ttl:?} is not longer than the {aside:?} set aside for clock drift"
+                "the TTL of {ttl:?} is not longer than the {slack:?} set aside for clock drift"
             ));
         }
         match options.slots {
@@ -236,7 +248,7 @@ impl Settings {
             stop_margin: defaults.stop_margin.unwrap_or(validity / 10).min(validity / 2),
             lead_node: internal.lead_node,
             retry_after: options.retry_after.unwrap_or(defaults.retry_after),
-            slack: formulas::drift(ttl, self.drift_factor),
+            slack,
             node_timeout: formulas::node_timeout(self.node_timeout, ttl),
         })
     }

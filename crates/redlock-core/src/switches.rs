@@ -14,6 +14,8 @@ pub enum Switch {
     RaiseRound,
     /// A server whose clock jumped is detected.
     JumpDetection,
+    /// A lease sets aside the steps of clocks that are too small to be detected.
+    StepAllowance,
     /// A server that may have forgotten is in probation first.
     Probation,
     /// Nodes that start together take no token that may have been granted before.

@@ -40,6 +40,11 @@ impl ServerClock {
         self.deadline(now, life).div_ceil(1_000)
     }
 
+    /// Returns when the reading was requested.
+    pub(super) const fn sent(&self) -> Timestamp {
+        self.sent
+    }
+
     /// Returns the earliest time that the server's clock shows from now on, unless it is set back.
     pub(super) const fn earliest(self) -> u64 {
         self.server_micros

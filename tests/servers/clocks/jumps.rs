@@ -8,7 +8,7 @@ use tower_redlock::{
 };
 
 use super::scene::{LONG, MINUTES, Scene, in_time, is_jump, jump_is_seen, patient, refusal, vote};
-use crate::support::{Feature, eventually_async, hand_clock::HandClock, has};
+use crate::support::{Feature, Proxy, all_vote, eventually_async, has, over};
 
 #[tokio::test]
 async fn first_vote_after_jump_is_void() {
@@ -170,17 +170,19 @@ async fn undone_jump_between_checks_is_missed() {
         return;
     }
     let mut scene = Scene::new();
-    let clock = HandClock::system();
-    let first = scene.manager(patient().clock(clock.clone())).await;
+    let way = Proxy::start(scene.servers[0].addr());
+    let urls = vec![way.url(), scene.servers[1].url(), scene.servers[2].url()];
+    let first = over(patient(), urls).build().unwrap();
+    all_vote(&first).await;
     scene.servers[2].kill();
     scene.is_down(&first, 2).await;
     let lock = first.lock("a").await.unwrap();
     scene.servers[2].restart();
-    // No health check runs meanwhile.
-    clock.hold();
+    // No request to read the clock arrives meanwhile.
+    way.stall();
     scene.blink(0);
 
-    clock.go_on();
+    way.resume();
 
     assert_eq!(scene.keys(), [false, true, false]);
 
@@ -189,17 +191,17 @@ async fn undone_jump_between_checks_is_missed() {
     assert!(lock.is_valid() && other.is_valid() && LONG > other.remaining());
 }
 
-/// The drift allowance is 0.6 s for `max_ttl`, and 22 ms for the lock.
+/// The drift is 0.6 s for `max_ttl`; the lock sets 32 ms aside.
 #[tokio::test]
 async fn small_jump_matters_to_short_lock() {
     if !has(&[Feature::Clock]) {
         return;
     }
     let scene = Scene::new();
-    let way = crate::support::Proxy::start(scene.servers[2].addr());
+    let way = Proxy::start(scene.servers[2].addr());
     let urls = vec![scene.servers[0].url(), scene.servers[1].url(), way.url()];
     let builder = || Redlock::builder().ttl(Duration::from_secs(2)).max_ttl(LONG);
-    let first = crate::support::over(builder(), urls).build().unwrap();
+    let first = over(builder(), urls).build().unwrap();
     in_time(first.ready()).await.unwrap();
     let second = scene.manager(builder()).await;
     way.cut();

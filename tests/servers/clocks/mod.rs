@@ -6,5 +6,6 @@ mod scene;
 mod jumps;
 mod late;
 mod majority;
+mod steps;
 mod still;
 mod wall;

@@ -3,10 +3,24 @@
 //!
 //! Every answer to a vote contains the server's TIME. With the times of sending and receiving it
 //! gives an interval for the offset of that clock. All intervals of the last `max_ttl` have to
-//! intersect, within the drift of the time between them: a lock sets aside the drift of its own
-//! TTL, and the node was read when it granted, so a jump too small to be detected is covered,
-//! however short the TTL is compared with `max_ttl`. A slow answer makes a wide interval, not a
+//! intersect, within the drift of the time between them. A slow answer makes a wide interval, not a
 //! jump.
+//!
+//! # Steps that are not seen
+//!
+//! Two clients matter: the holder of a lock, and the client that is granted it next. A step forward ends
+//! the holder's keys early. If it comes after the holder's last reading, only the next client can see
+//! it, by the reading that judges its own grant; and that reading shows no step up to
+//! [`unseen_step`](formulas::unseen_step), which grows with the time since this client's reading
+//! before. So clocks are read each second, also by a client without requests, and every lock sets
+//! [aside](formulas::slack) more than such a step, however short it is. The holder's own readings are a
+//! second guard: once the steps that it sees exceed what the lock sets aside, it is lost.
+//!
+//! A step before the holder's request ends no key early: the keys of an acquire live until a time that
+//! counts from the latest time that the clock can show without a step that the answer would show, and
+//! a renewal sets a TTL. A step back lets keys live longer.
+//!
+//! # Jumps that are seen
 //!
 //! If the intervals do not intersect, the node's vote is void at once, the node grants nothing for
 //! `max_ttl`, and what it granted to held locks before no longer counts: a lock that is left with
@@ -14,8 +28,11 @@
 //! on the time from now on: only later jumps void it, once they add up to more than the lock sets
 //! aside.
 //!
-//! Limit: a jump that is taken back between two readings, or precedes a client's first reading, is
-//! missed.
+//! Limits: a jump that is taken back between two readings, or precedes a client's first reading, is
+//! missed. A client that could not read the clock for longer than [`formulas::READING_AGE`], as it was
+//! stopped or cut off, misses larger steps than others do. Several steps within a TTL that are each too
+//! small to be seen may add up to more than the lock sets aside, as may a clock that is slewed by more
+//! than the drift factor.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -99,6 +116,8 @@ struct Latest {
 /// Readings of one period: the greatest lower and the least upper bound stand for all.
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
+    /// When the first of them was sent: the server may have read its clock so early.
+    asked: Timestamp,
     from: Timestamp,
     to: Timestamp,
     low: i64,
@@ -161,7 +180,7 @@ impl Offsets {
         {
             let old = std::mem::take(&mut self.buckets);
             self.before = Some((old, self.barred_until));
-            self.buckets.push_back(Bucket::new(reading, now));
+            self.buckets.push_back(Bucket::new(reading, asked, now));
             self.barred_until = now + self.window;
             return Reading::Jumped { by, since };
         }
@@ -171,7 +190,7 @@ impl Offsets {
                 bucket.high = bucket.high.min(reading.high);
                 bucket.to = now;
             }
-            _ => self.buckets.push_back(Bucket::new(reading, now)),
+            _ => self.buckets.push_back(Bucket::new(reading, asked, now)),
         }
         Reading::Steady
     }
@@ -217,12 +236,12 @@ impl Offsets {
 }
 
 impl Bucket {
-    fn new(reading: Interval, now: Timestamp) -> Self {
-        Self { from: now, to: now, low: reading.low, high: reading.high }
+    fn new(reading: Interval, asked: Timestamp, now: Timestamp) -> Self {
+        Self { asked, from: now, to: now, low: reading.low, high: reading.high }
     }
 
     fn of(latest: Latest) -> Self {
-        Self::new(latest.reading, latest.received)
+        Self::new(latest.reading, latest.asked, latest.received)
     }
 
     /// Returns the maximum by which a reading can be ahead of these, clock drift included.
@@ -232,7 +251,7 @@ impl Bucket {
 
     /// Returns the maximum drift since these readings, in µs.
     fn drift(&self, now: Timestamp, drift_factor: f64) -> i64 {
-        let drift = formulas::drift(now.saturating_duration_since(self.from), drift_factor);
+        let drift = formulas::drift(now.saturating_duration_since(self.asked), drift_factor);
         i64::try_from(drift.as_micros()).unwrap_or(i64::MAX)
     }
 

@@ -132,10 +132,10 @@ fn reading_bounds_the_clocks_advance() {
         shift.at_most
     };
 
-    // The first trip's 2 ms, 2 µs of rounding, and the drift: 1 % and 2 ms.
-    assert_eq!(shift(6_000, 2, 1), 1_000 + 2_000 + 2 + 12_000);
-    assert_eq!(shift(6_000, 1_002, 1), 1_000 + 2_000 + 2 + 22_000, "a slow answer");
-    assert_eq!(shift(6_000, 2, 700), 700_000 + 2_000 + 2 + 12_000, "a jump itself");
+    // The first trip's 2 ms, 2 µs of rounding, and the drift since the first request: 1 % and 2 ms.
+    assert_eq!(shift(6_000, 2, 1), 1_000 + 2_000 + 2 + 12_020);
+    assert_eq!(shift(6_000, 1_002, 1), 1_000 + 2_000 + 2 + 22_020, "a slow answer");
+    assert_eq!(shift(6_000, 2, 700), 700_000 + 2_000 + 2 + 12_020, "a jump itself");
 }
 
 #[test]
@@ -184,4 +184,63 @@ fn slow_answers_leave_lead_known() {
     read(&mut offsets, 5_000, 0, 40);
     read(&mut offsets, 8_000, 1_000, 40);
     assert_eq!(offsets.ahead(), Some(40_000 - 1), "less the rounding");
+}
+
+/// Rates within the factor, and round trips of any length, are no jumps.
+#[test]
+fn drift_and_slow_answers_never_accuse() {
+    let mut state = 7_u64;
+    let mut below = |limit: u64| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % limit
+    };
+    let mut one_of = |limits: [u64; 3]| {
+        let limit = limits[usize::try_from(below(3)).unwrap()];
+        (limit, below(limit))
+    };
+    for faster in [-9_900_i64, -5_000, 0, 5_000, 9_900] {
+        let mut offsets = Offsets::new(WINDOW, FACTOR);
+        let mut sent = 5_000_000_u64;
+        for _ in 0..5_000 {
+            let (trip, up) = one_of([1_000, 20_000, 600_000]);
+            let down = trip - up;
+            let ran = sent + up;
+            let gained = i64::try_from(ran).unwrap() * faster / 1_000_000;
+            let shown = ran.checked_add_signed(gained).unwrap();
+            let [asked, received] =
+                [sent, ran + down].map(|us| Timestamp::ZERO + Duration::from_micros(us));
+
+            let reading = offsets.observe(Interval::new(asked, received, shown), asked, received);
+
+            assert_eq!(reading, Reading::Steady, "{faster} millionths, {trip} µs");
+            sent = ran + down + one_of([10_000, 1_000_000, 5_000_000]).1;
+        }
+    }
+}
+
+#[test]
+fn step_above_the_formula_is_seen() {
+    for (age, up) in [(1_000, 0), (1_000, 5), (2_000, 3), (5_000, 20)] {
+        let (age, up) = (Duration::from_millis(age), Duration::from_millis(up));
+        let limit = formulas::unseen_step(age, up, FACTOR);
+        let sees = |step: Duration| {
+            let mut offsets = Offsets::new(WINDOW, FACTOR);
+            let ran = at(5_000) + up;
+            let shown = |at: Timestamp, step: Duration| {
+                u64::try_from((Duration::from_nanos(at.as_nanos()) + step).as_micros()).unwrap()
+            };
+            offsets.observe(
+                Interval::new(at(5_000), ran, shown(ran, Duration::ZERO)),
+                at(5_000),
+                ran,
+            );
+            let later = ran + age;
+            let reading = Interval::new(later, later, shown(later, step));
+            offsets.observe(reading, later, later) != Reading::Steady
+        };
+
+        assert!(!sees(limit - Duration::from_millis(1)), "{age:?}, {up:?}");
+        assert!(sees(limit + Duration::from_millis(1)), "{age:?}, {up:?}");
+    }
 }

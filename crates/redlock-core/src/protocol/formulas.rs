@@ -2,11 +2,16 @@
 
 use std::time::Duration;
 
+use crate::switches::{self, Switch};
+
 /// Added to every drift allowance: Redis and this crate expire keys with a precision of 1 ms.
 ///
 /// Source: *Distributed Locks with Redis* (redis.io), "Is the Algorithm Asynchronous?", and the
 /// reference implementations, which all add 2 ms.
 const DRIFT_FLOOR: Duration = Duration::from_millis(2);
+
+/// Precision of a key's expiry.
+const KEY_PRECISION: Duration = Duration::from_millis(1);
 
 /// ⌊n/2⌋+1: the smallest number of nodes of which any two sets share one.
 pub const fn quorum(nodes: usize) -> usize {
@@ -20,9 +25,52 @@ pub fn drift(ttl: Duration, factor: f64) -> Duration {
     ttl.mul_f64(factor).saturating_add(DRIFT_FLOOR)
 }
 
-/// Returns the validity of a lease from the start of the request: TTL − drift, at least zero.
-pub fn validity(ttl: Duration, factor: f64) -> Duration {
-    ttl.saturating_sub(drift(ttl, factor))
+/// Interval between two readings of a server's clock, also by a client without requests.
+pub const READ_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Maximum age of the reading before, when a reading judges a grant of a client that runs and is
+/// connected: a reading may be late by an interval. The age counts from when it was requested.
+pub const READING_AGE: Duration = READ_INTERVAL.saturating_mul(2);
+
+/// Returns the part of the TTL that a lease sets aside for the servers' clocks: factor × the longer of
+/// the TTL and 3 s, + 2 ms. The servers keep its keys for so much longer than it is valid.
+///
+/// A step forward of a server's clock ends keys early. Of a client that was just granted a key,
+/// nothing is known but that it has not [seen](unseen_step) a step, so each lease, however short,
+/// sets that much aside. The factor of the third second is left for rates that differ, for the
+/// precision of 1 ms, and for the trip of a reading. So there is one holder if each server's clock
+/// has gained at most ρ per unit of time, and if
+///
+/// ρ × (TTL + 2 s) + 1 ms + trip ≤ factor × (max(TTL, 3 s) − 2 s).
+///
+/// Source: the sum of the steps that are not seen and of the drift of the validity formula, see
+/// [`drift`].
+pub fn slack(ttl: Duration, factor: f64) -> Duration {
+    if switches::is_out(Switch::StepAllowance) {
+        return drift(ttl, factor);
+    }
+    drift(ttl.max(READING_AGE + READ_INTERVAL), factor)
+}
+
+/// Returns the largest step of a server's clock that a reading does not show: factor × the age of the
+/// reading before, + 2 ms + the time that this earlier request took to reach the server, which is at
+/// most its round trip.
+///
+/// Source: `membership::offsets`, which compares the bounds of the two readings.
+pub fn unseen_step(age: Duration, trip: Duration, factor: f64) -> Duration {
+    drift(age, factor).saturating_add(trip)
+}
+
+/// Returns the sum of the steps of a server's clock that shorten no lease of this TTL, seen or not: the
+/// [slack] less 1 ms, the precision of an expiry. The rates of the clocks are the same; ρ × TTL is
+/// subtracted if they differ by ρ.
+pub fn tolerated_step(ttl: Duration, factor: f64) -> Duration {
+    slack(ttl, factor).saturating_sub(KEY_PRECISION)
+}
+
+/// Returns the validity of a lease from the start of the request: TTL − slack, at least zero.
+pub fn validity(ttl: Duration, slack: Duration) -> Duration {
+    ttl.saturating_sub(slack)
 }
 
 /// Timeout for a node's answer: the configured one, at most a tenth of the TTL, so that a hung
@@ -106,10 +154,29 @@ mod tests {
     }
 
     #[test]
-    fn validity_subtracts_drift() {
-        let ten = Duration::from_secs(10);
-        assert_eq!(validity(ten, 0.01), Duration::from_millis(9_898));
-        assert_eq!(validity(Duration::from_millis(2), 0.01), Duration::ZERO);
+    fn validity_subtracts_slack() {
+        let ms = Duration::from_millis;
+        let valid = |ttl| validity(ttl, slack(ttl, 0.01));
+
+        assert_eq!([10_000, 3_000, 400].map(|ttl| valid(ms(ttl))), [9_898, 2_968, 368].map(ms));
+        assert_eq!(valid(ms(32)), Duration::ZERO);
+    }
+
+    #[test]
+    fn slack_exceeds_each_unseen_step() {
+        let ms = Duration::from_millis;
+
+        for factor in [0.002, 0.01, 0.05] {
+            let oldest = unseen_step(READING_AGE, Duration::ZERO, factor);
+            for ttl in [50, 400, 2_000, 3_000, 60_000].map(ms) {
+                let rest =
+                    tolerated_step(ttl, factor).checked_sub(oldest).expect("it exceeds them");
+                // A tenth of the factor, which is what the docs recommend for clocks that are slewed.
+                let rates = (ttl + READING_AGE).mul_f64(factor / 10.0);
+                assert!(rest + ms(1) > rates, "{factor}, {ttl:?}: {rest:?}");
+            }
+        }
+        assert_eq!(unseen_step(ms(1_000), ms(5), 0.01), ms(17));
     }
 
     #[test]

@@ -32,6 +32,9 @@ impl Session<'_> {
                 return self.on_operations(sent, operations, values);
             }
             BatchContent::HealthCheck { tag } => return self.on_health_check(sent, &tag, values),
+            BatchContent::Clock => {
+                self.on_clock(sent, values.into_iter().next().unwrap_or(Value::Nil));
+            }
             BatchContent::Change { tag, times, report, kind } => {
                 return self.on_change(&values, tag, times, &report, kind);
             }
@@ -216,6 +219,7 @@ impl Session<'_> {
                     let _ = waiting.send(Err(of_written(&reason)));
                 }
                 BatchContent::HealthCheck { .. }
+                | BatchContent::Clock
                 | BatchContent::Change { .. }
                 | BatchContent::Login
                 | BatchContent::Scripts(_) => {}

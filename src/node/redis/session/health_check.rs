@@ -1,4 +1,4 @@
-//! Health checks: the server's enrolment and its clock.
+//! Health checks: the server's enrolment and its clock. Between them, the clock alone is read.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,16 +22,16 @@ use crate::{
             server_traits,
             status_detail::{VoteBar, VoteBarKind},
             status_event::StatusEvent,
+            values::read_time,
         },
     },
+    protocol::formulas,
     time::Timestamp,
 };
 
 /// Interval of health checks, and of looks at whether one is due.
 pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Interval of health checks of a server that is not used. No longer, also where TTLs are: a reading of the
-/// clock shows a jump only beyond the drift since the reading before, which is 50 ms then. A lock of
-/// another client outlives its validity by about that, and no more.
+/// Interval of health checks of a server that is not used. Its clock is read each second.
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// Maximum number of reads and changes of a record within one health check.
 const MAX_CHANGES: u8 = 6;
@@ -55,6 +55,8 @@ pub(super) struct CheckProgress {
     latest: Timestamp,
     /// When operations were last written.
     used: Timestamp,
+    /// When TIME was last sent by itself.
+    asked_time: Timestamp,
     /// The current interval of health checks.
     interval: Duration,
 }
@@ -69,6 +71,7 @@ impl CheckProgress {
             counted_since: Instant::now(),
             latest: now,
             used: now,
+            asked_time: now,
             interval: CHECK_INTERVAL,
         }
     }
@@ -123,6 +126,19 @@ impl CheckProgress {
         self.is_due |= now.saturating_duration_since(self.latest) >= self.interval;
     }
 
+    /// Returns whether the clock is to be read by itself: no check is due, and a reading was last sent
+    /// at `read`, [`READ_INTERVAL`] ago or almost. Looks take place at intervals of `look`.
+    fn must_read(&mut self, now: Timestamp, read: Timestamp, look: Duration) -> bool {
+        let latest = read.max(self.asked_time);
+        let must_read = !self.is_due
+            && self.changes.is_none()
+            && now.saturating_duration_since(latest) + look / 2 >= formulas::READ_INTERVAL;
+        if must_read {
+            self.asked_time = now;
+        }
+        must_read
+    }
+
     /// Resets the count if a second is over.
     pub(super) fn count_anew(&mut self) {
         if self.counted_since.elapsed() >= CHECK_INTERVAL {
@@ -132,11 +148,30 @@ impl CheckProgress {
 }
 
 impl Session<'_> {
-    /// Begins a health check later if its interval is over.
-    pub(super) fn look_at_checks(&mut self, now: Timestamp) {
+    /// Begins a health check later if its interval is over; reads the clock if the latest reading gets
+    /// too old (R10). Looks take place at intervals of `look`.
+    pub(super) fn look_at_checks(&mut self, now: Timestamp, look: Duration) {
         self.checks.count_anew();
         let longest = self.reconnect.offsets.window();
         self.checks.look(now, longest, self.member.set.all_vote());
+        let read = self.link.server_clock.sent();
+        if self.phase.is_serving() && self.checks.must_read(now, read, look) {
+            let mut pipeline = Pipeline::with_capacity(1);
+            pipeline.cmd("TIME");
+            self.send_all(&pipeline, now, BatchContent::Clock);
+        }
+    }
+
+    /// Records a reading of the clock by itself. A health check finds out what an error means.
+    pub(super) fn on_clock(&mut self, sent: Timestamp, time: Value) {
+        match read_time(time) {
+            Ok(micros) => {
+                let received = self.settings.clock.now();
+                self.read_clock(sent, micros);
+                self.observe(sent, received, micros);
+            }
+            Err(_) => self.checks.is_due = true,
+        }
     }
 
     /// Sends a health check.
@@ -413,6 +448,50 @@ mod tests {
         assert!(std::mem::take(&mut checks.is_due), "the server may have changed meanwhile");
         checks.note_use(at(100));
         assert!(!checks.is_due, "it is in use");
+    }
+
+    #[test]
+    fn clock_is_read_each_second_between_checks() {
+        let at = |millis| Timestamp::ZERO + Duration::from_millis(millis);
+        for look in [200, 500, 1_000].map(Duration::from_millis) {
+            let mut checks = CheckProgress::new(at(0));
+            checks.is_due = false;
+            let (mut read, mut longest) = (at(0), Duration::ZERO);
+
+            // Looks come up to 1 ms late, and are answered after 10 ms. A check begins each 5 s.
+            for number in 1..100_u32 {
+                let now =
+                    Timestamp::ZERO + look * number + Duration::from_millis(u64::from(number % 2));
+                checks.look(now, Duration::from_secs(10), true);
+                checks.interval = IDLE_CHECK_INTERVAL;
+                let begins = std::mem::take(&mut checks.is_due);
+                if begins {
+                    checks.latest = now;
+                }
+                if begins || checks.must_read(now, read, look) {
+                    longest = longest.max(now.saturating_duration_since(read));
+                    read = now;
+                }
+            }
+
+            assert!(longest <= Duration::from_millis(1_010), "{look:?}: {longest:?}");
+            assert!(longest >= Duration::from_millis(990), "{look:?}: {longest:?}");
+        }
+    }
+
+    #[test]
+    fn votes_and_checks_spare_readings() {
+        let at = |millis| Timestamp::ZERO + Duration::from_millis(millis);
+        let look = Duration::from_millis(500);
+        let mut checks = CheckProgress::new(at(0));
+
+        assert!(!checks.must_read(at(5_000), at(0), look), "a check is due");
+        checks.is_due = false;
+        assert!(!checks.must_read(at(5_000), at(4_500), look), "a vote read it");
+        assert!(checks.must_read(at(5_000), at(4_000), look));
+        assert!(!checks.must_read(at(5_500), at(4_000), look), "it is being read");
+        checks.changes = Some(0);
+        assert!(!checks.must_read(at(9_000), at(4_000), look), "a check is under way");
     }
 
     #[test]

@@ -94,6 +94,8 @@ pub(super) enum BatchContent {
     HealthCheck {
         tag: Tag,
     },
+    /// TIME by itself.
+    Clock,
     /// A change of the record, with the tag that the record then has, the report that the change
     /// was decided by, and the times of that report.
     Change {
@@ -139,9 +141,11 @@ impl BatchContent {
             matches!(op, ReadRecord(_) | Record(_) | Repair(_) | Claims(_) | Prepare(_))
         };
         let is_long = match self {
-            Self::HealthCheck { .. } | Self::Change { .. } | Self::Login | Self::Scripts(_) => {
-                false
-            }
+            Self::HealthCheck { .. }
+            | Self::Clock
+            | Self::Change { .. }
+            | Self::Login
+            | Self::Scripts(_) => false,
             Self::AdminRequest(_) => true,
             Self::Operations(operations) => {
                 operations.requests.iter().any(|request| is_long_op(&request.op))

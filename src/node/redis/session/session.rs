@@ -174,7 +174,7 @@ impl<'a> Session<'a> {
                         return self.break_off(reason);
                     }
                     self.status.set_queue_delay(self.send_queue.take_longest_wait(now));
-                    self.look_at_checks(now);
+                    self.look_at_checks(now, look.period());
                 }
             }
         }

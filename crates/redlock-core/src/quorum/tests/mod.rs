@@ -17,6 +17,7 @@
 //! | records of work that is done: what a quorum stores, every quorum reports | `records` |
 //! | names that move between servers: the rule of which servers vote and start | `names` |
 //! | servers that move from one layout to another | `layouts` |
+//! | steps of a clock below what is detected: one holder, over random worlds | `steps` |
 //! | walks over a model that continue from new states, and short traces | `search` |
 //! | small worlds of which every state is visited | `explored` |
 //! | examples, one for each rule | `cases` |
@@ -40,5 +41,6 @@ mod records;
 mod restarts;
 mod safety;
 mod search;
+mod steps;
 mod world;
 mod world_steps;

@@ -75,7 +75,8 @@ pub(super) struct Tally {
 
 impl LeaseWorld {
     pub(super) fn new(setup: &WorldSetup) -> Self {
-        let validity = formulas::validity(setup.ttl, 0.01);
+        let drift = formulas::drift(setup.ttl, 0.01);
+        let validity = formulas::validity(setup.ttl, drift);
         let params = LeaseParams {
             nodes: setup.nodes,
             validity,
