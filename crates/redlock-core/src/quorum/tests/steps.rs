@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::search::Random;
 use crate::{
     membership::offsets::{Interval, Offsets, Reading},
-    protocol::{Answer, GrantedAnswer, OpId, formulas},
+    protocol::{Answer, ExtendedAnswer, GrantedAnswer, OpId, formulas},
     quorum::{Event, Lease, LeaseParams},
     timestamp::Timestamp,
 };
@@ -112,7 +112,8 @@ impl StepCase {
             let asked = ran + self.trips[1] + 1_000;
             lease.handle(Event::Extend, at(asked), &mut Vec::new());
             ran_last = asked + self.trips[2];
-            answer(&mut lease, OpId::Extend(at(asked)), Answer::Extended, ran_last);
+            let extended = Answer::Extended(ExtendedAnswer::UNAWAITED);
+            answer(&mut lease, OpId::Extend(at(asked)), extended, ran_last);
         }
         // An acquire's key lives for a node timeout more; not counting it is the harder case.
         (lease.end(), self.clock.shows(ran_last) / 1_000 + micros(self.ttl) / 1_000)
