@@ -135,8 +135,8 @@ fn steps_of_clocks_are_those_of_the_formulas() {
     assert_eq!(row(&page, "tolerated step"), ttls.iter().map(step).collect::<Vec<_>>());
     // What is left for rates that differ, and for trips.
     let (shortest, none) = (Duration::from_millis(400), Duration::ZERO);
-    let rest = formulas::slack(shortest, factor)
-        - formulas::unseen_step(formulas::READING_AGE, none, factor);
+    let unseen = formulas::unseen_step(formulas::READING_AGE, none, factor);
+    let rest = formulas::slack(shortest, factor).saturating_sub(unseen);
     let text = format!("by default {} ms up to 3 s", rest.as_millis());
     assert!(page.contains(&text), "{text}");
 }

@@ -9,7 +9,7 @@ use super::{
     builder::{NodeSource, RedlockBuilder},
     core::Core,
     named_nodes,
-    settings::{ManagerBounds, RequestDefaults, Settings, slack},
+    settings::{KeyClock, ManagerBounds, RequestDefaults, Settings},
     spawner::{Spawner, ThreadSpawner},
 };
 use crate::{
@@ -177,8 +177,8 @@ impl RedlockBuilder {
             let reason = format!("{max_ttl:?} is less than the TTL of {ttl:?}");
             return Err(setting("max_ttl", reason));
         }
-        let has_servers = !self.servers.is_empty();
-        let drift = slack(ttl, self.drift_factor, has_servers);
+        let key_clock = if self.servers.is_empty() { KeyClock::Process } else { KeyClock::Servers };
+        let drift = key_clock.slack(ttl, self.drift_factor);
         if drift >= ttl {
             return Err(BuildError::TtlUnderDrift { ttl, drift });
         }
@@ -229,7 +229,7 @@ impl RedlockBuilder {
             max_ttl,
             node_timeout: self.node_timeout,
             drift_factor: self.drift_factor,
-            has_servers,
+            key_clock,
             retry_delay: self.retry_delay.clone(),
             wakeups: self.wakeups,
             owner: owner(self.owner.as_deref())?,

@@ -80,7 +80,7 @@ impl Redlock {
             let settings = builder.settings()?;
             let first = first.get_or_insert_with(|| settings.clone());
             // Sets may have nodes of different kinds.
-            if *first != (Settings { has_servers: first.has_servers, ..settings }) {
+            if *first != (Settings { key_clock: first.key_clock, ..settings }) {
                 let reason = format!("the settings of set {} differ from those of set 1", i + 1);
                 return Err(BuildError::setting("sets", reason));
             }

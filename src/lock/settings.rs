@@ -24,8 +24,7 @@ pub(crate) struct Settings {
     pub(crate) max_ttl: Duration,
     pub(crate) node_timeout: Duration,
     pub(crate) drift_factor: f64,
-    /// Whether some nodes are servers, with clocks of their own that may step.
-    pub(crate) has_servers: bool,
+    pub(crate) key_clock: KeyClock,
     pub(crate) retry_delay: RangeInclusive<Duration>,
     pub(crate) wakeups: bool,
     pub(crate) owner: Arc<str>,
@@ -36,6 +35,25 @@ pub(crate) struct Settings {
     pub(crate) fencing: bool,
     /// Which of several sets the nodes are.
     pub(crate) place: Option<SetNumber>,
+}
+
+/// The clock by which keys expire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyClock {
+    /// Each server's own, which may step.
+    Servers,
+    /// This process's clock, with which the validity is compared.
+    Process,
+}
+
+impl KeyClock {
+    /// Returns the part of a TTL that is set aside for clocks.
+    pub(super) fn slack(self, ttl: Duration, drift_factor: f64) -> Duration {
+        match self {
+            Self::Servers => formulas::slack(ttl, drift_factor),
+            Self::Process => formulas::drift(ttl, drift_factor),
+        }
+    }
 }
 
 /// The settings of a request that sets nothing itself.
@@ -135,16 +153,6 @@ pub(crate) struct Plan {
     pub(crate) slack: Duration,
 }
 
-/// Returns the part of a TTL that is set aside for clocks. Only servers' clocks step: nodes of other
-/// kinds use this process's clock.
-pub(super) fn slack(ttl: Duration, drift_factor: f64, has_servers: bool) -> Duration {
-    if has_servers {
-        formulas::slack(ttl, drift_factor)
-    } else {
-        formulas::drift(ttl, drift_factor)
-    }
-}
-
 impl Settings {
     pub(crate) fn plan(
         &self,
@@ -166,7 +174,7 @@ impl Settings {
                 self.max_ttl
             ));
         }
-        let slack = slack(ttl, self.drift_factor, self.has_servers);
+        let slack = self.key_clock.slack(ttl, self.drift_factor);
         let validity = formulas::validity(ttl, slack);
         if validity.is_zero() {
             return invalid(format!(

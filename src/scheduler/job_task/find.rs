@@ -54,9 +54,11 @@ impl JobTask {
         lanes.is_alive(&JobRun::of_tick(&latest.run, owner), self.env.redlock.owner())
     }
 
-    /// Adds missed ticks, each with its reason.
+    /// Adds missed ticks, each with its reason, without those that are reported as lost.
     pub(super) fn find_missed(&self, findings: &mut Findings, missed: Option<MissedTicks>) {
-        findings.missed = missed.map(|missed| self.with_reasons(missed)).unwrap_or_default();
+        let lost = findings.lost.as_ref().map(|lost| &lost.ticks);
+        let groups = missed.map(|missed| self.with_reasons(missed, lost));
+        findings.missed = groups.unwrap_or_default();
     }
 
     /// The ticks that no replica could claim, without those that are reported.
@@ -69,15 +71,28 @@ impl JobTask {
         Some(LostTicks { ticks, ..lost.clone() })
     }
 
-    /// Splits missed ticks by the reason why they did not run.
-    fn with_reasons(&self, missed: MissedTicks) -> Vec<(MissedTicks, MissReason)> {
+    /// Splits missed ticks by the reason why they did not run. The servers may show only now that they had
+    /// lost claims, so that ticks amid the missed ones are `lost`.
+    fn with_reasons(
+        &self,
+        missed: MissedTicks,
+        lost: Option<&MissedTicks>,
+    ) -> Vec<(MissedTicks, MissReason)> {
         let MissedTicks { count, first, last, .. } = missed;
+        let is_lost =
+            |tick: WallTime| lost.is_some_and(|lost| (lost.first..=lost.last).contains(&tick));
+        let (mut skipped, mut is_apart) = (0, false);
         let mut groups: Vec<(MissedTicks, MissReason)> = Vec::new();
         let before = WallTime::from_millis(first.as_millis().saturating_sub(1));
         for tick in self.env.schedule.ticks(before, last).take(MAX_COUNTED) {
+            if is_lost(tick) {
+                (skipped, is_apart) = (skipped + 1, true);
+                continue;
+            }
             let why = self.why_missed(tick);
+            let is_next = !std::mem::take(&mut is_apart);
             match groups.last_mut() {
-                Some((group, known)) if *known == why => {
+                Some((group, known)) if is_next && *known == why => {
                     group.count += 1;
                     group.last = tick;
                 }
@@ -87,10 +102,11 @@ impl JobTask {
                 }
             }
         }
-        if let Some((group, _)) = groups.last_mut() {
+        if let Some((group, _)) = groups.last_mut().filter(|_| !is_lost(last)) {
             group.last = last;
         }
-        debug_assert_eq!(groups.iter().map(|(group, _)| group.count).sum::<u64>(), count);
+        let kept = groups.iter().map(|(group, _)| group.count).sum::<u64>();
+        debug_assert_eq!(kept + skipped, count);
         groups
     }
 

@@ -62,6 +62,9 @@ impl Control {
         if self.profile == Profile::Pauses {
             (scene.ttl, scene.gap, scene.pace.most) = (400, 120, 16_000);
         }
+        if self.profile == Profile::Steps {
+            (scene.ttl, scene.gap) = (400, 120);
+        }
         scene
     }
 }
@@ -170,6 +173,10 @@ fn safety() -> Vec<Control> {
         switched(
             control("jump detection", Profile::Clocks, Work::Locks, Exclusion, 160),
             Switch::JumpDetection,
+        ),
+        switched(
+            control("allowance for steps", Profile::Steps, Work::Locks, Exclusion, 40),
+            Switch::StepAllowance,
         ),
         // A late claim also has a deadline.
         patched(

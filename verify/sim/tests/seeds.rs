@@ -1,6 +1,8 @@
 //! Some seeds of every kind.
 
-use tower_redlock_sim::world::{FAILOVER_SEEDS, Other, Profile, SET_SEEDS, Scene, Settings, run};
+use tower_redlock_sim::world::{
+    FAILOVER_SEEDS, Other, Profile, SET_SEEDS, STEP_SEEDS, Scene, Settings, run,
+};
 
 #[test]
 fn seeds_keep_every_promise() {
@@ -52,4 +54,19 @@ fn several_sets_keep_every_promise() {
 
     let is_idle = holds < 1_000 || refused < 500 || down < 10 || strays < 5 || changes < 5;
     assert!(!is_idle, "idle: {holds} {refused} {down} {strays} {changes}");
+}
+
+#[test]
+fn small_steps_keep_every_promise() {
+    let (mut holds, mut steps) = (0, 0);
+    for seed in STEP_SEEDS..STEP_SEEDS + 12 {
+        let scene = Scene::of(seed);
+        assert_eq!(scene.profile, Profile::Steps);
+        let outcome = run(&scene, &Settings::default());
+        assert_eq!(outcome.violations, [], "seed {seed}");
+        holds += outcome.counts.get("holds").copied().unwrap_or(0);
+        steps += outcome.trace.matches("fault: Jump").count();
+    }
+
+    assert!(holds > 500 && steps > 50, "idle: {holds} {steps}");
 }

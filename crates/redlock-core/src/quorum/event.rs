@@ -13,7 +13,7 @@ use crate::{
 pub struct LeaseParams {
     /// Number of configured nodes.
     pub nodes: usize,
-    /// Validity of a grant: TTL − drift.
+    /// Validity of a grant: TTL − slack.
     pub validity: Duration,
     /// The part of the TTL that is set aside for clock jumps: smaller ones cost no confirmation.
     pub slack: Duration,

@@ -14,6 +14,6 @@ mod work;
 pub use self::{
     plan::{Fault, Step, plan},
     run::{Outcome, Settings, run},
-    scene::{Contestant, FAILOVER_SEEDS, Profile, SET_SEEDS, Scene, Work},
+    scene::{Contestant, FAILOVER_SEEDS, Profile, SET_SEEDS, STEP_SEEDS, Scene, Work},
     sets::{List, Other},
 };

@@ -188,6 +188,29 @@ impl Planner<'_> {
                     (0..self.scene.servers).map(|server| (at, Fault::Jump(server, by))).collect()
                 }
             }
+            Kind::Step => {
+                if at < self.jumps {
+                    return;
+                }
+                // Steps within the TTL of a lock add up.
+                self.jumps = at + self.scene.ttl * 3;
+                let most = [40_000, 60_000, self.scene.longest_step()][self.rng.index(3)];
+                let micros = self.rng.within(5_000, most.min(self.scene.longest_step()));
+                let by = i64::try_from(micros).unwrap_or(0);
+                let stepped_at = at + self.rng.within(0, self.scene.ttl / 2);
+                let majority = (server..).take(self.scene.servers / 2 + 1);
+                let mut steps: Vec<_> = majority
+                    .map(|number| (stepped_at, Fault::Jump(number % self.scene.servers, by)))
+                    .collect();
+                // The first client, which holds most locks, reads no clock any more.
+                if at >= self.up[0] {
+                    let end = at + self.scene.ttl * 2;
+                    self.up[0] = end + 1;
+                    steps.push((at, Fault::Pause(0, true)));
+                    steps.push((end, Fault::Pause(0, false)));
+                }
+                steps
+            }
             _ => {
                 // Records that are only on one server are lost with it.
                 let forgets = matches!(kind, Kind::Crash | Kind::Promote | Kind::Flush);
@@ -374,6 +397,7 @@ pub(super) enum Kind {
     Kill,
     Jump,
     JumpAlike,
+    Step,
     Crash,
     CrashWhole,
     RestartAll,
@@ -400,7 +424,7 @@ impl Profile {
         use Kind::{
             Busy, Crash, CrashWhole, Cut, Double, Evict, EvictAlike, FailOver, Flush, Freeze, Full,
             Jump, JumpAlike, Kill, Loading, Partition, Pause, Promote, Replica, RestartAll, Save,
-            Slow, Suspend,
+            Slow, Step, Suspend,
         };
         match self {
             Self::Network => &[(6, Partition), (4, Slow), (2, Double)],
@@ -433,6 +457,7 @@ impl Profile {
             Self::Evictions => &[(8, EvictAlike), (1, Slow)],
             Self::Pauses => &[(6, Pause), (2, Slow), (1, Partition)],
             Self::Clocks => &[(5, Jump), (2, Partition), (3, Slow), (2, Pause), (1, Freeze)],
+            Self::Steps => &[(8, Step), (1, Pause)],
             Self::All => &[
                 (3, Partition),
                 (3, Slow),

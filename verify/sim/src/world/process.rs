@@ -110,6 +110,7 @@ impl Process {
             }
             builder
                 .ttl(shared.ttl())
+                .drift_factor(scene.drift_factor())
                 .owner(shared.owner())
                 .max_hold(Duration::from_secs(3_600))
                 .connector(connector.clone())

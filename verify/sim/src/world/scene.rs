@@ -27,6 +27,8 @@ pub enum Profile {
     Pauses,
     /// Servers' clocks that jump.
     Clocks,
+    /// Clocks of a majority of servers that step forward together, by no more than a lock sets aside.
+    Steps,
     /// Names that Sentinels resolve. A replica is promoted, with or without the latest writes,
     /// while its master still serves its connected clients, and each Sentinel learns of it at a
     /// different time.
@@ -44,12 +46,15 @@ pub const FAILOVER_SEEDS: u64 = 1_000_000_000;
 /// Seeds from here on have several sets of servers, and the profiles of the first ones.
 pub const SET_SEEDS: u64 = 2_000_000_000;
 
+/// Seeds from here on have [`Profile::Steps`].
+pub const STEP_SEEDS: u64 = 3_000_000_000;
+
 /// Number of Sentinels that resolve the names.
 pub(super) const SENTINELS: usize = 3;
 
 impl Profile {
-    /// The profiles of all seeds but those from [`FAILOVER_SEEDS`] to [`SET_SEEDS`], in the order of the
-    /// seeds that have them.
+    /// The profiles of all seeds but those from [`FAILOVER_SEEDS`] to [`SET_SEEDS`] and from
+    /// [`STEP_SEEDS`] on, in the order of the seeds that have them.
     pub const ALL: [Self; 7] = [
         Self::Network,
         Self::Servers,
@@ -177,12 +182,18 @@ impl Scene {
         let mut rng = Rng::of(seed, 1);
         let profile = if (FAILOVER_SEEDS..SET_SEEDS).contains(&seed) {
             Profile::Failovers
+        } else if seed >= STEP_SEEDS {
+            Profile::Steps
         } else {
             Profile::ALL[usize::try_from(seed % 7).unwrap_or(0)]
         };
         let work = Work::ALL[rng.index(4)];
         let scene = Self::with(seed, profile, work);
-        if seed < SET_SEEDS { scene } else { scene.divide(&mut Rng::of(seed, 13)) }
+        if seed < SET_SEEDS || profile == Profile::Steps {
+            scene
+        } else {
+            scene.divide(&mut Rng::of(seed, 13))
+        }
     }
 
     /// A scene of these faults and this work.
@@ -213,7 +224,33 @@ impl Scene {
         };
         // The clocks of a master and of its replica are about equal, as tokens must not decrease if
         // a majority of names failed over.
-        if profile == Profile::Failovers { Self { apart: 200_000, ..scene } } else { scene }
+        // Steps matter where clients get locks at all.
+        match profile {
+            Profile::Failovers => Self { apart: 200_000, ..scene },
+            Profile::Steps => {
+                let pace = Pace { most: 900, ..scene.pace };
+                Self { apart: 200_000, slots: Vec::new(), shares: false, pace, ..scene }
+            }
+            _ => scene,
+        }
+    }
+
+    /// Returns whether a client locks a name only now and then, so that its readings of clocks get old.
+    pub(super) fn is_rarely_busy(&self, client: usize) -> bool {
+        self.profile == Profile::Steps && client > 0
+    }
+
+    /// The share of the TTL that locks set aside for clocks. With steps it is large, so that steps that
+    /// are not seen are much longer than the simulation's round trips.
+    pub(super) fn drift_factor(&self) -> f64 {
+        if self.profile == Profile::Steps { 0.05 } else { 0.01 }
+    }
+
+    /// Returns the longest step of a server's clock, in µs, that shortens no lock with that factor: what
+    /// a lock of the scene's TTL sets aside for its keys, less what clocks gain within it that run at
+    /// rates which differ by 0.8 %.
+    pub(super) fn longest_step(&self) -> u64 {
+        151_000 - 8 * self.ttl
     }
 
     /// Returns the number of machines: a server for each name; with Sentinels also a replica of

@@ -55,7 +55,8 @@ const SHARING_TASKS: usize = 3;
 
 /// Starts the work of a process.
 pub(super) fn start(shared: &Arc<Shared>, redlock: &Redlock, mut rng: Rng) {
-    let lockers = if shared.scene.work == Work::Locks { 3 } else { 1 };
+    let is_rare = shared.scene.is_rarely_busy(shared.client);
+    let lockers = if shared.scene.work == Work::Locks && !is_rare { 3 } else { 1 };
     for _ in 0..lockers {
         let rng = Rng::of(rng.number(), 6);
         shared.spawn(locks::lock_again_and_again(Arc::clone(shared), redlock.clone(), rng));

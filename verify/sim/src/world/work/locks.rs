@@ -8,7 +8,7 @@ use super::{Checked, NAMES};
 use crate::{
     oracle::{HoldGuard, Promise},
     rng::Rng,
-    world::{naive::Naive, process::Shared},
+    world::{Profile, naive::Naive, process::Shared},
 };
 
 /// Time in which a request ends after its wait.
@@ -17,6 +17,10 @@ pub(super) const BOUND: Duration = Duration::from_millis(1_500);
 /// A time for which a name is held.
 pub(super) fn hold_time(shared: &Shared, rng: &mut Rng) -> Duration {
     match rng.below(10) {
+        // Most leases have been renewed, by which their keys live for the TTL and no longer.
+        0..9 if shared.scene.profile == Profile::Steps => {
+            rng.millis(shared.scene.ttl / 2, shared.scene.ttl * 2)
+        }
         0..4 => rng.millis(0, 4),
         4..7 => rng.millis(5, 60),
         7..9 => rng.millis(60, shared.scene.ttl / 2),
@@ -42,15 +46,22 @@ pub(super) async fn lock_again_and_again(shared: Arc<Shared>, redlock: Redlock, 
     let (client, oracle) = (shared.client, shared.oracle.clone());
     let all = shared.scene.names();
     while !shared.is_stopping() {
-        let pause = if rng.chance(70) { rng.millis(0, 40) } else { rng.millis(40, 600) };
+        let is_rare = shared.scene.is_rarely_busy(client);
+        let pause = match rng.chance(70) {
+            _ if is_rare => rng.millis(900, 2_500),
+            true => rng.millis(0, 40),
+            false => rng.millis(40, 600),
+        };
         shared.sleep(pause).await;
         let names: Vec<&str> = match rng.below(12) {
+            0..11 if shared.scene.profile == Profile::Steps => vec![all[0]],
             0 => vec![all[0], all[1]],
             1..8 => vec![all[0]],
             8..10 => vec![all[1]],
             _ => vec![all[2]],
         };
-        let wait = Duration::from_millis([0, 0, 80, 800, 3_000][rng.index(5)]);
+        let wait = [0, 0, 80, 800, 3_000][rng.index(5)];
+        let wait = Duration::from_millis(if is_rare { wait.clamp(400, 800) } else { wait });
         let time = hold_time(&shared, &mut rng);
         let resource = tower_redlock::Resource::new(names.clone()).expect("valid names");
         let mut request = redlock.lock(resource).wait(wait);
