@@ -268,12 +268,12 @@ impl Acquisition {
             return Poll::Ready(Ok(Admission::Granted(joined)));
         }
         let polled = queueing.poll(plan, cx);
-        match outer {
-            Some(outer) if polled.is_pending() => {
-                Poll::Ready(Err(waits_for_itself(outer.resource(), outer.is_shared())))
-            }
-            _ => polled,
+        let Some(outer) = outer.filter(|_| polled.is_pending()) else { return polled };
+        if !outer.is_shared() || !outer.fits(resource, plan) {
+            return Poll::Ready(Err(waits_for_itself(outer.resource(), outer.is_shared())));
         }
+        // It joins once the lease is renewed, unless an exclusive request waits.
+        if outer.is_open() { Poll::Pending } else { Poll::Ready(Err(queueing.known())) }
     }
 
     fn granted(&mut self, lease: Arc<ActiveLease>) -> Poll<Result<Lock, LockError>> {

@@ -55,6 +55,12 @@ impl WaitMark {
         result: &Result<Answer, Reason>,
     ) {
         let may_be_marked = match result {
+            // Of several names, another one may be marked.
+            Ok(Answer::Held(HeldAnswer { is_shared: false, .. }))
+                if self.id.resource().names().len() > 1 =>
+            {
+                return;
+            }
             Ok(Answer::Held(HeldAnswer { is_shared, .. })) => *is_shared,
             Ok(_) => false,
             Err(reason) if reason.may_have_run() => true,

@@ -239,6 +239,21 @@ fn ended_reader_keeps_no_lease() {
 }
 
 #[test]
+fn release_after_the_lease_is_confirmed_at_once() {
+    let fleet = Fleet::new(1);
+    let short = fleet.now(fleet.request(0).shared().max_hold(SECOND)).unwrap();
+    let long = fleet.read(0).unwrap();
+    fleet.clock.advance(2 * SECOND);
+    drop(long);
+    fleet.clock.settle();
+
+    let mut released = fleet.clock.spawn(short.release());
+    fleet.clock.settle();
+
+    assert!(released.take().expect("no answer is missing").is_ok());
+}
+
+#[test]
 fn reader_joins_beside_one_that_has_ended() {
     let fleet = Fleet::new(1);
     let long = fleet.read(0).unwrap();
@@ -311,6 +326,28 @@ fn cancelled_writer_costs_others_nothing() {
     assert!(kept_out.take().expect("no writer waits").is_ok());
     assert!(fleet.read(0).is_ok() && fleet.read(3).is_ok());
     drop(reader);
+}
+
+/// Its second attempt meets another name that is held alone, and so not the mark of the first one.
+#[test]
+fn cancelled_writer_of_a_set_leaves_no_mark() {
+    let fleet = Fleet::new(4);
+    let of = |process: usize, name: &str| fleet.processes[process].lock(name);
+    let reader = fleet.now(of(0, "b").shared()).unwrap();
+    let set = fleet.processes[1].lock(["a", "b"]).wait(60 * SECOND);
+    let (request, writer) = abortable(set.into_future());
+    let _task = fleet.clock.spawn(request);
+    fleet.clock.settle();
+    let other = fleet.now(of(2, "a")).unwrap();
+    fleet.clock.advance(SECOND + 100 * MS);
+    drop(reader);
+    assert!(is_held(fleet.now(of(3, "b").shared())), "the writer comes first");
+
+    writer.abort();
+    fleet.clock.advance(20 * MS);
+
+    assert!(fleet.now(of(3, "b").shared()).is_ok());
+    drop(other);
 }
 
 #[test]
@@ -880,7 +917,7 @@ fn work_that_holds_all_slots_fails_at_once() {
 }
 
 #[test]
-fn request_in_a_task_of_its_own_may_wait_for_the_work() {
+fn request_of_another_task_may_wait_for_the_work() {
     let fleet = Fleet::new(1);
     let (redlock, clock) = (fleet.processes[0].clone(), fleet.clock.clone());
     let inner = Arc::new(Mutex::new(None));

@@ -167,7 +167,8 @@ mod nested {
         site.line_of("first");
         // The mark of an exclusive request.
         for server in &site.servers {
-            server.cli(&["ZADD", "redlock:lock:a", "99999999999999", "\n"]);
+            let mark = format!("{:032} 0 0 writer", 7);
+            server.cli(&["ZADD", "redlock:lock:a", "-1", &mark]);
         }
         fs::write(site.file("go"), "").unwrap();
 

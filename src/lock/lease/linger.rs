@@ -159,7 +159,8 @@ impl SharedLease {
 
     /// Records a request of another process that came before the grant was reported to the local line.
     pub(super) fn record_earlier_ask(self: &Arc<Self>) {
-        if let Some(at) = self.client.remote_requests.asked_since(self.resource(), self.started) {
+        if let Some(at) = self.client.remote_requests.asked_since(self.resource(), self.asked_from)
+        {
             self.asked(at);
         }
     }

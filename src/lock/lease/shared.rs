@@ -50,6 +50,12 @@ pub(crate) struct SharedLease {
     pub(super) asked_at: AtomicU64,
     /// Until when an exclusive request elsewhere keeps further shared requests out, in ns; 0 if none does.
     pub(super) closed_until: AtomicU64,
+    /// Start of the round of renewal that reported such a request, in ns; 0 if none did.
+    pub(super) closed_in: AtomicU64,
+    /// When the last such request withdrew, in ns.
+    pub(super) reopened_at: AtomicU64,
+    /// Start of the time in which other processes may have asked for it.
+    pub(super) asked_from: Timestamp,
     /// Whether it lingers. Set with the local lines locked.
     pub(super) is_lingering: AtomicBool,
     /// Whether it counts among the leases that linger: from its first linger to its release.
@@ -231,6 +237,9 @@ impl SharedLease {
             token: AtomicU64::new(token),
             asked_at: AtomicU64::new(0),
             closed_until: AtomicU64::new(0),
+            closed_in: AtomicU64::new(0),
+            reopened_at: AtomicU64::new(0),
+            asked_from: now,
             is_lingering: AtomicBool::new(false),
             is_counted: AtomicBool::new(false),
             state: Mutex::new(LeaseState {
@@ -255,6 +264,7 @@ impl SharedLease {
         lease: Lease,
         plan: &Arc<Plan>,
         (token, epoch): (u64, u64),
+        now: Timestamp,
     ) -> Arc<Self> {
         let (resource, owner) = (self.resource().clone(), Arc::clone(self.id.owner()));
         let id = LeaseId::new(resource, self.id.nonce(), owner, self.id.since()).shared(true);
@@ -270,6 +280,9 @@ impl SharedLease {
             token: AtomicU64::new(token),
             asked_at: AtomicU64::new(0),
             closed_until: AtomicU64::new(0),
+            closed_in: AtomicU64::new(0),
+            reopened_at: AtomicU64::new(0),
+            asked_from: now,
             is_lingering: AtomicBool::new(false),
             is_counted: AtomicBool::new(false),
             state: Mutex::new(LeaseState {
@@ -421,8 +434,10 @@ impl ReplySink for SharedLease {
         }
         if let Ok(answer) = &result {
             self.learn(op, answer);
-            if let (true, Answer::Extended(extended)) = (self.id.is_shared(), answer) {
-                self.renewed_beside_waiter(extended.awaited);
+            if let (true, OpId::Extend(started), Answer::Extended(extended)) =
+                (self.id.is_shared(), op, answer)
+            {
+                self.renewed_beside_waiter(started, extended.awaited);
             }
             // Releases of failed attempts do not count for the turns of processes.
             if let Answer::Released(ReleasedAnswer { awaited, .. }) = answer

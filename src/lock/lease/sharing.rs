@@ -82,7 +82,7 @@ impl ActiveLease {
         let mut wakers = Vec::new();
         grant.watchers.take(&mut wakers);
         self.shared.end_checks(grant, &mut wakers);
-        let shared = self.shared.continued(lease, &plan, (hand_off.token, state.epoch));
+        let shared = self.shared.continued(lease, &plan, (hand_off.token, state.epoch), now);
         drop(state);
         if let Some(timer) = timer {
             client.timers.remove(timer);
@@ -122,9 +122,15 @@ impl SharedLease {
         resource: &Resource,
         plan: &Arc<Plan>,
     ) -> Option<Arc<ActiveLease>> {
-        let is_joined =
-            self.id.is_shared() && self.fits(resource, plan) && !self.client.is_closed();
-        is_joined.then(|| self.join_beside(plan, Duration::ZERO)).flatten()
+        if !self.id.is_shared() || !self.fits(resource, plan) || self.client.is_closed() {
+            return None;
+        }
+        // Clock jumps that the lease does not know of yet would keep it out.
+        self.handle(self.state(), Event::Wake);
+        // The work may pass the lock on, so it is held no longer than the present ones may be.
+        let (_, last) = self.state().grants.hold_ends()?;
+        let max_hold = plan.max_hold.min(last.saturating_duration_since(self.client.now()));
+        self.join_beside(&Arc::new(Plan { max_hold, ..**plan }), Duration::ZERO)
     }
 
     /// Adds a grant, if `at_least` of the validity is left.
@@ -237,17 +243,28 @@ impl SharedLease {
         self.client.timers.nudge(nudge);
     }
 
-    /// Handles a node's answer to a renewal. Where an exclusive request waits, no further one joins until
-    /// the next round: the node's messages to this process, which are faster, may be lost or denied.
-    pub(super) fn renewed_beside_waiter(self: &Arc<Self>, is_awaited: bool) {
+    /// Handles a node's answer to the round of renewal that `started` then, which says whether an exclusive
+    /// request waits: the node's messages, which are faster, may be lost. Where a quorum of nodes sends
+    /// none, as they are denied, the answers of the next round say when it waits no more.
+    pub(super) fn renewed_beside_waiter(self: &Arc<Self>, started: Timestamp, is_awaited: bool) {
+        let (now, round) = (self.client.now(), started.as_nanos());
+        let has_messages = self.client.remote_requests.has_reports_since(now);
         if is_awaited {
-            let next = formulas::renewal_interval(self.plan.validity) + self.plan.node_timeout;
-            self.close_until(self.client.now() + next.max(MARK));
+            // An answer to an earlier round may arrive after the request has withdrawn.
+            if round > self.reopened_at.load(Ordering::Acquire) {
+                let next = formulas::renewal_interval(self.plan.validity) + self.plan.node_timeout;
+                self.close_until(now + if has_messages { MARK } else { next.max(MARK) });
+                self.closed_in.fetch_max(round, Ordering::AcqRel);
+            }
+        } else if !has_messages && (1..round).contains(&self.closed_in.load(Ordering::Acquire)) {
+            self.reopen();
         }
     }
 
     /// Records that no exclusive request waits elsewhere any more.
     pub(crate) fn reopen(&self) {
+        self.reopened_at.fetch_max(self.client.now().as_nanos(), Ordering::AcqRel);
+        self.closed_in.store(0, Ordering::Release);
         self.closed_until.store(0, Ordering::Release);
         self.readmit();
     }

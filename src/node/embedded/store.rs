@@ -78,6 +78,12 @@ impl Default for EmbeddedStore {
 }
 
 impl StoredKey {
+    fn held(&self, fence: u64, now: Timestamp) -> HeldAnswer {
+        let owner = Some(Arc::clone(&self.lease.owner));
+        let remaining = Some(self.expires.saturating_duration_since(now));
+        HeldAnswer::new(owner, remaining, fence).lingering(self.linger != Linger::No)
+    }
+
     fn is_of(&self, lease: &LeaseId, now: Timestamp) -> bool {
         now < self.expires && self.lease.nonce == lease.nonce()
     }
@@ -177,33 +183,18 @@ impl EmbeddedStore {
         (waiter, notices): (Option<&LeaseId>, &mut Vec<Notice>),
     ) -> Answer {
         let fence = self.fence(lease.resource());
-        let shared = if lease.is_shared() {
-            let name = &lease.resource().shared_names()[0];
-            self.shared.refuses(name, lease, fence, now)
-        } else {
-            let mut names = lease.resource().shared_names().iter();
-            names.find_map(|name| self.shared.held(name, fence, now, (waiter, &mut *notices)))
-        };
-        if let Some(held) = shared {
-            return Answer::Held(held);
-        }
-        if let Some(held) = self.held(lease, fence, now) {
-            let mut names = lease.resource().shared_names().iter();
-            let other = |name: &&Arc<str>| {
-                let key = self.keys.get(*name);
-                key.is_some_and(|key| now < key.expires && key.lease.nonce != lease.nonce())
+        for name in lease.resource().shared_names() {
+            let shared = if lease.is_shared() {
+                self.shared.refuses(name, lease, fence, now)
+            } else {
+                self.shared.held(name, fence, now, (waiter, &mut *notices))
             };
-            if let Some(name) = names.find(other)
-                && let Some(key) = self.keys.get_mut(name)
-            {
-                key.awaited |= waiter.is_some();
-                if key.linger == Linger::May {
-                    key.linger = Linger::Asked;
-                    let (owner, name) = (Arc::clone(&key.lease.owner), Arc::clone(name));
-                    notices.push(Notice::Asked { owner, name });
-                }
+            let held = shared.or_else(|| {
+                self.held_alone(name, lease, (fence, now), (waiter.is_some(), &mut *notices))
+            });
+            if let Some(held) = held {
+                return Answer::Held(held);
             }
-            return held;
         }
         self.store(lease, ttl, token, now);
         if !lease.is_shared() {
@@ -333,16 +324,34 @@ impl EmbeddedStore {
         }
     }
 
+    /// Returns the answer if another lease has the key of a name alone. A request that waits is notified of
+    /// its release, and the owner of a lease that may linger is asked for it.
+    fn held_alone(
+        &mut self,
+        name: &Arc<str>,
+        lease: &LeaseId,
+        (fence, now): (u64, Timestamp),
+        (waits, notices): (bool, &mut Vec<Notice>),
+    ) -> Option<HeldAnswer> {
+        let is_other = |key: &&mut StoredKey| now < key.expires && key.lease.nonce != lease.nonce();
+        let key = self.keys.get_mut(name).filter(is_other)?;
+        let held = key.held(fence, now);
+        key.awaited |= waits;
+        if key.linger == Linger::May {
+            key.linger = Linger::Asked;
+            let (owner, name) = (Arc::clone(&key.lease.owner), Arc::clone(name));
+            notices.push(Notice::Asked { owner, name });
+        }
+        Some(held)
+    }
+
     /// Returns the answer if another lease holds one of the keys.
     fn held(&self, lease: &LeaseId, fence: u64, now: Timestamp) -> Option<Answer> {
         let names = lease.resource().shared_names().iter();
         let other = names
             .filter_map(|name| self.keys.get(name))
             .find(|key| now < key.expires && key.lease.nonce != lease.nonce())?;
-        let owner = Some(Arc::clone(&other.lease.owner));
-        let remaining = Some(other.expires.saturating_duration_since(now));
-        let held = HeldAnswer::new(owner, remaining, fence).lingering(other.linger != Linger::No);
-        Some(Answer::Held(held))
+        Some(Answer::Held(other.held(fence, now)))
     }
 
     fn is_ours(&mut self, name: &str, lease: &LeaseId, now: Timestamp) -> bool {

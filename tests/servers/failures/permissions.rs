@@ -121,6 +121,26 @@ async fn documented_rules_suffice() {
     assert!(health.denied.is_empty(), "{health}");
 }
 
+#[tokio::test]
+async fn denied_downgrade_keeps_the_key() {
+    let servers = RedisServer::start_n(3);
+    for denied in ["+zadd", "+pexpireat"] {
+        let rules: Vec<_> = acl::rules().into_iter().filter(|rule| *rule != denied).collect();
+        servers.iter().for_each(|server| server.set_rules(&rules));
+        let redlock = manager(urls(&servers));
+        works(&redlock).await;
+        let lock = redlock.lock(denied).await.unwrap().downgrade().await.unwrap();
+
+        let renewed = lock.extend().await;
+
+        assert!(matches!(renewed, Err(LockError::NoQuorum { .. })), "{denied}: {renewed:?}");
+        let name = format!("redlock:lock:{denied}");
+        assert!(lock.is_valid() && servers.iter().all(|server| server.get(&name).is_some()));
+        let other = manager(urls(&servers)).lock(denied).await;
+        assert!(matches!(other, Err(LockError::Held { .. })), "{denied}: {other:?}");
+    }
+}
+
 /// Whether a diagnosis shows that the node's user lacks this rule.
 async fn shows(redlock: &Redlock, rule: &str) -> bool {
     let health = &redlock.diagnosis().await.nodes[0].health;

@@ -270,6 +270,13 @@ impl Ballot {
         self.raising = 0;
     }
 
+    /// Discounts the confirmation of a node whose answer to a raise is not awaited any more.
+    pub(super) fn drop_raises(&mut self) {
+        if std::mem::take(&mut self.raising) != 0 {
+            self.confirmed = None;
+        }
+    }
+
     /// Discounts the node's grant, because no quorum accepted any number.
     pub(super) fn fail_raise(&mut self) {
         let reason = self.error.take().map_or(Reason::FenceAhead, |reason| *reason);

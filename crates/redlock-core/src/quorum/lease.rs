@@ -403,6 +403,9 @@ impl Lease {
         (shared.held_from, shared.terms.max_hold) = (now, next.max_hold);
         shared.terms.auto_extend = next.auto_extend;
         shared.extension = None;
+        // Answers to raises are dropped, which may say that a key is gone.
+        shared.ballots.iter_mut().for_each(|(_, ballot)| ballot.drop_raises());
+        shared.find_disputed();
         // A round that began at this moment asked for the other form.
         shared.round_started = None;
         shared.renew_at = Timestamp::MAX;
@@ -475,6 +478,8 @@ impl Lease {
             self.release_timeout = Some(now + self.terms.node_timeout);
         }
         self.send_releases(out);
+        // Another holder of a shared lease may have released it before.
+        self.decide_release(false, out);
     }
 
     /// Sends the release to every node that may store a key, whether or not it answered. A node that

@@ -27,9 +27,21 @@ if not kept then
   if not votes then return {4, now, tag} end
   if now > tonumber(ARGV[4]) then return {5, now} end
 end
-if own then redis.call('DEL', KEYS[2]) end
-redis.call('ZADD', KEYS[2], math.floor(now / 1000) + tonumber(ARGV[3]), ARGV[2])
-expire(KEYS[2])
-if own and string.byte(own, -1) == 10 then publish_free(KEYS[2]) end
+local ends = math.floor(now / 1000) + tonumber(ARGV[3])
+if own then
+  -- The holder counts on its key, so it stays if the other form is denied.
+  local left = math.max(redis.call('PTTL', KEYS[2]), 1)
+  redis.call('DEL', KEYS[2])
+  local done = redis.pcall('ZADD', KEYS[2], ends, ARGV[2])
+  if type(done) ~= 'table' then done = redis.pcall('PEXPIREAT', KEYS[2], ends) end
+  if type(done) == 'table' then
+    redis.call('SET', KEYS[2], own, 'PX', left)
+    return done
+  end
+  if string.byte(own, -1) == 10 then publish_free(KEYS[2]) end
+else
+  redis.call('ZADD', KEYS[2], ends, ARGV[2])
+  expire(KEYS[2])
+end
 if not votes then return {4, now, tag} end
 return {kept and 8 or 10, now, marked(KEYS[2]) and 1 or 0}
