@@ -57,7 +57,7 @@ impl BlockingLock {
     /// Those of [`Lock::downgrade`]. After an error nothing is held.
     #[track_caller]
     pub fn downgrade(self) -> Result<Self, LockError> {
-        wait(&self.timers(), self.lock.downgrade()).map(Self::new)
+        self.lock.downgrade().map(Self::new)
     }
 
     /// Releases the lock, and waits for the acknowledgement of a quorum of nodes, at most for the node

@@ -35,10 +35,10 @@ pub enum LockError {
         /// [shared](crate::LockOptions::shared), as far as it is known; zero if it is exclusive. The
         /// other fields are those of the one that lasts longest.
         readers: usize,
-        /// The [`owner`](crate::RedlockBuilder::owner) of an exclusive request that waits until the
-        /// resource is not shared any more, and comes before further shared requests. If nothing holds the
-        /// resource, `owner` is `None`, and the resource is kept for this request.
-        waiter: Option<Arc<str>>,
+        /// An exclusive request that waits until the resource is not shared any more, and comes before
+        /// further shared requests. If nothing holds the resource, `owner` is `None`, and the resource is
+        /// kept for this request.
+        waiter: Option<Box<WaitingRequest>>,
         /// Where all [slots](crate::LockOptions::slots) of a name are held: the holder of each, by
         /// the numbers of the slots. The other fields are those of the slot that is free first.
         /// Empty for a lock.
@@ -97,6 +97,14 @@ pub enum LockError {
     /// The operating system provided no random numbers for a nonce; the text is its error. Nothing
     /// was sent.
     NoRandomness(Arc<str>),
+}
+
+/// An exclusive request that waits, in [`LockError::Held`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WaitingRequest {
+    /// Its [`owner`](crate::RedlockBuilder::owner).
+    pub owner: Arc<str>,
 }
 
 /// The holder of one slot, in [`LockError::Held`].
@@ -177,7 +185,7 @@ impl fmt::Display for LockError {
             }
             Self::Held { expires_in, owner, lingers, readers, waiter, votes, .. } => {
                 let holder = ServerText(owner.as_deref().unwrap_or("another client"));
-                let waiter = waiter.as_deref().map(ServerText);
+                let waiter = waiter.as_ref().map(|waiter| ServerText(&waiter.owner));
                 match (readers, &waiter) {
                     (0, Some(waiter)) if owner.is_none() => {
                         write!(f, "kept for the exclusive request of {waiter}, which waits")?;

@@ -8,7 +8,7 @@ mod source;
 
 pub use build::BuildError;
 pub(crate) use lock::LockError;
-pub use lock::{LossCause, ReleaseError, SlotHolder};
+pub use lock::{LossCause, ReleaseError, SlotHolder, WaitingRequest};
 pub use membership::{AdoptError, LowerError};
 pub(crate) use prospect::{Prospect, permissions, prospect};
 pub(crate) use redlock_core::server_text::ServerText;

@@ -100,8 +100,8 @@ impl Lock {
     /// Makes an exclusive lock a shared one ([`LockOptions::shared`](crate::LockOptions::shared)),
     /// without a gap: no other exclusive holder comes between. A shared lock is returned as it is.
     ///
-    /// It is a renewal in another form. The lock is shared within this process at once, and completes
-    /// without waiting for the nodes. Each node shares it from the renewal on, which is repeated as any
+    /// It is a renewal in another form. The lock is shared within this process at once, without waiting
+    /// for the nodes. Each node shares it from the renewal on, which is repeated as any
     /// renewal, so shared requests of other processes are granted beside it once a quorum has answered.
     ///
     /// Its `max_hold` begins anew, and its fencing token is at least that of the exclusive lock. There
@@ -115,11 +115,7 @@ impl Lock {
     /// * [`LockError::InvalidRequest`] for a set of names, a slot, and a lock with a `stall_limit`,
     ///   `heartbeat_within` or `auto_extend(false)`.
     /// * [`LockError::Forked`] in a fork of the process.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future releases the lock.
-    pub async fn downgrade(self) -> Result<Self, LockError> {
+    pub fn downgrade(self) -> Result<Self, LockError> {
         if self.lease.is_forked() {
             return Err(LockError::Forked { built_in: self.lease.client().process });
         }

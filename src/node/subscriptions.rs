@@ -108,7 +108,7 @@ impl Subscriptions {
     }
 
     /// Sends a hint to `owner` about one of its leases.
-    pub(crate) fn tell(&self, owner: &str, hint: Hint) {
+    pub(crate) fn tell(&self, owner: &str, hint: &Hint) {
         let channel = owner_channel(owner);
         let Some(hints) = self.state().names.get(&*channel).map(|channel| channel.hints.clone())
         else {

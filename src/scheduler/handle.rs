@@ -150,7 +150,7 @@ impl SchedulerHandle {
     pub async fn history(&self, name: &str) -> Result<Vec<JobRun>, ControlError> {
         let job = Arc::clone(&self.find(name)?.name);
         let runs = self.shared.redlock.job_history(&job).await;
-        runs.map_err(|error| ControlError::Nodes { job, error })
+        runs.map_err(|error| ControlError::Nodes { job, error: Box::new(error) })
     }
 
     /// Runs a job once, here and now, if its lock is free, even while it is paused. Returns at once; the

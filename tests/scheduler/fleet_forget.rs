@@ -53,7 +53,8 @@ fn running_job_is_not_forgotten() {
     let _jobs = a.start([a.job("j", Schedule::every(10 * SECOND), 5 * SECOND)]);
     scene.advance(11 * SECOND);
     let error = forget(&scene, &b).unwrap_err();
-    let is_held = matches!(&error, ControlError::Nodes { error: LockError::Held { .. }, .. });
+    let ControlError::Nodes { error: cause, .. } = &error else { panic!("{error}") };
+    let is_held = matches!(**cause, LockError::Held { .. });
     assert!(is_held, "{error}");
     assert_eq!(kept(&scene, &b).0, 1);
 }

@@ -224,7 +224,7 @@ fn object(job: &str, forgotten: &Result<bool, ControlError>) -> Value {
 
 fn failure(error: ControlError) -> Failure {
     let code = match error {
-        ControlError::Nodes { error, .. } => return error.into(),
+        ControlError::Nodes { error, .. } => return (*error).into(),
         ControlError::Incomplete { .. } => exit::UNAVAILABLE,
         ControlError::TooManyRequests { .. } => exit::HELD,
         _ => exit::USAGE,

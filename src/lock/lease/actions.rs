@@ -33,11 +33,8 @@ impl SharedLease {
         mut actions: Vec<Action>,
         now: Timestamp,
     ) {
-        let mut wakers = Vec::new();
-        let mut ticket = None;
-        let mut orphans = Vec::new();
-        let mut decision = None;
-        let mut overran = Vec::new();
+        let (mut wakers, mut orphans, mut overran) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut ticket, mut decision) = (None, None);
         let (mut report, mut nudge) = (LeaseReport::default(), Nudge::default());
         let (mut is_renewed, mut is_ending) = (false, false);
         for action in actions.drain(..) {
@@ -57,15 +54,7 @@ impl SharedLease {
                 }
                 Action::Acquired { token, until } => {
                     report.raised = (token != self.proposal).then_some(token);
-                    self.token.store(token, Ordering::Release);
-                    if let Some(lease) = state.grants.current.lease.upgrade() {
-                        lease.token.store(token, Ordering::Release);
-                        if self.id.is_shared() {
-                            state.grants.begin_hold(&lease);
-                        }
-                    }
-                    Self::set_valid_until(&state, until);
-                    (state.granted, state.grants.current.held_since) = (Some(now), Some(now));
+                    self.acquired(&mut state, token, (now, until));
                     decision = Some(Ok(()));
                     false
                 }
@@ -147,6 +136,19 @@ impl SharedLease {
         if is_renewed {
             self.readmit();
         }
+    }
+
+    /// Records the first grant.
+    fn acquired(&self, state: &mut LeaseState, token: u64, (now, until): (Timestamp, Timestamp)) {
+        self.token.store(token, Ordering::Release);
+        if let Some(lease) = state.grants.current.lease.upgrade() {
+            lease.token.store(token, Ordering::Release);
+            if self.id.is_shared() {
+                state.grants.begin_hold(&lease);
+            }
+        }
+        Self::set_valid_until(state, until);
+        (state.granted, state.grants.current.held_since) = (Some(now), Some(now));
     }
 
     /// Adds a command to the outbox. Returns whether it is the release, which ends the grant.

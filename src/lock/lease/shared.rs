@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     FencingToken,
-    error::{LockError, LossCause, Reason, VoteOutcome, Votes},
+    error::{LockError, LossCause, Reason, VoteOutcome, Votes, WaitingRequest},
     events::LockEventKind,
     lock::{attempts::Permit, client::Client, queue::Ticket, settings::Plan, wait_mark::WaitMark},
     metrics,
@@ -327,7 +327,7 @@ impl SharedLease {
                 owner,
                 lingers,
                 readers,
-                waiter,
+                waiter: waiter.map(|owner| Box::new(WaitingRequest { owner })),
                 slots: Box::default(),
                 votes: self.votes(),
             },

@@ -171,10 +171,10 @@ impl Node for EmbeddedNode {
             match notice {
                 Notice::Freed(name) => self.space.subscriptions.released(&name, None),
                 Notice::Asked { owner, name } => {
-                    self.space.subscriptions.tell(&owner, Hint::Asked { name });
+                    self.space.subscriptions.tell(&owner, &Hint::Asked { name });
                 }
                 Notice::Withdrawn { owner, name } => {
-                    self.space.subscriptions.tell(&owner, Hint::Withdrawn { name });
+                    self.space.subscriptions.tell(&owner, &Hint::Withdrawn { name });
                 }
             }
         }

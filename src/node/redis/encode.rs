@@ -195,14 +195,7 @@ impl Encoder<'_> {
                 self.claim(cmd, by, job, claim.token, *patience);
                 cmd.written(|text| claim_text::write(text, claim));
             }
-            Op::ForgetJob(op) => {
-                let ForgetJobOp { token, patience, .. } = op;
-                self.marks_call(cmd, by, scripts::FORGET_JOB);
-                cmd.arg(self.server_clock.deadline(self.now, *patience)).arg(*token);
-                for name in op.registers() {
-                    cmd.arg(&*name);
-                }
-            }
+            Op::ForgetJob(op) => self.forget_job(cmd, by, op),
             Op::Claims(jobs) => {
                 self.marks_call(cmd, by, scripts::CLAIMS);
                 for job in &**jobs {
@@ -307,6 +300,14 @@ impl Encoder<'_> {
         cmd.arg(self.server_clock.deadline(self.now, patience));
         // Each name has two fields.
         cmd.arg(job).arg(token).arg(2 * Op::MAX_REGISTERS);
+    }
+
+    fn forget_job(&self, cmd: &mut Command, by: ScriptRef, op: &ForgetJobOp) {
+        self.marks_call(cmd, by, scripts::FORGET_JOB);
+        cmd.arg(self.server_clock.deadline(self.now, op.patience)).arg(op.token);
+        for name in op.registers() {
+            cmd.arg(&*name);
+        }
     }
 
     fn record_key(&self, cmd: &mut Command, name: &str) {

@@ -181,7 +181,7 @@ impl Listener {
                             Some(name) => Hint::Withdrawn { name: name.into() },
                             None => Hint::Asked { name },
                         };
-                        self.subscriptions.tell(owner, hint);
+                        self.subscriptions.tell(owner, &hint);
                     }
                 }
                 Some((name, None)) => {

@@ -220,7 +220,7 @@ impl<T> JobCommand<T> {
 /// Returns the fencing token of the run that is under way. If runs hold slots, returns a token of the job's
 /// lock, which is greater than those of their claims.
 async fn running(redlock: &Redlock, job: &Arc<str>) -> Result<u64, ControlError> {
-    let nodes = |error| ControlError::Nodes { job: Arc::clone(job), error };
+    let nodes = |error| ControlError::Nodes { job: Arc::clone(job), error: Box::new(error) };
     let resource = Resource::of_job(job).map_err(|error| nodes(error.into()))?;
     let holders = redlock.job_holders(job).await.map_err(nodes)?;
     // Whoever holds it while others hold slots claims a tick beside them, or has.
@@ -265,7 +265,7 @@ async fn change(
     now: WallTime,
     change: impl FnOnce(&mut JobControl, u64) -> Result<bool, ControlError>,
 ) -> Result<(JobControl, u64), ControlError> {
-    let nodes = |error| ControlError::Nodes { job: Arc::clone(job), error };
+    let nodes = |error| ControlError::Nodes { job: Arc::clone(job), error: Box::new(error) };
     let lock = control_lock(redlock, job).await?;
     let token = lock.fencing_token().get();
     let stored = documents::prepare(redlock, JobDocument::Control, job, token);
@@ -292,7 +292,7 @@ async fn change(
 
 /// Acquires the lock under which the control of a job is changed.
 pub(super) async fn control_lock(redlock: &Redlock, job: &Arc<str>) -> Result<Lock, ControlError> {
-    let nodes = |error| ControlError::Nodes { job: Arc::clone(job), error };
+    let nodes = |error| ControlError::Nodes { job: Arc::clone(job), error: Box::new(error) };
     let invalid = |reason: &str| ControlError::Invalid { job: job.clone(), reason: reason.into() };
     Resource::of_job(job).map_err(|error| invalid(&format!("not a name of a job: {error}")))?;
     if !redlock.has_fencing() {

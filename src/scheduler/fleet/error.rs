@@ -44,7 +44,7 @@ pub enum ControlError {
         /// The job.
         job: Arc<str>,
         /// The error of the nodes.
-        error: LockError,
+        error: Box<LockError>,
     },
 }
 
@@ -66,7 +66,7 @@ impl fmt::Display for ControlError {
                     "job {job:?}: not all nodes have forgotten it ({votes}); run it again once they answer"
                 )
             }
-            Self::Nodes { job, error: error @ LockError::NoQuorum { .. } } => {
+            Self::Nodes { job, error } if matches!(**error, LockError::NoQuorum { .. }) => {
                 write!(f, "job {job:?}: {error}; the command may be in force or not: repeat it")
             }
             Self::Nodes { job, error } => write!(f, "job {job:?}: {error}"),
@@ -77,7 +77,7 @@ impl fmt::Display for ControlError {
 impl Error for ControlError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Nodes { error, .. } => Some(error),
+            Self::Nodes { error, .. } => Some(&**error),
             _ => None,
         }
     }

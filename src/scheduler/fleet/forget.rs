@@ -53,7 +53,7 @@ impl Redlock {
 
     async fn forget(&self, name: &str, unused_for: Option<Duration>) -> Result<bool, ControlError> {
         let job: Arc<str> = name.into();
-        let nodes = |error| ControlError::Nodes { job: Arc::clone(&job), error };
+        let nodes = |error| ControlError::Nodes { job: Arc::clone(&job), error: Box::new(error) };
         let resource = Resource::of_job(&job).map_err(|error| ControlError::Invalid {
             job: Arc::clone(&job),
             reason: format!("not a name of a job: {error}").into(),

@@ -126,10 +126,12 @@ async fn denied_downgrade_keeps_the_key() {
     let servers = RedisServer::start_n(3);
     for denied in ["+zadd", "+pexpireat"] {
         let rules: Vec<_> = acl::rules().into_iter().filter(|rule| *rule != denied).collect();
-        servers.iter().for_each(|server| server.set_rules(&rules));
+        for server in &servers {
+            server.set_rules(&rules);
+        }
         let redlock = manager(urls(&servers));
         works(&redlock).await;
-        let lock = redlock.lock(denied).await.unwrap().downgrade().await.unwrap();
+        let lock = redlock.lock(denied).await.unwrap().downgrade().unwrap();
 
         let renewed = lock.extend().await;
 

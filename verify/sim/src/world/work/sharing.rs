@@ -116,7 +116,7 @@ impl Request<'_> {
         let guard = shared.oracle.held(shared.client, &[name], token, is_held);
         hold(shared, &guard, time / 2).await;
         // The belief has to end by itself.
-        let lock = match exclusive.downgrade().await {
+        let lock = match exclusive.downgrade() {
             Ok(lock) => lock,
             Err(error) => {
                 shared.oracle.count("downgrade failed");
