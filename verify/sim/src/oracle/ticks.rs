@@ -59,8 +59,8 @@ impl Oracle {
     }
 
     /// Records a report of ticks that did not run, or whose run did not end.
-    pub fn ticks_missed(&self, missed: MissedTicks, why: &str) {
-        let MissedTicks { client, job, first, last, is_unstarted } = &missed;
+    pub fn ticks_missed(&self, missed: &MissedTicks, why: &str) {
+        let MissedTicks { client, job, first, last, is_unstarted } = missed;
         self.event(format!("c{client} reports {job} ticks {first} to {last} as missed: {why}"));
         self.count("ticks missed");
         let (started, again) = {

@@ -75,7 +75,7 @@ async fn follow(shared: Arc<Shared>, mut events: broadcast::Receiver<JobEvent>) 
                 last: tick.as_millis(),
                 is_unstarted,
             };
-            shared.oracle.ticks_missed(missed, &why.to_string());
+            shared.oracle.ticks_missed(&missed, &why.to_string());
         }
     }
 }
