@@ -85,6 +85,22 @@ pub(super) struct LeaseState {
 }
 
 impl LeaseState {
+    /// Creates the state of a lease that has sent nothing, without a turn, before its first grant.
+    fn new(lease: Lease, epoch: u64) -> Self {
+        Self {
+            lease,
+            outbox: Commands::new(),
+            sending: false,
+            timer: None,
+            announced: false,
+            granted: None,
+            epoch,
+            ticket: None,
+            permit: None,
+            grants: Grants::new(Grant::new(0, None)),
+        }
+    }
+
     /// Returns whether the holder has gone and the lease does not linger. Of a shared lease, any grant may
     /// be the current one: all are over once its release is sent.
     pub(super) fn is_given_back(&self) -> bool {
@@ -243,16 +259,9 @@ impl SharedLease {
             is_lingering: AtomicBool::new(false),
             is_counted: AtomicBool::new(false),
             state: Mutex::new(LeaseState {
-                lease,
-                outbox: Commands::new(),
-                sending: false,
-                timer: None,
-                announced: false,
-                granted: None,
-                epoch,
                 ticket: Some(ticket),
                 permit: Some(permit),
-                grants: Grants::new(Grant::new(0, None)),
+                ..LeaseState::new(lease, epoch)
             }),
         });
         (this, actions)
@@ -285,18 +294,7 @@ impl SharedLease {
             asked_from: now,
             is_lingering: AtomicBool::new(false),
             is_counted: AtomicBool::new(false),
-            state: Mutex::new(LeaseState {
-                lease,
-                outbox: Commands::new(),
-                sending: false,
-                timer: None,
-                announced: false,
-                granted: None,
-                epoch,
-                ticket: None,
-                permit: None,
-                grants: Grants::new(Grant::new(0, None)),
-            }),
+            state: Mutex::new(LeaseState::new(lease, epoch)),
         })
     }
 
