@@ -21,11 +21,18 @@ pub(crate) use super::query::QueryAnswers;
 /// A query about a record.
 pub(crate) type Asked = NodeQuery<fn(&[Result<Answer, Reason>]) -> bool>;
 
-/// Reads the record of a name until its status is known, and repairs it: where a node has the
-/// record of finished work, it is written to those that lack it, also to those that answer later.
+/// Reads the record of a name until a quorum has answered and its status is known, and repairs it:
+/// where a node has the record of finished work, it is written to those that lack it, also to those
+/// that answer later.
+///
+/// One answer shows that work is done. A quorum of answers includes the record of the latest worker,
+/// so that all requests are told the same one.
 pub(crate) fn read(client: &Arc<Client>, name: &Arc<str>) -> Asked {
     let op = Op::ReadRecord(Arc::clone(name));
-    let enough = |answers: &[Result<Answer, Reason>]| status(answers).is_settled();
+    let enough = |answers: &[Result<Answer, Reason>]| {
+        let answered = answers.iter().filter(|answer| answer.is_ok()).count();
+        answered >= formulas::quorum(answers.len()) && status(answers).is_settled()
+    };
     query_and_repair(client, name, &op, enough)
 }
 

@@ -11,6 +11,10 @@
 //! nodes, because the work did not begin before a quorum stored it. One that is left on a single
 //! node blocks the key while another node is silent. Of several records of unfinished work, the one
 //! with the latest expiry counts.
+//!
+//! Of several records of done work, the one with the highest token counts: a worker whose validity
+//! ended first may still store its record where the later worker's is missing, and the later one is
+//! on a quorum. Of one worker, the one with the latest expiry.
 
 use std::{sync::Arc, time::Duration};
 
@@ -62,10 +66,10 @@ pub fn status<'a>(
     let answers: Vec<_> = answers.into_iter().collect();
     let silent = nodes.saturating_sub(answers.len());
     let records = || answers.iter().copied().flatten();
-    let longest = |of: &dyn Fn(&Record) -> bool| {
-        records().filter(|(record, _)| of(record)).max_by_key(|(_, remaining)| *remaining)
-    };
-    if let Some((record, remaining)) = longest(&|record| record.is_done) {
+    let done = records().filter(|(record, _)| record.is_done);
+    if let Some((record, remaining)) =
+        done.max_by_key(|(record, remaining)| (record.lease.token, *remaining))
+    {
         return RecordStatus::Done { record: Arc::clone(record), remaining };
     }
     if answers.len() < quorum {
@@ -74,7 +78,8 @@ pub fn status<'a>(
     let count =
         |of: &Record| records().filter(|(record, _)| record.lease.nonce == of.lease.nonce).count();
     let binding = |record: &Record| count(record) + silent >= quorum;
-    match longest(&binding) {
+    let unfinished = records().filter(|(record, _)| binding(record));
+    match unfinished.max_by_key(|(_, remaining)| *remaining) {
         None => RecordStatus::Nothing,
         Some((record, remaining)) => RecordStatus::Unknown {
             record: Arc::clone(record),

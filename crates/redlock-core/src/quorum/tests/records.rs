@@ -14,8 +14,12 @@ use crate::{
 const LEFT: Duration = Duration::from_secs(60);
 
 fn record(number: u8, is_done: bool) -> Arc<Record> {
+    record_of(number, 1, is_done)
+}
+
+fn record_of(number: u8, token: u64, is_done: bool) -> Arc<Record> {
     let owner = format!("replica {number}").into();
-    let lease = StoredLease::new(Nonce::from_bytes([number; 16]), 1, LEFT, owner);
+    let lease = StoredLease::new(Nonce::from_bytes([number; 16]), token, LEFT, owner);
     Arc::new(Record::new(is_done, lease, Arc::from([])))
 }
 
@@ -44,6 +48,14 @@ fn longer_kept_record_is_reported() {
     let (one, two) = (record(1, true), record(2, true));
     let told = [Some((&one, LEFT)), Some((&two, LEFT * 2)), None];
     assert_eq!(status(told, 3), RecordStatus::Done { record: two, remaining: LEFT * 2 });
+}
+
+#[test]
+fn record_of_the_later_worker_is_reported() {
+    let (frozen, later) = (record_of(1, 1, true), record_of(2, 2, true));
+    // The worker that was frozen ended last.
+    let told = [Some((&frozen, LEFT * 2)), Some((&later, LEFT)), None];
+    assert_eq!(status(told, 3), done(&later));
 }
 
 #[test]
