@@ -8,7 +8,7 @@ use std::{
 use rustix::process::Signal;
 use tower_redlock::{LockError, Redlock, Resource, Schedule, scheduler::TickRequest};
 
-use super::signals;
+use super::{signals, zone};
 use crate::{
     exit::{self, Failure},
     options::{moment, time},
@@ -64,7 +64,8 @@ pub(crate) struct RunArgs {
     /// With --tick: when the ticks are, as in crontab(5)
     #[arg(long, value_name = "EXPRESSION", requires = "tick")]
     pub(crate) cron: Option<String>,
-    /// With --cron: the time zone [default: UTC]
+    /// With --cron: the time zone, such as Europe/Berlin [default: that of this host, as cron(8) has it: CRON_TZ,
+    /// TZ, /etc/localtime]
     #[arg(long, value_name = "ZONE", requires = "cron")]
     pub(crate) tz: Option<String>,
     /// With --tick: run the latest tick at this time, such as 2026-03-01T03:00:00Z; an empty text means now
@@ -142,6 +143,11 @@ impl RunArgs {
         if self.no_wait { Duration::ZERO } else { self.wait.unwrap_or(Duration::MAX) }
     }
 
+    /// Returns the time zone of `--cron`.
+    pub(crate) fn zone(&self) -> Result<String, Failure> {
+        self.tz.clone().map_or_else(zone::of_host, Ok)
+    }
+
     /// Returns whether the tick is that of the time at which this program starts.
     pub(crate) const fn is_tick_of_now(&self) -> bool {
         matches!(self.at, None | Some(Moment(None)))
@@ -209,8 +215,8 @@ fn slots_of(resource: Resource, count: u32) -> Result<Task<'static>, Failure> {
 
 fn tick_request(redlock: &Redlock, job: &str, args: &RunArgs) -> Result<TickRequest, Failure> {
     let expression = args.cron.as_deref().unwrap_or_default();
-    let zone = args.tz.as_deref().unwrap_or("UTC");
-    let schedule = Schedule::cron(expression).and_then(|cron| cron.in_tz(zone));
+    let zone = args.zone()?;
+    let schedule = Schedule::cron(expression).and_then(|cron| cron.in_tz(&zone));
     let schedule = schedule.map_err(|error| Failure::usage(error.to_string()))?;
     let mut request = redlock.job_tick(job, schedule).attempts(args.attempts);
     if let Some(Moment(Some(at))) = args.at {

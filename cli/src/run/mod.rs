@@ -15,6 +15,7 @@
 //! | the process of the command, before it is the command | `start` |
 //! | process groups, descendants | `processes` |
 //! | the end of the lock, on a shared clock | `clock` |
+//! | the time zone of a crontab | `zone` |
 
 mod ancestors;
 mod args;
@@ -30,6 +31,7 @@ mod start;
 mod waiting;
 mod watchdog;
 mod work;
+mod zone;
 
 pub(crate) use self::{
     args::RunArgs,

@@ -37,6 +37,7 @@ use super::{
     waiting::Waiting,
     watchdog,
     work::Work,
+    zone,
 };
 use crate::{
     exit::Failure,
@@ -198,7 +199,7 @@ impl Runner<'_> {
     async fn perform(&self, task: Task<'_>) -> Outcome {
         let begun = Instant::now();
         if let Task::Tick(_, request) = &task {
-            self.tick.set(request.tick().map(|tick| (tick, 0)));
+            self.mean_tick(request);
         }
         if let Err(why) = self.ready().await {
             return why.into();
@@ -222,6 +223,19 @@ impl Runner<'_> {
             biased;
             outcome = performed => outcome,
             why = self.wait_is_endless() => why.into(),
+        }
+    }
+
+    /// Notes which tick the start means, and prints a line if a wrong time zone may be the reason.
+    fn mean_tick(&self, request: &TickRequest) {
+        let Some(tick) = request.tick() else { return };
+        self.tick.set(Some((tick, 0)));
+        if self.args.quiet || !self.args.is_tick_of_now() {
+            return;
+        }
+        let doubt = self.args.zone().ok().and_then(|zone| zone::doubt(tick, SystemTime::now(), &zone));
+        if let Some(doubt) = doubt {
+            say(&format!("redlock: {}: {doubt}", self.args.tick.as_deref().unwrap_or_default()));
         }
     }
 

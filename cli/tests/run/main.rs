@@ -4,6 +4,7 @@
 mod support;
 
 mod codes;
+mod crontab;
 mod hostile;
 mod leftovers;
 mod losses;
