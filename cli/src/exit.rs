@@ -20,6 +20,8 @@ pub(crate) const SYSTEM: u8 = 71;
 const OUTPUT: u8 = 74;
 /// The lock is held by another client.
 pub(crate) const HELD: u8 = 75;
+/// Another command has run the tick under the name of the job.
+pub(crate) const CONFLICT: u8 = 76;
 /// A missing or wrong setting, or servers that do not vote for a reason that lasts.
 pub(crate) const CONFIG: u8 = 78;
 /// The reader of the output has ended: the code of a program that SIGPIPE ended.

@@ -19,6 +19,13 @@ pub(super) fn millis(time: WallTime) -> Duration {
     Duration::from_millis(time.as_millis())
 }
 
+/// Returns the hash of a schedule's text, and of what runs at its ticks.
+fn fingerprint(schedule: &str, work: Option<&str>) -> u64 {
+    let of_both = work.map(|work| fnv(&format!("{schedule}\n{work}")));
+    // Above zero: zero means none.
+    of_both.unwrap_or_else(|| fnv(schedule)).max(1)
+}
+
 /// The job's schedule on this replica, and the stored one.
 #[derive(Debug)]
 pub(super) struct OwnSchedule {
@@ -31,13 +38,36 @@ pub(super) struct OwnSchedule {
 }
 
 impl OwnSchedule {
-    /// Counts from now until an earlier start is known.
-    pub(super) fn new(schedule: &Schedule, now: Duration, owner: Arc<str>) -> Self {
+    /// Counts from now until an earlier start is known. `work` identifies what runs at the ticks, where that
+    /// is known.
+    pub(super) fn new(
+        schedule: &Schedule,
+        work: Option<&str>,
+        now: Duration,
+        owner: Arc<str>,
+    ) -> Self {
         let text = schedule.fingerprint_text();
-        // Above zero: zero means none.
-        let mark = ScheduleMark::new(fnv(&text).max(1), now, owner)
-            .described(&text, schedule.zone_database());
+        let fingerprint = fingerprint(&text, work);
+        let mark =
+            ScheduleMark::new(fingerprint, now, owner).described(&text, schedule.zone_database());
         Self { mark, is_known: false, other: None }
+    }
+
+    /// Returns the conflict with a program that has run a tick of this one by a stored mark, unless both may
+    /// be the same.
+    pub(super) fn conflict(&self, latest: &LatestClaim) -> Option<JobConflict> {
+        let stored =
+            latest.schedule.as_ref().filter(|it| it.fingerprint != self.mark.fingerprint)?;
+        let by = latest.owner.as_ref().unwrap_or(&stored.owner);
+        let by = Arc::clone(by);
+        if stored.text != self.mark.text {
+            return Some(JobConflict::Schedule { by, other: stored.text.clone() });
+        }
+        // Of an earlier version, or of a request without such an id, only the schedule is known.
+        let of_schedule = self.mark.text.as_deref().map(|text| fingerprint(text, None));
+        let both = [stored.fingerprint, self.mark.fingerprint];
+        let is_known = of_schedule.is_some_and(|of_schedule| !both.contains(&of_schedule));
+        is_known.then_some(JobConflict::Work { by })
     }
 
     /// Whether it replaces the stored one and has not been stored yet.

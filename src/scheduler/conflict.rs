@@ -21,6 +21,13 @@ pub enum JobConflict {
         /// The other one, where it is known, in the form in which the servers keep it.
         other: Option<Arc<str>>,
     },
+    /// Two programs run under one name, with the same schedule, and keep ticks from each other: see
+    /// [`TickRequest::work_id`](super::TickRequest::work_id).
+    #[non_exhaustive]
+    Work {
+        /// The owner that runs the other one.
+        by: Arc<str>,
+    },
     /// Programs with two versions of the time zone database run the job: around a change of law they compute
     /// different ticks, and a tick may run twice, or not at all.
     #[non_exhaustive]
@@ -100,10 +107,11 @@ impl ConflictLog {
 }
 
 impl JobConflict {
-    /// Returns the name of the kind: `schedule`, `zone_database`, `not_led`.
+    /// Returns the name of the kind: `schedule`, `work`, `zone_database`, `not_led`.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Schedule { .. } => "schedule",
+            Self::Work { .. } => "work",
             Self::ZoneDatabase { .. } => "zone_database",
             Self::NotLed { .. } => "not_led",
         }
@@ -111,8 +119,10 @@ impl JobConflict {
 
     /// Returns the owner name of the other replica.
     pub fn by(&self) -> &str {
-        let (Self::Schedule { by, .. } | Self::ZoneDatabase { by, .. } | Self::NotLed { by, .. }) =
-            self;
+        let (Self::Schedule { by, .. }
+        | Self::Work { by }
+        | Self::ZoneDatabase { by, .. }
+        | Self::NotLed { by, .. }) = self;
         by
     }
 
@@ -123,7 +133,9 @@ impl JobConflict {
             (Self::ZoneDatabase { other, .. }, Self::ZoneDatabase { other: known, .. }) => {
                 other == known
             }
-            (Self::NotLed { .. }, Self::NotLed { .. }) => true,
+            (Self::NotLed { .. }, Self::NotLed { .. }) | (Self::Work { .. }, Self::Work { .. }) => {
+                true
+            }
             _ => false,
         }
     }
@@ -147,6 +159,13 @@ impl fmt::Display for JobConflict {
                      another name",
                 )
             }
+            Self::Work { by } => write!(
+                f,
+                "two programs run under one job name, and keep ticks from each other: the other one is \
+                 that of {}; expected while a new version is rolled out; otherwise give one of the jobs \
+                 another name",
+                ServerText(by)
+            ),
             Self::ZoneDatabase { by, own, other } => write!(
                 f,
                 "two versions of the time zone database are in use, {own} here and {} by {}: around a \

@@ -13,7 +13,7 @@ use tower_redlock::{
     LockError, LockOptions, Redlock, Schedule,
     error::Reason,
     node::{EmbeddedNodes, Node, Op, Reply},
-    scheduler::{JobRunResult, TickError, TickOutcome, TickRequest},
+    scheduler::{JobConflict, JobRunResult, TickError, TickOutcome, TickRequest},
 };
 
 use crate::mock_node::{MockNode, with_nodes};
@@ -31,6 +31,13 @@ fn hosts() -> (EmbeddedNodes, Redlock, Redlock) {
     let nodes = EmbeddedNodes::new(3);
     let (one, other) = (host(&nodes, "one"), host(&nodes, "other"));
     (nodes, one, other)
+}
+
+/// Asserts that the tick was not run, as another program has begun it. Returns the conflict.
+async fn conflict(request: TickRequest) -> JobConflict {
+    let ended = succeed(request).await;
+    let TickOutcome::Conflict { conflict, .. } = ended else { panic!("no conflict: {ended:?}") };
+    conflict
 }
 
 /// The start of a minute in the past.
@@ -86,6 +93,51 @@ async fn done_tick_names_its_host() {
     };
     assert_eq!(by.as_deref(), Some("one"));
     assert!(ended.is_some());
+}
+
+#[tokio::test]
+async fn tick_of_other_work_is_a_conflict() {
+    let (_nodes, one, other) = hosts();
+    assert_eq!(succeed(request(&one, 5).work_id("eu")).await, TickOutcome::Ran(1));
+
+    // The second one comes for an earlier tick as well.
+    for number in [5, 4] {
+        let found = conflict(request(&other, number).work_id("us")).await;
+        assert!(matches!(&found, JobConflict::Work { .. }), "{found:?}");
+        assert_eq!((found.by(), found.name()), ("one", "work"));
+    }
+    let of_schedule =
+        other.job_tick("job", Schedule::every(MINUTE * 2)).at(tick(4) + Duration::from_secs(7));
+    let found = conflict(of_schedule.work_id("eu")).await;
+
+    assert!(matches!(&found, JobConflict::Schedule { by, .. } if &**by == "one"), "{found:?}");
+    let history = other.job_history("job").await.unwrap();
+    let conflicts: Vec<_> = history
+        .iter()
+        .filter(|run| run.result == JobRunResult::Conflict)
+        .map(|run| run.tick)
+        .collect();
+    assert_eq!(conflicts, [tick(5), tick(4)], "one for each tick");
+}
+
+/// As of an earlier version of the program.
+#[tokio::test]
+async fn work_without_an_id_may_be_the_same() {
+    let (_nodes, one, other) = hosts();
+    assert_eq!(succeed(request(&one, 5)).await, TickOutcome::Ran(1));
+    let ended = succeed(request(&other, 5).work_id("eu")).await;
+    assert!(matches!(ended, TickOutcome::AlreadyDone { .. }), "{ended:?}");
+    assert_eq!(succeed(request(&other, 6).work_id("eu")).await, TickOutcome::Ran(1));
+    let ended = succeed(request(&one, 6)).await;
+    assert!(matches!(ended, TickOutcome::AlreadyDone { .. }), "{ended:?}");
+}
+
+#[tokio::test]
+async fn interval_is_the_time_to_the_next_tick() {
+    let (_nodes, one, _other) = hosts();
+    assert_eq!(request(&one, 5).interval(), Some(MINUTE));
+    let once = one.job_tick("job", Schedule::at(tick(1))).at(tick(3));
+    assert_eq!((once.tick(), once.interval()), (Some(tick(1)), None));
 }
 
 #[tokio::test]

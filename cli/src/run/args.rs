@@ -18,7 +18,7 @@ const MODES: &str = "\
 Exit codes: the command's own; 128+n if signal n ended it; 126 if it can't be run, 127 if it is not \
 found; 75 (-E) if the lock is held, or the wait is over; 69 without a quorum; 70 if the lock was lost \
 or the job's run was stopped, and the command ended; 64 for wrong usage, or if a redlock run above holds a \
-name; 78 for wrong or missing settings, or servers that can't vote. With --once or --tick, 0 if it is done already.
+name; 76 if another command has run the tick under the same job name; 78 for wrong or missing settings, or servers that can't vote. With --once or --tick, 0 if it is done already.
 
 The command runs in a process group of its own. What it leaves running there is ended before the lock \
 is released. The environment has REDLOCK_NAME, REDLOCK_TOKEN, REDLOCK_OWNER and REDLOCK_HELD, with \
@@ -76,13 +76,17 @@ pub(crate) struct RunArgs {
     /// half of the time between two ticks [default: 5s]
     #[arg(long, value_name = "TIME", value_parser = time, requires = "tick", conflicts_with = "at")]
     pub(crate) early: Option<Duration>,
+    /// With --tick: a text that says what runs at the ticks, if the command lines of the hosts differ. Two lines of
+    /// one job name with different texts are a conflict [default: the command]
+    #[arg(long, value_name = "TEXT", requires = "tick")]
+    pub(crate) work_id: Option<String>,
     /// With --tick: maximum number of attempts at a tick, over all hosts, if the command fails or is killed
     #[arg(long, value_name = "NUMBER", requires = "tick", default_value_t = 1)]
     pub(crate) attempts: u32,
     /// Run the command while this process is the leader of this name
     #[arg(long, value_name = "NAME")]
     pub(crate) leader: Option<String>,
-    /// Maximum wait for the lock [default: without limit]
+    /// Maximum wait for the lock [default: without limit; with --tick: the time until the next tick]
     #[arg(short, long, value_name = "TIME", value_parser = time, conflicts_with = "no_wait")]
     pub(crate) wait: Option<Duration>,
     /// Do not wait for the lock
@@ -141,6 +145,20 @@ impl RunArgs {
     /// The limit for the wait for the lock; [`Duration::MAX`] means without a limit.
     pub(crate) fn wait(&self) -> Duration {
         if self.no_wait { Duration::ZERO } else { self.wait.unwrap_or(Duration::MAX) }
+    }
+
+    /// Returns whether no option sets the limit for the wait.
+    pub(crate) const fn has_default_wait(&self) -> bool {
+        self.wait.is_none() && !self.no_wait
+    }
+
+    /// Returns what runs at the ticks: other lines with the name of the job must say the same.
+    fn work_id(&self) -> String {
+        let of_command = || {
+            let words = self.command.iter().map(|word| word.to_string_lossy());
+            words.collect::<Vec<_>>().join("\0")
+        };
+        self.work_id.clone().unwrap_or_else(of_command)
     }
 
     /// Returns the time zone of `--cron`.
@@ -218,7 +236,8 @@ fn tick_request(redlock: &Redlock, job: &str, args: &RunArgs) -> Result<TickRequ
     let zone = args.zone()?;
     let schedule = Schedule::cron(expression).and_then(|cron| cron.in_tz(&zone));
     let schedule = schedule.map_err(|error| Failure::usage(error.to_string()))?;
-    let mut request = redlock.job_tick(job, schedule).attempts(args.attempts);
+    let mut request =
+        redlock.job_tick(job, schedule).attempts(args.attempts).work_id(args.work_id());
     if let Some(Moment(Some(at))) = args.at {
         request = request.at(at);
     }

@@ -37,7 +37,7 @@ pub(super) async fn shell(
 /// The failure of a tick.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TickFailure {
-    /// `failed`, `lost`, `missed`, `unknown` or `unavailable`.
+    /// `failed`, `lost`, `missed`, `conflict`, `unknown` or `unavailable`.
     pub(super) outcome: &'static str,
     pub(super) error: String,
     /// The number of the attempt, from 1; 0 without an attempt, here or elsewhere.

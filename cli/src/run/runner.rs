@@ -21,7 +21,7 @@ use tower_redlock::{
     LockContext, LockError, LockOptions, Redlock, Resource,
     lock::{Holder, NotReady},
     once::{Once, OnceError},
-    scheduler::{TickError, TickOutcome, TickRequest},
+    scheduler::{JobConflict, TickError, TickOutcome, TickRequest},
 };
 
 use super::{
@@ -40,7 +40,7 @@ use super::{
     zone,
 };
 use crate::{
-    exit::Failure,
+    exit::{self, Failure},
     locks::owners,
     options::SharedArgs,
     output::{age, say, short},
@@ -201,12 +201,13 @@ impl Runner<'_> {
         if let Task::Tick(_, request) = &task {
             self.mean_tick(request);
         }
-        if let Err(why) = self.ready().await {
+        let limit = self.limit(&task);
+        if let Err(why) = self.ready(limit).await {
             return why.into();
         }
-        let wait = match self.args.wait() {
+        let wait = match limit {
             Duration::MAX => Duration::MAX,
-            wait => wait.saturating_sub(begun.elapsed()),
+            limit => limit.saturating_sub(begun.elapsed()),
         };
         let max_hold = self.args.max_hold.unwrap_or(Duration::MAX);
         let options = LockOptions::new().wait(wait).max_hold(max_hold);
@@ -233,7 +234,8 @@ impl Runner<'_> {
         if self.args.quiet || !self.args.is_tick_of_now() {
             return;
         }
-        let doubt = self.args.zone().ok().and_then(|zone| zone::doubt(tick, SystemTime::now(), &zone));
+        let doubt =
+            self.args.zone().ok().and_then(|zone| zone::doubt(tick, SystemTime::now(), &zone));
         if let Some(doubt) = doubt {
             say(&format!("redlock: {}: {doubt}", self.args.tick.as_deref().unwrap_or_default()));
         }
@@ -258,10 +260,21 @@ impl Runner<'_> {
         self.servers.readiness().err().map(|why| format!("servers: {why}"))
     }
 
+    /// Returns the limit for the wait for the lock; `Duration::MAX` means without a limit. A tick waits for its
+    /// interval by default, so that ticks do not pile up after one that hangs.
+    fn limit(&self, task: &Task<'_>) -> Duration {
+        match task {
+            Task::Tick(_, request) if self.args.has_default_wait() => {
+                request.interval().unwrap_or(Duration::MAX)
+            }
+            _ => self.args.wait(),
+        }
+    }
+
     /// Waits until a quorum of servers votes. The limit is the limit of the wait for the lock.
-    async fn ready(&self) -> Result<(), NotReady> {
+    async fn ready(&self, limit: Duration) -> Result<(), NotReady> {
         let ready = async {
-            match self.args.wait() {
+            match limit {
                 Duration::MAX => self.servers.ready().await,
                 wait => self.servers.ready_within(wait.max(CONNECT)).await,
             }
@@ -421,6 +434,26 @@ impl Runner<'_> {
                 );
                 Outcome::conflict(reason, Some(("failed", attempts)))
             }
+            Ok(TickOutcome::Conflict { tick, conflict, .. }) => {
+                let tick = format_rfc3339_seconds(tick);
+                let (by, what) = (
+                    conflict.by(),
+                    match &conflict {
+                        JobConflict::Schedule { other: Some(other), .. } => {
+                            format!("by another schedule, {other}")
+                        }
+                        JobConflict::Schedule { .. } => "by another schedule".into(),
+                        _ => "with another command".into(),
+                    },
+                );
+                let reason = format!(
+                    "{by} has begun the tick {tick} of {job} {what}: of two lines with one job name only one \
+                     runs, so give each a name of its own; if they are the same job, give both the same --cron \
+                     and --work-id"
+                );
+                let failure = Failure::new(exit::CONFLICT, reason);
+                Outcome::not_run(failure, Some(("conflict", 0)))
+            }
             Ok(TickOutcome::Paused(pause)) => {
                 let until =
                     pause.until.map(|until| format!(" until {}", format_rfc3339_seconds(until)));
@@ -434,10 +467,32 @@ impl Runner<'_> {
                 Outcome::conflict(reason.into(), Some(("unknown", 0)))
             }
             Err(TickError::Stopped(stop)) => Outcome::StoppedBy(stop),
-            Err(TickError::Lock(error)) => error.into(),
+            Err(TickError::Lock(error)) => self.tick_not_locked(job, error).await,
             Err(error) => Outcome::not_run(Failure::usage(error.to_string()), None),
             Ok(_) => Outcome::Unknown,
         }
+    }
+
+    /// Returns the outcome of a tick whose lock was not acquired, or was lost. After a wait for its whole interval
+    /// it is missed, unless another host runs it.
+    async fn tick_not_locked(&self, job: &str, error: LockError) -> Outcome {
+        let is_late = self.args.has_default_wait()
+            && matches!(error, LockError::WaitTimedOut { .. })
+            && matches!(error.root(), LockError::Held { .. });
+        if !is_late {
+            return error.into();
+        }
+        let known = timeout(RELEASE, self.servers.job_schedule(job)).await;
+        let begun = known.ok().and_then(Result::ok).flatten().and_then(|known| known.tick);
+        let meant = self.tick.get().map(|(tick, _)| tick);
+        if begun.is_some() && begun >= meant {
+            return Outcome::NothingToDo("another host runs this tick".into());
+        }
+        let reason = format!(
+            "{error}: the run of an earlier tick takes longer than the time between two ticks, and this one is \
+             missed (--wait sets how long a tick waits)"
+        );
+        Outcome::conflict(reason, Some(("missed", 0)))
     }
 
     /// Runs the command under the lock of this context.

@@ -58,11 +58,10 @@ fn crontab_is_in_the_zone_of_the_host() {
 
 #[test]
 fn zone_without_a_name_is_78() {
-    let site = Site::new();
     let kathmandu = [("TZ", "<+0545>-5:45")];
-    start(&site, &kathmandu, "* * * * *", &[]).ends(78, "--tz");
-    start(&site, &kathmandu, "* * * * *", &["--tz", "Asia/Kathmandu"]).ends(0, "");
-    start(&site, &[("TZ", "UTC0")], "* * * * *", &[]).ends(0, "");
+    start(&Site::new(), &kathmandu, "* * * * *", &[]).ends(78, "--tz");
+    start(&Site::new(), &kathmandu, "* * * * *", &["--tz", "Asia/Kathmandu"]).ends(0, "");
+    start(&Site::new(), &[("TZ", "UTC0")], "* * * * *", &[]).ends(0, "");
 }
 
 #[test]
@@ -85,4 +84,134 @@ fn distant_tick_is_told() {
     let mut at_its_tick = start(&site, &[], "* * * * *", &zone);
     at_its_tick.ends(0, "");
     assert_eq!(at_its_tick.output(), "");
+}
+
+/// Lines of one job name that do not say the same.
+mod copied {
+    use super::*;
+
+    fn line(site: &Site, cron: &str, second: u32, command: &str, more: &[&str]) -> Running {
+        let at = format!("2025-05-05T12:00:{second:02}Z");
+        let mut args = vec!["--tick", "sync", "--tz", "UTC", "--cron", cron, "--at", &at];
+        args.extend_from_slice(more);
+        args.extend(["--", "sh", "-c", command]);
+        site.start(&args)
+    }
+
+    fn jobs(site: &Site, args: &[&str]) -> String {
+        let mut command = site.redlock(&[&["jobs"], args].concat());
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    }
+
+    #[test]
+    fn other_command_is_76() {
+        let site = Site::new();
+        let eu = || line(&site, "* * * * *", 0, "echo eu >> ran", &["--owner", "host-a"]);
+        let us = |more: &[&str]| line(&site, "* * * * *", 0, "echo us >> ran", more);
+        eu().ends(0, "");
+
+        let notify = ["--notify-failure", "echo $REDLOCK_OUTCOME >> told"];
+        us(&notify).ends(76, "host-a has begun the tick 2025-05-05T12:00:00Z of sync with another");
+        us(&notify).ends(76, "give each a name of its own");
+        eu().ends(0, "");
+
+        assert_eq!((site.read("ran"), site.read("told")), ("eu\n".into(), "conflict\n".into()));
+        assert!(jobs(&site, &["list"]).contains("conflict"), "{}", jobs(&site, &["list"]));
+        let history = jobs(&site, &["history", "sync"]);
+        assert_eq!(history.matches("conflict").count(), 1, "{history}");
+        assert!(history.contains("two programs run under one job name"), "{history}");
+    }
+
+    #[test]
+    fn other_schedule_with_the_same_tick_is_76() {
+        let site = Site::new();
+        line(&site, "0 12 * * *", 0, "echo ran > ran", &[]).ends(0, "");
+        let mut second = line(&site, "0 * * * *", 0, "echo ran > ran", &[]);
+        second.ends(76, "by another schedule, cron 0 0 12 * * * in UTC");
+    }
+
+    /// A retry would run its own command in the place of the other's.
+    #[test]
+    fn failed_tick_of_the_other_is_not_repeated() {
+        let site = Site::new();
+        line(&site, "* * * * *", 0, "exit 3", &["--attempts", "2"]).ends(3, "");
+        line(&site, "* * * * *", 0, "echo ran > ran", &["--attempts", "2"]).ends(76, "");
+        assert_eq!(site.read("ran"), "");
+    }
+
+    #[test]
+    fn lines_with_one_work_id_are_the_same() {
+        let site = Site::new();
+        let host = |name| {
+            let command = format!("echo {name} >> ran");
+            line(&site, "* * * * *", 0, &command, &["--work-id", "sync of hosts"])
+        };
+        host("a").ends(0, "");
+        host("b").ends(0, "");
+        assert_eq!(site.read("ran"), "a\n");
+    }
+
+    /// A change of the command is none; a second line with ticks of its own is.
+    #[test]
+    fn lines_that_alternate_are_a_warning() {
+        let site = Site::new();
+        let tick = |second, command| {
+            let mut run = line(&site, "*/2 * * * * *", second, command, &[]);
+            run.ends(0, "");
+            run.output()
+        };
+        tick(0, "true a");
+        assert_eq!(tick(2, "true b"), "");
+        assert_eq!(tick(4, "true b"), "");
+        tick(6, "true a");
+
+        let told = tick(8, "true b");
+
+        assert!(told.contains("two programs run under one job name"), "{told}");
+    }
+}
+
+/// A run that takes longer than the time between two ticks, of 2 s.
+mod piled_up {
+    use super::*;
+
+    fn tick(site: &Site, second: u32, script: &str, more: &[&str]) -> Running {
+        let at = format!("2025-05-05T12:00:{second:02}Z");
+        let mut args = vec!["--tick", "j", "--cron", "*/2 * * * * *", "--at", &at];
+        args.extend(["--notify-failure", "echo $REDLOCK_OUTCOME >> told", "--work-id", "w"]);
+        args.extend_from_slice(more);
+        args.extend(["--", "sh", "-c", script]);
+        site.start(&args)
+    }
+
+    #[test]
+    fn tick_waits_for_its_interval() {
+        let site = Site::new();
+        let mut first = tick(&site, 0, "echo > begun; until [ -e end ]; do sleep 0.01; done", &[]);
+        site.line_of("begun");
+
+        // Of the same tick, of later ones, and with a limit of its own.
+        tick(&site, 0, "echo >> more", &[]).ends(0, "");
+        assert_eq!(site.read("told"), "");
+        for second in [2, 4] {
+            let mut missed = tick(&site, second, "echo >> more", &[]);
+            missed.ends(75, "takes longer than the time between two ticks, and this one is missed");
+        }
+        assert_eq!(site.read("told"), "missed\nmissed\n");
+        tick(&site, 6, "echo >> more", &["-w", "10ms"]).ends(75, "gave up after waiting 1");
+        assert_eq!(site.read("more"), "");
+
+        std::fs::write(site.file("end"), "").unwrap();
+        first.ends(0, "");
+        tick(&site, 8, "echo >> more", &[]).ends(0, "");
+        assert_eq!(site.read("more"), "\n");
+    }
+
+    #[test]
+    fn servers_that_are_down_end_the_wait() {
+        let mut site = Site::new();
+        site.servers.iter_mut().for_each(crate::support::RedisServer::kill);
+        tick(&site, 0, "echo > ran", &[]).ends(69, "");
+        assert_eq!((site.read("ran"), site.read("told")), ("".into(), "unavailable\n".into()));
+    }
 }

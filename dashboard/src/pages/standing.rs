@@ -91,6 +91,7 @@ pub(super) const fn result(result: JobRunResult) -> &'static str {
         JobRunResult::Stopped => "stopped",
         JobRunResult::NotDone => "not done",
         JobRunResult::Interrupted => "interrupted",
+        JobRunResult::Conflict => "conflict",
         // The run may have been interrupted, which the next run finds.
         JobRunResult::Open => "begun",
         _ => "unknown",

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use super::super::Outcome;
+use super::super::{JobConflict, Outcome};
 use crate::{
     error::LockError,
     lock::{Redlock, documents},
@@ -66,13 +66,16 @@ pub enum JobRunResult {
     NotDone,
     /// It did not end: its replica crashed, or could not store the end. Found by the replica that reports it.
     Interrupted,
+    /// It did not run: another program has run its tick under the job's name. See
+    /// [`TickOutcome::Conflict`](crate::scheduler::TickOutcome).
+    Conflict,
     /// A run that was triggered, or of a [parallel](crate::Job::parallel) job, has begun. It is in progress,
     /// or was interrupted and no replica has found it yet.
     Open,
 }
 
 /// Each result as nodes store it.
-const RESULTS: [(JobRunResult, &str); 9] = [
+const RESULTS: [(JobRunResult, &str); 10] = [
     (JobRunResult::Finished, "f"),
     (JobRunResult::Failed, "e"),
     (JobRunResult::Panicked, "p"),
@@ -82,6 +85,7 @@ const RESULTS: [(JobRunResult, &str); 9] = [
     (JobRunResult::NotDone, "n"),
     (JobRunResult::Interrupted, "b"),
     (JobRunResult::Open, "o"),
+    (JobRunResult::Conflict, "c"),
 ];
 
 impl JobRun {
@@ -101,6 +105,19 @@ impl JobRun {
             lateness: run.since.saturating_sub(run.tick),
             error: None,
         }
+    }
+
+    /// A tick that did not run, as another program has run it.
+    pub(in super::super) fn conflict(
+        (tick, now): (WallTime, WallTime),
+        owner: Arc<str>,
+        conflict: &JobConflict,
+    ) -> Self {
+        let error = first_line(&conflict.to_string());
+        let since = |time: WallTime| Duration::from_millis(time.as_millis());
+        let run = TickRun::new(since(tick), 1, since(now));
+        let (ended, result) = (Some(now.into()), JobRunResult::Conflict);
+        Self { ended, result, error, ..Self::of_tick(&run, owner) }
     }
 
     /// Sets the end of the run.
@@ -188,6 +205,12 @@ impl JobRuns {
                 debug_assert!(self.0.len() <= Self::MAX, "{} runs", self.0.len());
             }
         }
+    }
+
+    /// Returns whether a conflict about a tick is entered.
+    pub(in super::super) fn has_conflict(&self, tick: WallTime) -> bool {
+        let tick = SystemTime::from(tick);
+        self.0.iter().any(|run| run.result == JobRunResult::Conflict && run.tick == tick)
     }
 
     /// Adds the latest run if it has not ended. Under the job's lock: it is not in progress. Returns what it

@@ -86,7 +86,7 @@ impl FleetKnowledge {
             latest: None,
             fates: TickFates::default(),
             schedule: schedule.clone(),
-            own_schedule: OwnSchedule::new(schedule, millis(now), Arc::clone(owner)),
+            own_schedule: OwnSchedule::new(schedule, None, millis(now), Arc::clone(owner)),
             future_values: Vec::new(),
             never_started: Vec::new(),
             known_end: None,

@@ -97,11 +97,17 @@ impl<'a> TickAttempt<'a> {
             return Ok(TickOutcome::Paused(pause.clone()));
         }
         let latest = self.trusted(&kept);
-        let attempt = match self.decide(&kept, latest.as_ref()) {
-            Decision::Leave(outcome) => return Ok(outcome),
+        let own = self.own_schedule();
+        let attempt = match self.decide(&kept, latest.as_ref(), &own) {
+            Decision::Leave(outcome) => {
+                if let TickOutcome::Conflict { conflict, .. } = &outcome {
+                    self.enter_conflict(runs?, conflict, token).await;
+                }
+                return Ok(outcome);
+            }
             Decision::Run { attempt } => attempt,
         };
-        let claimed = self.claim(token, attempt, latest.as_ref(), &context).await?;
+        let claimed = self.claim(own, (token, attempt), latest.as_ref(), &context).await?;
         let run = claimed.run;
         let entry = JobRun::of_tick(&run, Arc::clone(redlock.owner()));
         let former = self.enter(TickPhase::Running(token, entry));
@@ -195,9 +201,21 @@ impl<'a> TickAttempt<'a> {
         latest.before.filter(|before| is_sane(&before.run)).map(LatestClaim::of_former)
     }
 
-    fn decide<T>(&self, kept: &JobHistory, latest: Option<&LatestClaim>) -> Decision<T> {
+    fn own_schedule(&self) -> OwnSchedule {
+        let TickRequest { schedule, work, redlock, .. } = self.request;
+        let owner = Arc::clone(redlock.owner());
+        OwnSchedule::new(schedule, work.as_deref(), millis(self.tick), owner)
+    }
+
+    fn decide<T>(
+        &self,
+        kept: &JobHistory,
+        latest: Option<&LatestClaim>,
+        own: &OwnSchedule,
+    ) -> Decision<T> {
         let tick = millis(self.tick);
-        let Some(LatestClaim { run, owner, .. }) = latest.filter(|latest| latest.run.tick >= tick)
+        let Some(latest @ LatestClaim { run, owner, .. }) =
+            latest.filter(|latest| latest.run.tick >= tick)
         else {
             return if kept.assumed_run_until >= tick {
                 Decision::Leave(TickOutcome::Unknown)
@@ -206,6 +224,9 @@ impl<'a> TickAttempt<'a> {
             };
         };
         let (at, by) = (|time| WallTime::since_epoch(time).into(), owner.clone());
+        if let Some(conflict) = own.conflict(latest) {
+            return Decision::Leave(TickOutcome::Conflict { tick: at(run.tick), conflict });
+        }
         if run.tick > tick {
             return Decision::Leave(TickOutcome::Superseded { tick: at(run.tick), by });
         }
@@ -221,20 +242,14 @@ impl<'a> TickAttempt<'a> {
     /// Stores the claim on a majority.
     async fn claim(
         &self,
-        token: u64,
-        attempt: u32,
+        mut own: OwnSchedule,
+        (token, attempt): (u64, u32),
         latest: Option<&LatestClaim>,
         context: &LockContext,
     ) -> Result<TickClaim, LockError> {
         let (owner, since) = (Arc::clone(self.redlock.owner()), millis(self.now()));
-        let mut own =
-            OwnSchedule::new(&self.request.schedule, millis(self.tick), Arc::clone(&owner));
-        if let Some(latest) = latest
-            && let Some(stored) = &latest.schedule
-            && let Some(conflict @ JobConflict::ZoneDatabase { .. }) =
-                own.compare(stored, latest, &owner)
-        {
-            crate::log::info!(job = %self.job, "{conflict}");
+        if let Some(latest) = latest {
+            self.report_conflict(&mut own, latest);
         }
         let run = TickRun::new(millis(self.tick), attempt, since);
         let fates = latest.map(|latest| latest.fates).unwrap_or_default();
@@ -250,6 +265,36 @@ impl<'a> TickAttempt<'a> {
                 self.enter(TickPhase::Idle);
                 Err(error)
             }
+        }
+    }
+
+    /// Logs a conflict with the program that ran the latest tick. Another schedule, or other work, is a change of
+    /// the job; if the tick before was this program's, both are in use.
+    fn report_conflict(&self, own: &mut OwnSchedule, latest: &LatestClaim) {
+        let fingerprint = own.mark.fingerprint;
+        let before = latest.before.as_ref().and_then(|before| before.schedule.as_ref());
+        if before.is_some_and(|before| before.fingerprint == fingerprint)
+            && let Some(conflict) = own.conflict(latest)
+        {
+            crate::log::warn!(job = %self.job, "{conflict}");
+        }
+        if let Some(stored) = &latest.schedule
+            && let Some(conflict @ JobConflict::ZoneDatabase { .. }) =
+                own.compare(stored, latest, self.redlock.owner())
+        {
+            crate::log::info!(job = %self.job, "{conflict}");
+        }
+    }
+
+    /// Enters into the job's history that another program has run the tick, once.
+    async fn enter_conflict(&self, mut runs: JobRuns, conflict: &JobConflict, token: u64) {
+        if runs.has_conflict(self.tick) {
+            return;
+        }
+        let owner = Arc::clone(self.redlock.owner());
+        runs.add(JobRun::conflict((self.tick, self.now()), owner, conflict));
+        if let Err(error) = runs.store(self.redlock, self.job, (token, 0)).await {
+            crate::log::warn!(job = %self.job, %error, "a conflict is not entered into the job's history");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::{ops::Deref, sync::Arc, time::SystemTime};
 
-use super::super::{JobPause, JobStop};
+use super::super::{JobConflict, JobPause, JobStop};
 use crate::{
     error::LockError,
     guard::LockContext,
@@ -87,6 +87,16 @@ pub enum TickOutcome<T> {
         by: Option<Arc<str>>,
         /// Number of attempts.
         attempts: u32,
+    },
+    /// Another program has begun the tick, or a later one, under the name of this job: it has another schedule,
+    /// or another [`work_id`](super::TickRequest::work_id). Nothing ran. The job's
+    /// [history](crate::Redlock::job_history) has it, once for each tick.
+    #[non_exhaustive]
+    Conflict {
+        /// The tick that the other program has begun.
+        tick: SystemTime,
+        /// What differs, and who began it.
+        conflict: JobConflict,
     },
     /// The tick may have been run: a majority of the servers began without data after it, as new servers do,
     /// and servers that lost theirs. Later ticks are not concerned.

@@ -55,6 +55,7 @@ impl Redlock {
             redlock: self.clone(),
             job: job.into(),
             schedule: schedule.into(),
+            work: None,
             at: None,
             early: EARLY,
             attempts: 1,
@@ -71,6 +72,7 @@ pub struct TickRequest {
     pub(super) redlock: Redlock,
     pub(super) job: Arc<str>,
     pub(super) schedule: Schedule,
+    pub(super) work: Option<Arc<str>>,
     at: Option<SystemTime>,
     early: Duration,
     pub(super) attempts: u32,
@@ -93,6 +95,14 @@ impl TickRequest {
     /// nothing would start the next one. Not used with [`at`](Self::at).
     pub const fn early(mut self, early: Duration) -> Self {
         self.early = early;
+        self
+    }
+
+    /// Sets a text that says what runs at the ticks, such as a command line. Only its hash is stored. Of two
+    /// programs that use one job name by mistake, the second at a tick then gets
+    /// [`TickOutcome::Conflict`], not `AlreadyDone`. Default: none; then only the schedules are compared.
+    pub fn work_id(mut self, work: impl Into<Arc<str>>) -> Self {
+        self.work = Some(work.into());
         self
     }
 
@@ -120,6 +130,13 @@ impl TickRequest {
     /// Returns the tick that a run which begins now is for; `None` if the schedule has none up to now.
     pub fn tick(&self) -> Option<SystemTime> {
         self.meant().0.map(SystemTime::from)
+    }
+
+    /// Returns the time from [that tick](Self::tick) to the next one; `None` if there is none.
+    pub fn interval(&self) -> Option<Duration> {
+        let tick = self.meant().0?;
+        let next = self.schedule.ticks(tick, WallTime::MAX).next()?;
+        Some(between(tick, next))
     }
 
     /// Runs the work if the tick is due. It is stopped if the lock is lost, as by
