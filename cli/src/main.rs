@@ -56,6 +56,7 @@ fn main() -> ExitCode {
 /// and more with `-v`.
 fn level(args: &Args) -> LevelFilter {
     match (args.shared.verbose, &args.command) {
+        (0, Command::Run(args)) if args.quiet => LevelFilter::ERROR,
         (0, Command::Run(_)) => LevelFilter::WARN,
         (0, Command::Serve(_)) | (1, _) => LevelFilter::INFO,
         (0, _) => LevelFilter::OFF,

@@ -30,6 +30,9 @@ pub(crate) struct SharedArgs {
     /// Whether servers that restarted wait before they vote [default: probation]
     #[arg(long, global = true, value_name = "WHAT", value_parser = ["probation", "off"], help_heading = "Settings")]
     pub(crate) restart_guard: Option<String>,
+    /// One or two servers are intended: no warning about them
+    #[arg(long, global = true, help_heading = "Settings")]
+    pub(crate) accept_few_servers: bool,
     /// Print JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,

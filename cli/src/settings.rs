@@ -44,6 +44,9 @@ impl Settings {
                 settings.set(name, value);
             }
         }
+        if given.accept_few_servers {
+            settings.set("accept_few_servers", true);
+        }
         if let Some(urls) = &given.nodes {
             settings.set_nodes("--nodes", urls)?;
         } else if !settings.has_nodes()

@@ -38,6 +38,7 @@ use crate::{
 /// | `fencing` | boolean | `true` |
 /// | `restart_guard` | `"probation"` or `"off"` | `"probation"` |
 /// | `assume_new_servers` | boolean; see [`RedlockBuilder::assume_new_servers`](crate::RedlockBuilder::assume_new_servers) | `false` |
+/// | `accept_few_servers` | boolean: one or two servers are intended | `false`: a WARN |
 /// | `eviction_guard` | `"warn"` or `"refuse"` | `"warn"` |
 /// | `stop_margin` | duration | a tenth of the validity |
 /// | `on_overrun` | `"warn"` or `"abort"` | `"warn"` |
@@ -101,6 +102,7 @@ pub struct Config {
     fencing: Option<bool>,
     restart_guard: Option<RestartGuard>,
     assume_new_servers: Option<bool>,
+    accept_few_servers: Option<bool>,
     eviction_guard: Option<EvictionGuard>,
     #[serde(with = "humantime_serde")]
     stop_margin: Option<Duration>,
@@ -189,6 +191,7 @@ impl Config {
             fencing,
             restart_guard,
             assume_new_servers,
+            accept_few_servers,
             eviction_guard,
             stop_margin,
             on_overrun,
@@ -226,6 +229,9 @@ impl Config {
         set!(stop_margin, on_overrun, max_waiters, max_waiters_in_total, handoff_limit, wakeups);
         if assume_new_servers == Some(true) {
             builder = builder.assume_new_servers();
+        }
+        if accept_few_servers == Some(true) {
+            builder = builder.accept_few_servers();
         }
         builder = builder.options(LockOptions { auto_extend, retry_after, ..LockOptions::new() });
         if let Some(DelayRange { min, max }) = retry_delay {

@@ -18,7 +18,8 @@ use crate::{
     node::{
         ClockJumps, Node,
         redis::{
-            Endpoint, Layout, NodeAddress, NodeSet, RedisNode, RedisSettings, RestartGuard, SetList,
+            Endpoint, Guards, Layout, NodeAddress, NodeSet, RedisNode, RedisSettings, RestartGuard,
+            SetList,
         },
     },
     protocol::formulas,
@@ -86,7 +87,7 @@ impl RedlockBuilder {
         let timers = Arc::new(Timers::new(Arc::clone(&clock) as Arc<dyn Clock>));
         let clock_jumps = Arc::new(ClockJumps::new(count.0 + count.1, Arc::clone(&timers)));
         let mut set = None;
-        warn_of_few_servers(endpoints.len(), self.guards.restart);
+        warn_of_few_servers(endpoints.len(), self.guards);
         if self.guards.assumes_new_servers {
             crate::log::warn!(
                 "assume_new_servers: servers without a record of a vote vote at once; where one of them lost its data, a lock may have two holders. For tests only"
@@ -242,16 +243,16 @@ impl RedlockBuilder {
     }
 }
 
-fn warn_of_few_servers(servers: usize, guard: RestartGuard) {
-    if guard == RestartGuard::Off {
+fn warn_of_few_servers(servers: usize, guards: Guards) {
+    if guards.restart == RestartGuard::Off || guards.accepts_few_servers {
         return;
     }
     match servers {
         1 => crate::log::warn!(
-            "a single server: while it is down or in probation nobody gets a lock, what is recorded as done once is lost with its data, and a name that leads to two servers can't be noticed; three survive the loss of one"
+            "a single server: while it is down or in probation nobody gets a lock, what is recorded as done once is lost with its data, and a name that leads to two servers can't be noticed; three survive the loss of one (accept_few_servers, if one is intended)"
         ),
         2 => crate::log::warn!(
-            "two servers: both have to vote, so a failure or restart of either stops all locks; three survive the loss of one"
+            "two servers: both have to vote, so a failure or restart of either stops all locks; three survive the loss of one (accept_few_servers, if two are intended)"
         ),
         _ => {}
     }

@@ -243,6 +243,13 @@ impl RedlockBuilder {
         self
     }
 
+    /// Says that a set of one or two servers is intended. Default: such a set is reported at WARN by
+    /// [`build`](Self::build). It has all other guards in both cases.
+    pub fn accept_few_servers(mut self) -> Self {
+        self.guards.accepts_few_servers = true;
+        self
+    }
+
     /// Sets how servers that may evict keys are handled. Default: a warning.
     pub fn eviction_guard(mut self, guard: EvictionGuard) -> Self {
         self.guards.eviction = guard;

@@ -215,3 +215,38 @@ mod piled_up {
         assert_eq!((site.read("ran"), site.read("told")), ("".into(), "unavailable\n".into()));
     }
 }
+
+/// cron(8) mails what is printed, from each host.
+#[test]
+fn single_server_can_be_accepted() {
+    let site = Site::new();
+    let config = site.file("one.toml");
+    std::fs::write(&config, "ttl = '1s'\nnode_timeout = '100ms'\n").unwrap();
+    let run = |more: &[&str]| {
+        let mut command = site.command(&[more, &["a", "--", "true"]].concat());
+        command.env("REDLOCK_NODES", site.servers[0].url()).env("REDLOCK_CONFIG", &config);
+        let mut run = site.start_command(command);
+        run.ends(0, "");
+        run.output()
+    };
+    let warning = "a single server: ";
+    // The first one also waits for the server's probation.
+    assert!(run(&[]).contains(warning));
+
+    assert_eq!(run(&["-q"]), "");
+    assert_eq!(run(&["--accept-few-servers"]), "");
+
+    std::fs::write(&config, "ttl = '1s'\naccept_few_servers = true\n").unwrap();
+    assert_eq!(run(&[]), "");
+}
+
+/// The probation is kept: a server that may have forgotten locks grants none for a TTL.
+#[test]
+fn accepted_server_keeps_its_probation() {
+    let site = Site::new();
+    let config = site.file("one.toml");
+    std::fs::write(&config, "ttl = '60s'\naccept_few_servers = true\n").unwrap();
+    let mut command = site.command(&["-n", "a", "--", "true"]);
+    command.env("REDLOCK_NODES", site.servers[0].url()).env("REDLOCK_CONFIG", &config);
+    site.start_command(command).ends(69, "in probation");
+}

@@ -99,6 +99,8 @@ pub(crate) struct Guards {
     pub(crate) eviction: EvictionGuard,
     /// Whether servers without a record of a vote are taken as new.
     pub(crate) assumes_new_servers: bool,
+    /// Whether one or two servers are intended.
+    pub(crate) accepts_few_servers: bool,
 }
 
 impl fmt::Display for RestartGuard {

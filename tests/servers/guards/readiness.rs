@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tower_redlock::{
+    RedlockBuilder,
     lock::NotReady,
     node::{NodeHealth, NodeState, redis::RestartGuard},
 };
@@ -119,22 +120,24 @@ async fn outages_are_waited_out() {
 
 #[tokio::test]
 async fn small_sets_warn_once_at_build() {
-    let warns = async |servers: usize, guard| {
+    let warns = async |builder: RedlockBuilder, servers: usize, guard| {
         let servers = RedisServer::start_n(servers);
         let log = Log::new();
-        let build = async { over(quick(), urls(&servers)).restart_guard(guard).build().unwrap() };
+        let build = async { over(builder, urls(&servers)).restart_guard(guard).build().unwrap() };
         let redlock = log.during(build).await;
         let again = redlock.clone();
         drop((redlock, again));
         (log.count("WARN"), log.text())
     };
     for (servers, parts) in [(1, "a single server"), (2, "both have to vote")] {
-        let (count, text) = warns(servers, RestartGuard::Probation).await;
+        let (count, text) = warns(quick(), servers, RestartGuard::Probation).await;
         assert!(count == 1 && text.contains(parts), "{text}");
-        assert_eq!(warns(servers, RestartGuard::Off).await.0, 0);
+        assert_eq!(warns(quick(), servers, RestartGuard::Off).await.0, 0);
+        let accepted = quick().accept_few_servers();
+        assert_eq!(warns(accepted, servers, RestartGuard::Probation).await.0, 0);
     }
 
-    assert_eq!(warns(3, RestartGuard::Probation).await.0, 0);
+    assert_eq!(warns(quick(), 3, RestartGuard::Probation).await.0, 0);
 }
 
 /// The rollout of a layout change: the old services run at the same time as the new ones.
