@@ -24,7 +24,7 @@ use super::{
     clock::KILL_AGAIN,
     messages::{Order, Report, Sender, send_descriptor},
     processes::{Group, descendants},
-    start::this_program,
+    start::{passed_on, this_program},
     watchdog,
 };
 use crate::output::say;
@@ -80,6 +80,7 @@ impl WatchedCommand {
             // Those of a `redlock run` above belong to another lock.
             .env_remove(SLOT_VARIABLE)
             .env_remove(MODE_VARIABLE)
+            .envs(passed_on())
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             // A signal to the group of `run` must not stop it.
             .process_group(0)

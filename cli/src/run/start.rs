@@ -16,6 +16,11 @@ use crate::exit::Failure;
 /// The argument that makes this program the process of a command.
 pub(super) const ARGUMENT: &str = "__start";
 
+/// Variables of sd_watchdog_enabled(3) and sd_listen_fds(3): each names the process that they are for.
+const PID_VARIABLES: [&str; 2] = ["WATCHDOG_PID", "LISTEN_PID"];
+/// The value of such a variable that is for the command, whatever its process id will be.
+const OF_COMMAND: &str = "redlock-run";
+
 /// The command can't be run.
 const CANNOT_RUN: u8 = 126;
 /// The command is not found.
@@ -34,7 +39,17 @@ pub(super) fn main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     if getppid() != parent {
         return ExitCode::from(CANNOT_RUN);
     }
-    failure(&command, &Command::new(&command).args(args).exec()).report()
+    let is_of_command = |name: &&str| env::var_os(name).is_some_and(|value| value == OF_COMMAND);
+    let variables = PID_VARIABLES.into_iter().filter(is_of_command);
+    let variables = variables.map(|name| (name, std::process::id().to_string()));
+    failure(&command, &Command::new(&command).args(args).envs(variables).exec()).report()
+}
+
+/// Returns the variables by which systemd passes a watchdog and sockets on to this process, for the command.
+pub(super) fn passed_on() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let own = std::process::id().to_string();
+    let is_own = move |name: &&str| env::var_os(name).is_some_and(|value| *value == *own);
+    PID_VARIABLES.into_iter().filter(is_own).map(|name| (name, OF_COMMAND))
 }
 
 /// Replaces this process by a command. Returns if that fails.

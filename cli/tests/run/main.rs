@@ -15,4 +15,5 @@ mod rounds;
 mod shared;
 mod signals;
 mod slots;
+mod systemd;
 mod waits;

@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::support::{RedisServer, TempDir, eventually, urls};
 
 /// Far longer than the sum of the program's own limits.
-const HANG_GUARD: Duration = Duration::from_secs(60);
+pub(crate) const HANG_GUARD: Duration = Duration::from_secs(60);
 
 /// Servers, and a directory that commands write to.
 pub(crate) struct Site {
