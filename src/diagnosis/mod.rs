@@ -63,6 +63,8 @@
 //! | `persistence-failing` | problem | the server refuses writes until it can persist | yes |
 //! | `probation` | problem | the node may have forgotten locks, and waits until these have expired | yes |
 //! | `probation-blocked` | problem | the probation of the node cannot be ended | – |
+//! | `protected-mode` | problem | the server has no password, and refuses clients on other machines | no, after 2 s |
+//! | `refused` | problem | the server refuses a command for a reason that lasts: its text has it | no, after 2 s |
 //! | `replica` | problem | the server is a replica | yes |
 //! | `restart-guard` | hint | the restart guard is off | – |
 //! | `same-server` | problem | two nodes are one server | no, after 2 s |

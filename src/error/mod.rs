@@ -4,6 +4,7 @@ mod build;
 pub(crate) mod lock;
 mod membership;
 mod prospect;
+mod server_reply;
 mod source;
 
 pub use build::BuildError;

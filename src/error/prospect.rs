@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use super::{Reason, UnfitServer};
+use super::{Reason, UnfitServer, server_reply};
 
 /// The prospects of a missing vote.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,6 +128,11 @@ pub(crate) fn prospect(reason: &Reason, prefix: &str) -> Prospect {
             "silent",
             "check whether the server hangs, swaps or runs a very long command, and check the network",
         ),
+        Reason::Server(text) => match server_reply::known(text) {
+            Some(reply) if reply.lasts => lasts("refused", reply.todo),
+            Some(reply) => heals("error", reply.todo),
+            None => heals("error", "check the server's log, and this text"),
+        },
         _ => heals("error", "check the server's log, and this text"),
     }
 }
@@ -153,6 +158,12 @@ fn of_unfit(unfit: &UnfitServer, prefix: &str) -> Prospect {
     let todo = match unfit {
         UnfitServer::TooOld { .. } => {
             return lasts("version", "update the server: Redis 6.2 or newer, or Valkey");
+        }
+        UnfitServer::ProtectedMode => {
+            return lasts(
+                "protected-mode",
+                "set a password on the server (requirepass, or a user by ACL SETUSER) and give it to all programs; or, in a network that only they can reach, CONFIG SET protected-mode no on the server itself, and in its configuration file",
+            );
         }
         UnfitServer::NoDatabase { .. } => {
             "correct the number of the database at the end of the URL, or leave it out; CONFIG GET databases shows how many there are, and a Cluster has one".into()

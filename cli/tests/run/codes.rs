@@ -1,5 +1,7 @@
 //! Exit codes, and what the command sees.
 
+use std::{io::Write, net::TcpListener};
+
 use rustix::process::Signal;
 
 use crate::{
@@ -113,6 +115,36 @@ fn servers_that_never_vote_are_78() {
     let mut run = site.start_command(command);
     run.ends(78, "%2C");
     assert!(!run.output().contains("s3cret"), "{}", run.output());
+}
+
+/// What a server in protected mode sends to each client on another machine, and closes the connection.
+const PROTECTED: &[u8] = b"-DENIED Redis is running in protected mode because protected mode is enabled and no \
+password is set for the default user. In this mode connections are only accepted from the loopback interface.\r\n";
+
+/// The wait has no limit, and ends as waiting does not help.
+#[test]
+fn servers_in_protected_mode_are_78() {
+    let site = Site::new();
+    let servers: Vec<_> = (0..3).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let urls = servers.iter().map(|it| format!("redis://{}", it.local_addr().unwrap()));
+    let urls = urls.collect::<Vec<_>>().join(",");
+    for server in servers {
+        // Ends with the process of the tests.
+        std::thread::spawn(move || {
+            for mut client in server.incoming().flatten() {
+                let _ = client.write_all(PROTECTED);
+            }
+        });
+    }
+    let mut command = site.command(&["a", "--", "true"]);
+    command.env("REDLOCK_NODES", urls);
+
+    let mut run = site.start_command(command);
+
+    run.ends(78, "protected mode");
+    let output = run.output();
+    assert!(output.contains("waiting does not help"), "{output}");
+    assert!(output.contains("(do: set a password on the server"), "{output}");
 }
 
 /// They answer all checks, and refuse each vote.

@@ -24,6 +24,9 @@ pub enum UnfitServer {
     Cluster,
     /// The server is a Sentinel, which stores no keys.
     Sentinel,
+    /// The server is in protected mode: it has no password, and serves only clients on its own
+    /// machine.
+    ProtectedMode,
     /// The server is older than the first version that can be a node.
     TooOld {
         /// Its version.
@@ -50,6 +53,9 @@ impl fmt::Display for UnfitServer {
                 "it is a node of a Redis Cluster, and the key prefix has no hash tag that keeps the keys of a lock on one node",
             ),
             Self::Sentinel => f.write_str("it is a Sentinel, which stores no keys"),
+            Self::ProtectedMode => f.write_str(
+                "it is in protected mode: it has no password, and refuses clients on other machines",
+            ),
             Self::TooOld { version } => {
                 write!(f, "its version {} is too old, 6.2 or newer is needed", ServerText(version))
             }

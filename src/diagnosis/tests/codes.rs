@@ -87,6 +87,10 @@ const CASES: &[Case] = &[
         let blocked = Some(Blocked::new(text("node-1"), Reason::TimedOut));
         found.health[0].state = NodeState::Probation { remaining: SECOND, since: SECOND, blocked };
     }),
+    ("protected-mode", Problem, |found| found.down(0, unfit(UnfitServer::ProtectedMode))),
+    ("refused", Problem, |found| {
+        found.refusing(0, Reason::Server(text("WRONGTYPE Operation against a key")));
+    }),
     ("replica", Problem, |found| found.down(0, Reason::ReadOnly)),
     ("restart-guard", Hint, |found| found.terms.restart_guard = false),
     ("same-server", Problem, |found| {

@@ -4,7 +4,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use ::redis::{ServerError, Value};
 
-use crate::error::Reason;
+use crate::error::{Reason, UnfitServer};
 
 /// Classifies a server's error.
 pub(super) fn reason(error: &ServerError) -> Reason {
@@ -23,6 +23,8 @@ pub(super) fn reason(error: &ServerError) -> Reason {
         "LOADING" => Reason::Loading,
         "MISCONF" => Reason::PersistenceFailing,
         "NOREPLICAS" => Reason::NoReplicas,
+        // The reply to a connection in protected mode, before it is closed.
+        "DENIED" => Reason::Unfit(UnfitServer::ProtectedMode),
         _ => in_script(error).unwrap_or_else(|| Reason::Server(text())),
     }
 }
