@@ -1,6 +1,9 @@
 //! The client that a command works with: its settings, its manager, and the form of its output.
 
-use std::time::{Duration, Instant};
+use std::{
+    pin::pin,
+    time::{Duration, Instant},
+};
 
 use tower_redlock::{
     Redlock,
@@ -8,10 +11,19 @@ use tower_redlock::{
     node::{NodeHealth, NodeState},
 };
 
-use crate::{exit::Failure, options::SharedArgs, output::Output, settings::Settings};
+use crate::{
+    exit::Failure,
+    options::SharedArgs,
+    output::{Output, say, shown},
+    settings::Settings,
+};
 
 /// Limit for the first connections. A server that has not greeted after 2 s is down.
 const LIMIT: Duration = Duration::from_millis(3500);
+/// Time that connecting may take without a line.
+const SILENT: Duration = Duration::from_millis(500);
+/// Minimum time for the other nodes once a quorum votes.
+const OTHERS: Duration = Duration::from_millis(100);
 /// Interval between checks of the first connections.
 const INTERVAL: Duration = Duration::from_millis(20);
 
@@ -34,9 +46,48 @@ impl Client {
     /// Builds a manager, and waits until its nodes have [settled](settle).
     pub(crate) async fn settled(shared: &SharedArgs) -> Result<Self, Failure> {
         let client = Self::new(shared)?;
-        settle(&client.redlock).await;
+        tell_long(&client.redlock, settle(&client.redlock)).await;
         Ok(client)
     }
+
+    /// Builds a manager, and waits until [enough](settle_enough) of its nodes have settled, for a command that
+    /// only reads. Says which nodes are left out.
+    pub(crate) async fn reading(shared: &SharedArgs) -> Result<Self, Failure> {
+        let client = Self::new(shared)?;
+        client.connected().await;
+        if let Some(missing) = unsettled(&client.redlock) {
+            say(&format!("redlock: {missing} has not answered yet, and is left out"));
+        }
+        Ok(client)
+    }
+
+    /// Waits until [enough](settle_enough) of the nodes have settled.
+    pub(crate) async fn connected(&self) {
+        tell_long(&self.redlock, settle_enough(&self.redlock)).await;
+    }
+}
+
+/// Waits for connections. Says which ones, if that takes long.
+async fn tell_long(redlock: &Redlock, settled: impl Future<Output = ()>) {
+    let mut settled = pin!(settled);
+    tokio::select! {
+        biased;
+        () = &mut settled => {}
+        () = tokio::time::sleep(SILENT) => {
+            if let Some(missing) = unsettled(redlock) {
+                say(&format!("redlock: waiting for {missing}"));
+            }
+            settled.await;
+        }
+    }
+}
+
+/// Returns the names of the nodes that have not settled; `None` without one.
+fn unsettled(redlock: &Redlock) -> Option<String> {
+    let health = redlock.health();
+    let names = health.iter().filter(|node| is_passing(node)).map(|node| shown(&node.name));
+    let names = names.collect::<Vec<_>>().join(", ");
+    (!names.is_empty()).then_some(names)
 }
 
 pub(crate) fn quorum(nodes: usize) -> usize {
@@ -80,7 +131,33 @@ pub(crate) fn voting(health: &[NodeHealth]) -> usize {
 /// Waits until every node is connected or known to be down, for a limited time.
 pub(crate) async fn settle(redlock: &Redlock) {
     let begun = Instant::now();
-    let is_passing = |node: &NodeHealth| match &node.state {
+    while begun.elapsed() < LIMIT && redlock.health().iter().any(is_passing) {
+        tokio::time::sleep(INTERVAL).await;
+    }
+}
+
+/// Waits as [`settle`] does, but once a quorum of each set votes, at most as long again for the other nodes: a
+/// server that hangs does not delay what the others say.
+async fn settle_enough(redlock: &Redlock) {
+    let begun = Instant::now();
+    let sets = sets(redlock);
+    let mut limit = LIMIT;
+    loop {
+        let health = redlock.health();
+        let elapsed = begun.elapsed();
+        if limit == LIMIT && has_votes(&health, &sets, quorum) {
+            limit = LIMIT.min(elapsed * 2 + OTHERS);
+        }
+        if elapsed >= limit || !health.iter().any(is_passing) {
+            return;
+        }
+        tokio::time::sleep(INTERVAL).await;
+    }
+}
+
+/// Returns whether the state of a node ends by itself within a second or two.
+fn is_passing(node: &NodeHealth) -> bool {
+    match &node.state {
         NodeState::Connecting => true,
         // The end of a probation takes one more round trip.
         NodeState::Probation { remaining, .. } => remaining.is_zero(),
@@ -88,8 +165,5 @@ pub(crate) async fn settle(redlock: &Redlock) {
             matches!(reason, Reason::WrongTag { .. } | Reason::TtlTooLong)
         }
         _ => false,
-    };
-    while begun.elapsed() < LIMIT && redlock.health().iter().any(is_passing) {
-        tokio::time::sleep(INTERVAL).await;
     }
 }

@@ -4,11 +4,9 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use super::{Diagnosis, NodeDiagnosis, terms::DiagnosisTerms};
+use super::{Diagnosis, DiagnosisRequest, NodeDiagnosis, terms::DiagnosisTerms};
 use crate::{error::Reason, lock::Redlock, node::NodeState};
 
-/// Timeout for the first connections. A server that has not sent a greeting after 2 s is down.
-const SETTLE_LIMIT: Duration = Duration::from_millis(3500);
 /// Interval between checks of the first connections.
 const SETTLE_INTERVAL: Duration = Duration::from_millis(20);
 /// Number of test votes for a slow node, which may be busy only for a moment.
@@ -18,9 +16,10 @@ const PERMISSIONS_LIMIT: Duration = Duration::from_secs(2);
 /// Timeout for counting the lock keys of a node.
 const COUNT_LIMIT: Duration = Duration::from_secs(8);
 
-pub(super) async fn examine(redlock: &Redlock, probe: bool, counts: bool) -> Diagnosis {
+pub(super) async fn examine(request: &DiagnosisRequest) -> Diagnosis {
+    let DiagnosisRequest { ref redlock, probe, counts, connect_within } = *request;
     let terms = DiagnosisTerms::of(redlock);
-    settle(redlock).await;
+    settle(redlock, connect_within).await;
     let nodes = || 0..redlock.nodes().len();
     let votes = if probe {
         let votes = nodes().map(async |node| Some(test_vote(redlock, node, &terms).await));
@@ -31,7 +30,13 @@ pub(super) async fn examine(redlock: &Redlock, probe: bool, counts: bool) -> Dia
         vec![None; nodes().len()]
     };
     let keys = if counts {
-        join_all(nodes().map(async |node| Some(count_keys(redlock, node).await))).await
+        // A node without its first connection is not waited for again.
+        let health = redlock.health();
+        let is_connected = |node: usize| !matches!(health[node].state, NodeState::Connecting);
+        let count = async |node| {
+            if is_connected(node) { Some(count_keys(redlock, node).await) } else { None }
+        };
+        join_all(nodes().map(count)).await
     } else {
         vec![None; nodes().len()]
     };
@@ -45,8 +50,8 @@ pub(super) async fn examine(redlock: &Redlock, probe: bool, counts: bool) -> Dia
 }
 
 /// Waits until every node is connected or known to be down, for a limited time.
-async fn settle(redlock: &Redlock) {
-    let limit = redlock.now() + SETTLE_LIMIT;
+async fn settle(redlock: &Redlock, limit: Duration) {
+    let limit = redlock.now() + limit;
     while redlock.now() < limit && redlock.health().iter().any(|node| is_passing(&node.state)) {
         redlock.sleep(SETTLE_INTERVAL).await;
     }

@@ -5,10 +5,14 @@ use std::{
     future::{Future, IntoFuture},
     pin::Pin,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use super::{Diagnosis, examine::examine};
 use crate::lock::Redlock;
+
+/// Default of [`DiagnosisRequest::connect_within`]: a server that has not greeted after 2 s is down.
+const CONNECT_LIMIT: Duration = Duration::from_millis(3_500);
 
 impl Redlock {
     /// Examines the nodes for an operator: which of them vote, why the others do not, and what to
@@ -22,7 +26,8 @@ impl Redlock {
     /// It always returns a diagnosis; unreachable nodes are part of it. In a forked child process,
     /// every node is down.
     pub fn diagnosis(&self) -> DiagnosisRequest {
-        DiagnosisRequest { redlock: self.clone(), probe: true, counts: true }
+        let connect_within = CONNECT_LIMIT;
+        DiagnosisRequest { redlock: self.clone(), probe: true, counts: true, connect_within }
     }
 }
 
@@ -38,9 +43,10 @@ impl Redlock {
 #[derive(Clone, Debug)]
 #[must_use = "a request does nothing until it is awaited"]
 pub struct DiagnosisRequest {
-    redlock: Redlock,
-    probe: bool,
-    counts: bool,
+    pub(super) redlock: Redlock,
+    pub(super) probe: bool,
+    pub(super) counts: bool,
+    pub(super) connect_within: Duration,
 }
 
 impl DiagnosisRequest {
@@ -63,6 +69,14 @@ impl DiagnosisRequest {
         self
     }
 
+    /// Sets the limit for first connections. Default: 3.5 s; a server that has not greeted after 2 s is
+    /// down. A node that is not connected by then is [connecting](crate::node::NodeState::Connecting) in the
+    /// diagnosis.
+    pub fn connect_within(mut self, limit: Duration) -> Self {
+        self.connect_within = limit;
+        self
+    }
+
     /// Sets whether to [count](Redlock::key_counts) the lock keys of each node. Default: yes.
     /// Without it, the nodes are not scanned, whatever number of keys they have.
     pub fn count_keys(mut self, count: bool) -> Self {
@@ -76,8 +90,7 @@ impl IntoFuture for DiagnosisRequest {
     type IntoFuture = DiagnosisFuture;
 
     fn into_future(self) -> DiagnosisFuture {
-        let Self { redlock, probe, counts } = self;
-        DiagnosisFuture(Box::pin(async move { examine(&redlock, probe, counts).await }))
+        DiagnosisFuture(Box::pin(async move { examine(&self).await }))
     }
 }
 

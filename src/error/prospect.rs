@@ -128,12 +128,16 @@ pub(crate) fn prospect(reason: &Reason, prefix: &str) -> Prospect {
             "silent",
             "check whether the server hangs, swaps or runs a very long command, and check the network",
         ),
-        Reason::Server(text) => match server_reply::known(text) {
-            Some(reply) if reply.lasts => lasts("refused", reply.todo),
-            Some(reply) => heals("error", reply.todo),
-            None => heals("error", "check the server's log, and this text"),
-        },
+        Reason::Server(text) => of_reply(text),
         _ => heals("error", "check the server's log, and this text"),
+    }
+}
+
+fn of_reply(text: &str) -> Prospect {
+    match server_reply::known(text) {
+        Some(reply) if reply.lasts => lasts("refused", reply.todo),
+        Some(reply) => heals("error", reply.todo),
+        None => heals("error", "check the server's log, and this text"),
     }
 }
 

@@ -14,6 +14,6 @@ mod wait;
 
 pub(crate) use self::{
     command::{DoctorArgs, doctor},
-    report::{diagnose, report_json, show, verdict},
+    report::{diagnose, report_json, show, verdict, with_commands},
     wait::{Until, default_timeout, kind, wait},
 };

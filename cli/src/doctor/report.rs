@@ -36,7 +36,11 @@ const COMMANDS: [(&str, &str); 4] = [
 ];
 
 pub(crate) async fn diagnose(redlock: &Redlock, probe: bool) -> Diagnosis {
-    let mut diagnosis = redlock.diagnosis().probe(probe).await;
+    with_commands(redlock.diagnosis().probe(probe).await)
+}
+
+/// Adds to each advice the command that carries it out.
+pub(crate) fn with_commands(mut diagnosis: Diagnosis) -> Diagnosis {
     for advice in &mut diagnosis.advice {
         if let Some((_, command)) = COMMANDS.iter().find(|(code, _)| *code == advice.code) {
             advice.todo.push_str(": ");

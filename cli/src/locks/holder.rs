@@ -37,7 +37,7 @@ pub(crate) struct InspectArgs {
 }
 
 pub(crate) async fn inspect(shared: &SharedArgs, args: &InspectArgs) -> Result<(), Failure> {
-    let client = Client::settled(shared).await?;
+    let client = Client::reading(shared).await?;
     let (name, holder) = (&args.name, look(&client, &args.name).await?);
     client.output.show(&holder_json(name, holder.as_ref()), &text(name, holder.as_ref()))
 }

@@ -34,7 +34,7 @@ pub(crate) struct LsArgs {
 }
 
 pub(crate) async fn ls(shared: &SharedArgs, args: &LsArgs) -> Result<(), Failure> {
-    let client = Client::settled(shared).await?;
+    let client = Client::reading(shared).await?;
     let mut locks = std::pin::pin!(client.redlock.locks());
     let mut table = Table::new(COLUMNS);
     let ended = loop {

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     client::Client,
-    doctor::{diagnose, verdict},
+    doctor::{verdict, with_commands},
     exit::{Failure, UNAVAILABLE},
     options::{SharedArgs, time},
 };
@@ -55,7 +55,9 @@ pub(crate) async fn status(shared: &SharedArgs, args: &StatusArgs) -> Result<Exi
     if args.watch {
         return watch(&client, limit, args.interval).await;
     }
-    let diagnosis = diagnose(&client.redlock, false).await;
+    client.connected().await;
+    let request = client.redlock.diagnosis().probe(false).connect_within(Duration::ZERO);
+    let diagnosis = with_commands(request.await);
     let listing = Listing::read(&client.redlock, limit).await;
     // The number on the node that has the most.
     let keys = |node: &NodeDiagnosis| node.lock_keys.as_ref()?.as_ref().ok().copied();

@@ -6,6 +6,7 @@ mod support;
 
 mod bench;
 mod completions;
+mod frozen;
 mod http;
 mod jobs;
 mod live;
