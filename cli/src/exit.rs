@@ -10,6 +10,8 @@ use crate::output::{say, shown};
 pub(crate) const USAGE: u8 = 64;
 /// A key that this crate did not write.
 pub(crate) const FOREIGN: u8 = 65;
+/// What a name stands for does not exist: nothing was changed.
+pub(crate) const UNKNOWN: u8 = 66;
 /// No quorum of the servers answered, or not all whose answer is needed.
 pub(crate) const UNAVAILABLE: u8 = 69;
 /// The lock was lost, and the work stopped.

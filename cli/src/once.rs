@@ -13,7 +13,7 @@ use tower_redlock::{
 
 use crate::{
     client::Client,
-    exit::Failure,
+    exit::{Failure, UNKNOWN},
     glob::Glob,
     options::{SharedArgs, time},
     output::{
@@ -69,7 +69,10 @@ enum OnceCommand {
 }
 
 pub(crate) async fn once(shared: &SharedArgs, args: &OnceArgs) -> Result<(), Failure> {
-    let client = Client::settled(shared).await?;
+    let client = match &args.command {
+        OnceCommand::Status { .. } | OnceCommand::Ls { .. } => Client::reading(shared).await?,
+        _ => Client::settled(shared).await?,
+    };
     match &args.command {
         OnceCommand::Status { key } => {
             let status = look(&client, key).await?;
@@ -108,8 +111,11 @@ async fn forget(client: &Client, key: &str, yes: bool) -> Result<(), Failure> {
     let (before, error) = (object(key, before.as_ref()), error_text(&forgotten));
     let existed = forgotten.as_ref().ok();
     client.output.show_json(&json!({ "before": before, "forgotten": existed, "error": error }))?;
-    let said = if forgotten? { "its record is removed" } else { "it had no record" };
-    client.output.show_text(&format!("{key:?} is forgotten: {said}\n"))
+    if !forgotten? {
+        let message = format!("{key:?} had no record: see `redlock once ls '*{key}*'`");
+        return Err(Failure::new(UNKNOWN, message));
+    }
+    client.output.show_text(&format!("{key:?} is forgotten: its record is removed\n"))
 }
 
 async fn ls(client: &Client, glob: &Glob) -> Result<(), Failure> {

@@ -6,6 +6,7 @@ use clap::Subcommand;
 use tower_redlock::lock::NotReady;
 
 use super::{
+    known,
     list::list,
     show::{history, next},
     steer::{Reason, forget, forget_unused, pause, resume, stop, trigger},
@@ -61,6 +62,9 @@ enum JobsCommand {
         /// How long the pause lasts
         #[arg(long = "for", id = "duration", value_name = "TIME", value_parser = time)]
         duration: Option<Duration>,
+        /// Also if the servers know no such job: it is paused before its first tick
+        #[arg(long)]
+        anyway: bool,
     },
     /// Ends a pause
     Resume {
@@ -128,7 +132,13 @@ fn ready(client: &Client, job: Option<&str>) -> Result<(), NotReady> {
 }
 
 pub(crate) async fn jobs(shared: &SharedArgs, args: &JobsArgs) -> Result<(), Failure> {
-    let client = Client::settled(shared).await?;
+    let client = match &args.command {
+        None
+        | Some(JobsCommand::List { .. } | JobsCommand::History { .. } | JobsCommand::Next { .. }) => {
+            Client::reading(shared).await?
+        }
+        Some(_) => Client::settled(shared).await?,
+    };
     let Some(command) = &args.command else {
         ready(&client, None)?;
         return list(&client, &Glob::any()).await;
@@ -138,8 +148,12 @@ pub(crate) async fn jobs(shared: &SharedArgs, args: &JobsArgs) -> Result<(), Fai
         JobsCommand::List { glob } => list(&client, glob).await,
         JobsCommand::History { job } => history(&client, job).await,
         JobsCommand::Next { job, number } => next(&client, job, *number).await,
-        JobsCommand::Pause { job, reason, until, duration } => {
+        JobsCommand::Pause { job, reason, until, duration, anyway } => {
             let until = duration.map(|time| SystemTime::now() + time).or(*until);
+            if !anyway {
+                let otherwise = "; --anyway pauses it before its first tick";
+                known::check(&client, job, otherwise).await?;
+            }
             pause(&client, job, reason, until).await
         }
         JobsCommand::Resume { job, reason } => resume(&client, job, reason).await,

@@ -6,8 +6,10 @@
 //! | `list`, and a job as a row of a table | `list` |
 //! | `history`, `next` | `show` |
 //! | `pause`, `resume`, `trigger`, `stop`, `forget` | `steer` |
+//! | whether the servers know a job | `known` |
 
 mod command;
+mod known;
 mod list;
 mod show;
 mod steer;

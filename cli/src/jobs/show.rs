@@ -9,6 +9,7 @@ use tower_redlock::{
     scheduler::{JobControl, JobRun, JobRunResult, StoredSchedule},
 };
 
+use super::known;
 use crate::{
     client::Client,
     exit::Failure,
@@ -21,13 +22,16 @@ const COLUMNS: [&str; 8] =
 pub(super) async fn history(client: &Client, job: &str) -> Result<(), Failure> {
     let control = client.redlock.job_control(job).await?;
     let runs = client.redlock.job_history(job).await?;
-    let none = format!("the servers know of no run of {job:?}\n");
+    let json = json!({ "job": job, "control": control, "runs": runs });
     let runs_text = match &runs[..] {
-        [] => none,
+        [] if !known::is_known(client, job).await? => {
+            client.output.show_json(&json)?;
+            return Err(known::unknown(client, job, "").await);
+        }
+        [] => format!("the servers know of no run of {job:?}\n"),
         runs => Table::of(COLUMNS, runs.iter().rev().map(cells)),
     };
-    let text = control_text(&control) + &runs_text;
-    client.output.show(&json!({ "job": job, "control": control, "runs": runs }), &text)
+    client.output.show(&json, &(control_text(&control) + &runs_text))
 }
 
 /// The end of a pause in words.
@@ -89,10 +93,12 @@ pub(super) async fn next(client: &Client, job: &str, number: u16) -> Result<(), 
     let (redlock, output) = (&client.redlock, client.output);
     let (schedule, control) = (redlock.job_schedule(job).await?, redlock.job_control(job).await?);
     let Some(schedule) = schedule else {
-        return output.show(
-            &json!({ "job": job, "schedule": null, "control": control, "ticks": [] }),
-            &format!("the servers know no schedule of {job:?}\n"),
-        );
+        let json = json!({ "job": job, "schedule": null, "control": control, "ticks": [] });
+        if !known::is_known(client, job).await? {
+            output.show_json(&json)?;
+            return Err(known::unknown(client, job, "").await);
+        }
+        return output.show(&json, &format!("the servers know no schedule of {job:?}\n"));
     };
     let now = SystemTime::now();
     let ticks = schedule.next_ticks(now, number.into());

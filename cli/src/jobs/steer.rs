@@ -14,13 +14,16 @@ use tower_redlock::{
     scheduler::{ControlError, JobCommand, JobControl, UnusedJob},
 };
 
-use super::show::until_text;
+use super::{known, show::until_text};
 use crate::{
     client::Client,
     exit::{self, Failure},
     output::{Progress, confirm, error_text, print_json_line, say, shown},
 };
 
+/// Time for a replica to take over the request to run a job that the servers do not know. Replicas look for
+/// requests every 5 s.
+const TAKE_OVER: Duration = Duration::from_secs(12);
 /// Interval between checks of a run that was requested to stop.
 const INTERVAL: Duration = Duration::from_millis(200);
 
@@ -74,6 +77,7 @@ pub(super) async fn pause(
 }
 
 pub(super) async fn resume(client: &Client, job: &str, reason: &Reason) -> Result<(), Failure> {
+    known::check(client, job, "").await?;
     let before = client.redlock.job_control(job).await?;
     reason.of(client, client.redlock.resume_job(job)).await.map_err(failure)?;
     let control = control(client, job).await?;
@@ -91,8 +95,15 @@ async fn control(client: &Client, job: &str) -> Result<Option<JobControl>, LockE
 }
 
 pub(super) async fn trigger(client: &Client, job: &str, reason: &Reason) -> Result<(), Failure> {
+    let is_known = known::is_known(client, job).await?;
     let command = reason.of(client, client.redlock.trigger_job(job));
     let id = command.await.map_err(failure)?;
+    if !is_known && !is_taken_over(client, job, id).await? {
+        // The request is all that the servers have of the job.
+        client.redlock.forget_job(job).await.map_err(failure)?;
+        let otherwise = format!("; no replica has taken the request over within {TAKE_OVER:?}");
+        return Err(known::unknown(client, job, &otherwise).await);
+    }
     client.output.show(
         &json!({ "job": job, "trigger": id }),
         &format!(
@@ -100,6 +111,24 @@ pub(super) async fn trigger(client: &Client, job: &str, reason: &Reason) -> Resu
              begun it\n"
         ),
     )
+}
+
+/// Waits until a replica takes over a request to run a job whose ticks none has run so far.
+async fn is_taken_over(client: &Client, job: &str, id: u64) -> Result<bool, Failure> {
+    let asked = Instant::now();
+    let taken_over = async {
+        loop {
+            let control = client.redlock.job_control(job).await?;
+            if control.requested.iter().all(|run| run.id != id) {
+                return Ok(true);
+            }
+            if asked.elapsed() >= TAKE_OVER {
+                return Ok(false);
+            }
+            tokio::time::sleep(INTERVAL).await;
+        }
+    };
+    Progress::new().during(&format!("waiting for a replica that has {job:?}"), taken_over).await
 }
 
 pub(super) async fn stop(
@@ -119,6 +148,7 @@ pub(super) async fn stop(
     let run = match reason.of(client, redlock.stop_job(job)).await {
         Ok(run) => run,
         Err(ControlError::NotRunning { .. }) => {
+            known::check(client, job, "").await?;
             let json = json!({ "job": job, "run": null, "ended": true });
             return output.show(&json, &format!("{job:?} is not running\n"));
         }
@@ -176,9 +206,10 @@ pub(super) async fn forget(client: &Client, job: &str, yes: bool) -> Result<(), 
     confirm(&format!("Forget {job:?}?"), yes).await?;
     let forgotten = client.redlock.forget_job(job).await;
     client.output.show_json(&object(job, &forgotten))?;
-    let existed = forgotten.map_err(failure)?;
-    let said = if existed { "is forgotten" } else { "was not known to the servers" };
-    client.output.show_text(&format!("{job:?} {said}\n"))
+    if !forgotten.map_err(failure)? {
+        return Err(known::unknown(client, job, "").await);
+    }
+    client.output.show_text(&format!("{job:?} is forgotten\n"))
 }
 
 pub(super) async fn forget_unused(

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     client::Client,
-    exit::{FOREIGN, Failure, UNAVAILABLE, USAGE},
+    exit::{FOREIGN, Failure, UNAVAILABLE, UNKNOWN, USAGE},
     options::SharedArgs,
     output::confirm,
 };
@@ -19,7 +19,8 @@ use crate::{
 /// Takes a lock away from its holder, after a confirmation
 ///
 /// Use it only if the holder is known to be dead. Shows the holder first, and deletes only its keys. Slot 3 of
-/// `export` is the lock `slot:3:export`. A shared lock is taken away from all its holders.
+/// `export` is the lock `slot:3:export`. A shared lock is taken away from all its holders. Exits with 66 if the
+/// name is free.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BreakArgs {
     /// The name of the lock
@@ -50,7 +51,7 @@ pub(crate) async fn take_away(shared: &SharedArgs, args: &BreakArgs) -> Result<E
             &json!({ "before": holder_json(name, None), "result": "free" }),
             &format!("{shown:?} is free: there is nothing to break\n"),
         )?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(UNKNOWN.into());
     };
     let meaning = if holder.is_shared() { MEANING_IF_SHARED } else { MEANING };
     output.explain(&format!("{}\n{meaning}", text(name, Some(&holder))))?;

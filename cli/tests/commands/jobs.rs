@@ -46,7 +46,7 @@ async fn jobs_are_listed() {
     let json = redlock(&servers, &["jobs", "history", "report", "--json"]).is(0, &[]).json();
     assert_eq!(json["runs"][0]["result"], "finished");
     assert_eq!(json["control"]["paused"], serde_json::Value::Null);
-    redlock(&servers, &["jobs", "history", "other"]).is(0, &["the servers know of no run"]);
+    redlock(&servers, &["jobs", "history", "other"]).is(66, &["the servers know no job \"other\""]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -122,8 +122,8 @@ async fn runs_of_a_parallel_job_are_shown() {
 async fn pause_stops_all_replicas() {
     let servers = RedisServer::start_n(3);
     let fleet = fleet(&servers).await;
-    let paused =
-        redlock(&servers, &["jobs", "pause", "report", "--why", "disk full", "--by", "ann"]);
+    let pause = ["jobs", "pause", "report", "--anyway", "--why", "disk full", "--by", "ann"];
+    let paused = redlock(&servers, &pause);
     paused.is(0, &["is paused on all replicas, until it is resumed"]);
     tick(&fleet, "report", Ok(())).await;
     assert_eq!(fleet.job_history("report").await.unwrap(), []);
@@ -132,8 +132,8 @@ async fn pause_stops_all_replicas() {
     assert_eq!((&*pause.by, pause.why.as_deref(), pause.until), ("ann", Some("disk full"), None));
 
     redlock(&servers, &["jobs", "resume", "report"]).is(0, &["runs again from its next tick"]);
-    redlock(&servers, &["jobs", "resume", "report"]).is(0, &["was not paused"]);
     tick(&fleet, "report", Ok(())).await;
+    redlock(&servers, &["jobs", "resume", "report"]).is(0, &["was not paused"]);
     assert_eq!(fleet.job_history("report").await.unwrap()[0].result, JobRunResult::Finished);
 
     let json = redlock(&servers, &["jobs", "pause", "report", "--for", "1h", "--json"]).json();
@@ -184,11 +184,37 @@ async fn forgotten_job_is_gone() {
     assert_eq!(fleet.job_history("report").await.unwrap(), []);
 }
 
+/// A success for nothing hides a misspelt name.
+#[tokio::test(flavor = "multi_thread")]
+async fn unknown_jobs_are_66() {
+    let servers = RedisServer::start_n(3);
+    let fleet = fleet(&servers).await;
+    tick(&fleet, "report", Ok(())).await;
+    for args in [
+        &["jobs", "pause", "reprot"][..],
+        &["jobs", "resume", "reprot"],
+        &["jobs", "trigger", "reprot"],
+        &["jobs", "stop", "reprot"],
+        &["jobs", "history", "reprot"],
+        &["jobs", "next", "reprot"],
+        &["jobs", "forget", "reprot", "--yes"],
+    ] {
+        redlock(&servers, args)
+            .is(66, &["know no job \"reprot\"", "they know report"])
+            .never_says("all replicas");
+    }
+    let json = redlock(&servers, &["jobs", "list", "--json"]).is(0, &[]).json();
+    assert_eq!(json["job"], "report", "nothing is left of the others");
+    redlock(&servers, &["jobs", "stop", "report"]).is(0, &["is not running"]);
+    redlock(&servers, &["jobs", "pause", "new", "--anyway"]).is(0, &["is paused"]);
+    redlock(&servers, &["jobs", "resume", "new"]).is(0, &["runs again from its next tick"]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn next_ticks_are_shown() {
     let servers = RedisServer::start_n(3);
     let fleet = fleet(&servers).await;
-    redlock(&servers, &["jobs", "next", "other"]).is(0, &["know no schedule"]);
+    redlock(&servers, &["jobs", "next", "other"]).is(66, &["they know none"]);
     let berlin = Schedule::cron("30 3 * * *").unwrap().in_tz("Europe/Berlin").unwrap();
     let request = fleet.job_tick("report", berlin.clone());
     request.run(|_| async { Ok::<_, Infallible>(()) }).await.unwrap();

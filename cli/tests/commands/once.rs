@@ -65,7 +65,7 @@ fn unknown_work_is_decided() {
     status("b").is(0, &["\"b\" is free"]);
     let json = redlock(&servers, &["once", "forget", "a", "--yes", "--json"]).is(0, &[]).json();
     assert_eq!((&json["forgotten"], &json["before"]["state"]), (&true.into(), &"done".into()));
-    redlock(&servers, &["once", "forget", "a", "--yes"]).is(0, &["it had no record"]);
+    redlock(&servers, &["once", "forget", "a", "--yes"]).is(66, &["\"a\" had no record"]);
     for server in &servers {
         assert_eq!(server.keys("*:lock:*"), [""; 0]);
     }

@@ -62,7 +62,7 @@ async fn break_needs_a_confirmation() {
     );
     let next = fleet.lock("other").await.unwrap();
     assert!(fleet.inspect("job").await.unwrap().is_none());
-    doctor.command(&["break", "job", "--yes"]).is(0, &["there is nothing to break"]);
+    doctor.command(&["break", "job", "--yes"]).is(66, &["there is nothing to break"]);
 
     // Other locks are not affected.
     assert!(fleet.inspect("other").await.unwrap().is_some());

@@ -55,10 +55,11 @@ fn work_in_progress_is_75() {
     site.start(&["--once", "k", "--", "true"]).ends(0, "");
 }
 
-/// Starts `redlock run --tick` for a minute of a day in the past.
+/// Starts `redlock run --tick` for a minute of a day in the past. All scripts are versions of one job.
 fn tick(site: &Site, minute: usize, script: &str, more: &[&str]) -> Running {
     let at = format!("2025-05-05T{:02}:{:02}:04Z", minute / 60, minute % 60);
     let mut args = vec!["--tick", "report", "--cron", "* * * * *", "--at", &at];
+    args.extend(["--tz", "UTC", "--work-id", "the report"]);
     args.extend_from_slice(more);
     args.extend(["--", "sh", "-c", script]);
     site.start(&args)
@@ -295,6 +296,7 @@ mod stopped {
     #[test]
     fn idle_job_is_not_running() {
         let site = Site::new();
+        tick(&site, 1, "true", &[]).ends(0, "");
         let output = stop(&site, &[]);
         assert!(output.status.success(), "{output:?}");
         let said = String::from_utf8(output.stdout).unwrap();

@@ -79,7 +79,7 @@ fn tick_that_is_done_is_silent() {
 fn paused_tick_is_silent() {
     let site = Site::new();
     let mut pause = Command::new(env!("CARGO_BIN_EXE_redlock"));
-    pause.args(["jobs", "pause", "j", "--by", "ann"]);
+    pause.args(["jobs", "pause", "j", "--anyway", "--by", "ann"]);
     pause.env("REDLOCK_NODES", urls(&site.servers).join(","));
     pause.env("REDLOCK_CONFIG", site.file("config.toml"));
     let output = pause.output().unwrap();
@@ -99,7 +99,8 @@ fn wait_for_other_host_is_silent() {
     let site = Site::new();
     let tick = |more: &[&str], script: &str| {
         let at = ["--tick", "j", "--cron", "* * * * *", "--at", "2025-05-05T00:00:04Z"];
-        site.start(&[&at[..], more, &["--", "sh", "-c", script]].concat())
+        let job = ["--work-id", "j"];
+        site.start(&[&at[..], &job, more, &["--", "sh", "-c", script]].concat())
     };
     let mut first = tick(&[], "echo > begun; until [ -e go ]; do sleep 0.05; done");
     site.line_of("begun");
@@ -124,7 +125,7 @@ fn early_start_names_its_tick() {
     let [hour, minute, second] = [11, 14, 17].map(|at_byte| &at[at_byte..at_byte + 2]);
     let cron = format!("{second} {minute} {hour} * * *");
     let tick = |job: &str, more: &[&str]| {
-        let args = ["--tick", job, "--cron", &cron, "--early", "1m"];
+        let args = ["--tick", job, "--cron", &cron, "--tz", "UTC", "--early", "1m"];
         site.start(&[&args, more, &["--", "sh", "-c", "echo $REDLOCK_TICK"]].concat())
     };
     let mut told = tick("told", &["-v"]);
