@@ -29,6 +29,14 @@ fn list<'a>(package: &'a Value, field: &str) -> Vec<&'a str> {
     list.iter().map(|item| item.as_str().unwrap()).collect()
 }
 
+/// Most of the file of a program that is installed would be debug information.
+#[test]
+fn released_programs_have_no_debug_information() {
+    let release = &manifest("")["profile"]["release"];
+    assert!(release.get("debug").is_none(), "{release:?}");
+    assert_eq!(release["strip"].as_str(), Some("debuginfo"));
+}
+
 #[test]
 fn published_manifests_are_complete() {
     let this = manifest("");
