@@ -136,8 +136,8 @@ async fn work_without_an_id_may_be_the_same() {
 async fn interval_is_the_time_to_the_next_tick() {
     let (_nodes, one, _other) = hosts();
     assert_eq!(request(&one, 5).interval(), Some(MINUTE));
-    let once = one.job_tick("job", Schedule::at(tick(1))).at(tick(3));
-    assert_eq!((once.tick(), once.interval()), (Some(tick(1)), None));
+    let single = one.job_tick("job", Schedule::at(tick(1))).at(tick(3));
+    assert_eq!((single.tick(), single.interval()), (Some(tick(1)), None));
 }
 
 #[tokio::test]
