@@ -41,9 +41,9 @@ fn app(redlock: Redlock, accounts: Accounts) -> Router {
 
     Router::new()
         .route("/accounts/{id}", get(balance))
-        .route("/accounts/{id}/deposit/{amount}", post(deposit).layer(one_account.clone()))
-        .route("/accounts/{id}/withdraw/{amount}", post(withdraw).layer(one_account))
-        .route("/transfers/{from}/{to}/{amount}", post(transfer).layer(two_accounts))
+        .route("/accounts/{id}/deposit/{amount}", post(deposit).route_layer(one_account.clone()))
+        .route("/accounts/{id}/withdraw/{amount}", post(withdraw).route_layer(one_account))
+        .route("/transfers/{from}/{to}/{amount}", post(transfer).route_layer(two_accounts))
         .with_state(accounts)
 }
 

@@ -33,7 +33,7 @@ type Files = Arc<Mutex<HashMap<String, String>>>;
 /// older one with 412 before the handler runs.
 fn storage(files: Files) -> Router {
     let fence = FencingLayer::new(key::path_segment(1).prefixed("file:")).http();
-    Router::new().route("/files/{name}", put(write)).route_layer(fence).with_state(files)
+    Router::new().route("/files/{name}", put(write).route_layer(fence)).with_state(files)
 }
 
 async fn write(State(files): State<Files>, Path(name): Path<String>, content: String) {

@@ -39,8 +39,7 @@ fn app(redlock: Redlock) -> Router {
         .scope(caller)
         .retain(Duration::from_secs(24 * 3600));
     Router::new()
-        .route("/payments", post(pay))
-        .route_layer(once)
+        .route("/payments", post(pay).route_layer(once))
         // The layer that is added last is the outermost, so the inner ones know the caller.
         .route_layer(middleware::from_fn(authenticate))
 }

@@ -33,11 +33,9 @@ fn app(redlock: Redlock) -> Router {
     let five = RedlockLayer::new(redlock, |_: &Request| "exports").slots(5);
     let five = five.wait(Duration::from_secs(30)).http();
 
-    Router::new()
-        .route("/exports/{tenant}", post(export))
-        .route_layer(five)
-        // The layer that is added last is the outermost: a refused tenant takes none of the five.
-        .route_layer(two_each)
+    // The layer that is added last is the outermost: a refused tenant takes none of the five.
+    let export = post(export).route_layer(five).route_layer(two_each);
+    Router::new().route("/exports/{tenant}", export)
 }
 
 /// Answers 429 where all slots are held: the client sent too many. The default is 503, the service has

@@ -44,8 +44,7 @@ fn app(redlock: Redlock) -> Router {
         .shared_for(|head| head.method().is_safe());
 
     Router::new()
-        .route("/pages/{name}", get(read).put(write))
-        .route_layer(readers_or_one_writer)
+        .route("/pages/{name}", get(read).put(write).route_layer(readers_or_one_writer))
         .with_state(Files::default())
 }
 

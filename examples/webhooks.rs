@@ -41,8 +41,7 @@ fn app(redlock: Redlock, secret: Secret) -> Router {
     // status the sender may retry.
     let once = OnceLayer::new(redlock, "payments", key::header("webhook-id")).http();
     Router::new()
-        .route("/webhooks", post(handle))
-        .route_layer(once)
+        .route("/webhooks", post(handle).route_layer(once))
         // The layer that is added last is the outermost. A stranger must neither learn which events
         // are done nor block one by sending its id.
         .route_layer(middleware::from_fn_with_state(Arc::new(secret), verify))

@@ -62,8 +62,7 @@ impl<K, R> RedlockLayer<K, RedlockHttp<R>> {
     /// let account = key::path_param("id").prefixed("account:");
     /// let layer = RedlockLayer::new(Redlock::embedded(), account).http().read_body_first(64 * 1024);
     /// let app: Router = Router::new()
-    ///     .route("/accounts/{id}", post(async |order: String| order))
-    ///     .route_layer(layer);
+    ///     .route("/accounts/{id}", post(async |order: String| order).route_layer(layer));
     /// # let _ = app;
     /// ```
     pub fn read_body_first(self, limit: usize) -> RedlockLayer<K, RedlockHttp<R, ReadFirst>> {

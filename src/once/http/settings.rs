@@ -108,8 +108,7 @@ impl<K, C> OnceLayer<K, C> {
     ///
     /// let once = OnceLayer::new(Redlock::embedded(), "payments", key::header("webhook-id")).http();
     /// let app: Router = Router::new()
-    ///     .route("/webhooks", post(handle))
-    ///     .route_layer(once)
+    ///     .route("/webhooks", post(handle).route_layer(once))
     ///     // Outside, as it is added later.
     ///     .route_layer(middleware::from_fn(verify));
     /// # let _ = app;
@@ -120,9 +119,10 @@ impl<K, C> OnceLayer<K, C> {
     /// The [`LockContext`](crate::LockContext) is in the request's extensions; with the feature
     /// `axum` it is an extractor. Nested layers leave the innermost layer's there, and
     /// [`LockContexts`](crate::LockContexts) has each layer's by its name. HEAD has a key like other
-    /// requests: axum runs the handler of GET for it. Put the layer around the routes of POST alone, or use
-    /// [`only`](crate::key::Key::only). axum's `Router::layer` also wraps the fallback: requests without a
-    /// route and a key get 400 there, and 404 with `Router::route_layer`.
+    /// requests: axum runs the handler of GET for it. axum's `Router::layer` also wraps the fallback:
+    /// requests without a route and a key get 400 there, and 404 with `Router::route_layer`. Both apply to
+    /// every method of a path, `MethodRouter::route_layer` only to those with a handler:
+    /// [`RedlockLayer::http`](crate::RedlockLayer::http) has the difference.
     ///
     /// ```
     /// use axum::{Extension, Router, http::StatusCode, routing::post};
@@ -135,7 +135,7 @@ impl<K, C> OnceLayer<K, C> {
     ///
     /// let once = OnceLayer::new(Redlock::embedded(), "hook", key::header("webhook-id")).http();
     /// // What checks the sender's signature goes outside: see `tower_redlock::once::http`.
-    /// let app: Router = Router::new().route("/hook", post(handle)).route_layer(once);
+    /// let app: Router = Router::new().route("/hook", post(handle).route_layer(once));
     /// # let _ = app;
     /// ```
     pub fn http(self) -> OnceLayer<K, C, OnceHttp> {
@@ -258,7 +258,7 @@ impl<K> OnceLayer<K, Always, OnceHttp<DefaultResponse, ByBody>> {
     /// }
     ///
     /// let once = OnceLayer::by_body(Redlock::embedded(), "stripe", key::json_pointer("/id"));
-    /// let app: Router = Router::new().route("/stripe", post(handle)).route_layer(once);
+    /// let app: Router = Router::new().route("/stripe", post(handle).route_layer(once));
     /// # let _ = app;
     /// ```
     ///
