@@ -68,6 +68,11 @@ impl LockRequest {
         self.options(LockOptions::new().wait(wait))
     }
 
+    /// See [`LockOptions::wait_without_quorum`].
+    pub fn wait_without_quorum(self, wait: bool) -> Self {
+        self.options(LockOptions::new().wait_without_quorum(wait))
+    }
+
     /// See [`LockOptions::max_hold`].
     pub fn max_hold(self, max_hold: Duration) -> Self {
         self.options(LockOptions::new().max_hold(max_hold))
@@ -105,6 +110,12 @@ impl LockRequest {
 }
 
 impl LockRequest {
+    /// Sets that a client waits for a response, which is soon of no use to it.
+    pub(crate) fn for_client(mut self) -> Self {
+        self.internal.has_client = true;
+        self
+    }
+
     /// Bounds the wait, including the manager's default.
     #[cfg(feature = "tonic")]
     pub(crate) fn wait_at_most(mut self, most: Option<Duration>) -> Self {

@@ -63,6 +63,8 @@ pub(crate) struct RequestDefaults {
     pub(crate) wait: Duration,
     pub(crate) max_hold: Duration,
     pub(crate) linger: Duration,
+    /// Unset: as suits the kind of the request.
+    pub(crate) wait_without_quorum: Option<bool>,
     pub(crate) max_attempts: Option<u32>,
     pub(crate) auto_extend: bool,
     pub(crate) retry_after: Duration,
@@ -94,6 +96,9 @@ pub(crate) struct LineBounds {
 pub(crate) struct InternalOptions {
     /// Maximum wait, including the manager's default.
     pub(crate) wait_at_most: Option<Duration>,
+    /// Whether a client waits for a response, so that the request by default does not wait while a
+    /// quorum is known to be away.
+    pub(crate) has_client: bool,
     /// Maximum interval between polls of the work; a longer one means that its runtime hangs.
     pub(crate) polled_within: Option<Duration>,
     /// Whether the holder writes records, so that it needs a lease of its own.
@@ -134,6 +139,7 @@ pub(crate) struct Plan {
     pub(crate) max_hold: Duration,
     /// Time for which the lock lingers; zero if it does not.
     pub(crate) linger: Duration,
+    pub(crate) waits_without_quorum: bool,
     pub(crate) max_attempts: Option<u32>,
     pub(crate) auto_extend: bool,
     pub(crate) on_overrun: Overrun,
@@ -241,6 +247,10 @@ impl Settings {
             wait: wait.min(MAX_DURATION),
             max_hold: max_hold.min(MAX_DURATION),
             linger,
+            waits_without_quorum: options
+                .wait_without_quorum
+                .or(defaults.wait_without_quorum)
+                .unwrap_or(!internal.has_client),
             max_attempts,
             auto_extend: options.auto_extend.unwrap_or(defaults.auto_extend),
             on_overrun: options.on_overrun.unwrap_or(defaults.on_overrun),

@@ -105,6 +105,12 @@ impl<K, C, P> OnceLayer<K, C, P> {
         self.options(LockOptions::new().wait(wait))
     }
 
+    /// See [`LockOptions::wait_without_quorum`]. Default: no, a request fails as soon as a quorum is known
+    /// to be away.
+    pub const fn wait_without_quorum(self, wait: bool) -> Self {
+        self.options(LockOptions::new().wait_without_quorum(wait))
+    }
+
     /// See [`LockOptions::max_hold`]. A handler that takes longer is stopped, and its key is never done:
     /// choose it above the duration of the slowest.
     pub const fn max_hold(self, max_hold: Duration) -> Self {
@@ -179,7 +185,7 @@ impl<K, C, P> OnceLayer<K, C, P> {
     pub(super) fn request(&self, key: Result<Resource, ResourceError>) -> KeyRequest {
         let resource = key.and_then(|key| terms::resource(&key)).map_err(LockError::from);
         let mut request = KeyRequest::new(&self.redlock, resource);
-        request.lock = request.lock.options(self.options);
+        request.lock = request.lock.for_client().options(self.options);
         request.terms = self.terms;
         request
     }
