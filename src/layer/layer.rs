@@ -141,7 +141,7 @@ impl<K, P> RedlockLayer<K, P> {
     }
 
     fn check(&self) -> Result<(), LockError> {
-        self.redlock.lock("settings").options(self.options).check()
+        self.redlock.lock("settings").options(self.options).check_options()
     }
 
     #[cfg(all(test, feature = "scheduler"))]

@@ -139,6 +139,11 @@ impl LockRequest {
         if self.options.shared == Some(true) && resource.names().len() > 1 {
             return Err(shared_set());
         }
+        self.check_options()
+    }
+
+    /// Returns the error of invalid options, for any resource. Sends nothing.
+    pub(crate) fn check_options(&self) -> Result<(), LockError> {
         self.core.client.settings.plan(&self.options, &self.internal).map(|_| ())
     }
 

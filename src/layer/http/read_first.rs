@@ -74,7 +74,12 @@ impl<K, R> RedlockLayer<K, RedlockHttp<R>> {
 impl<K, R> RedlockLayer<K, RedlockHttp<R, ReadFirst>> {
     /// Sets the maximum time from a request's head to the end of its body. Default:
     /// [`DEFAULT_BODY_TIMEOUT`], 30 s.
+    ///
+    /// # Panics
+    ///
+    /// If it is zero.
     pub fn body_timeout(mut self, timeout: Duration) -> Self {
+        assert!(!timeout.is_zero(), "body_timeout is zero: every body would be late");
         self.protocol.mode.timeout = timeout;
         self
     }

@@ -45,11 +45,6 @@ impl<M> OnceHttp<DefaultResponse, M> {
 }
 
 impl<R, M> OnceHttp<R, M> {
-    pub(in crate::once) fn server_errors(mut self, errors: ServerErrors) -> Self {
-        self.server_errors = errors;
-        self
-    }
-
     pub(in crate::once) fn with_on_reject<G>(self, on_reject: G) -> OnceHttp<G, M> {
         let Self { missing, token_header, detached, server_errors, mode, .. } = self;
         OnceHttp { missing, token_header, on_reject, detached, server_errors, mode }
@@ -219,9 +214,15 @@ impl<K, C, R, M: HttpMode> OnceLayer<K, C, OnceHttp<R, M>> {
     ///     .unknown(UnknownOutcome::Hold(hold))
     ///     .server_errors(ServerErrors::Hold(hold));
     /// ```
-    pub fn server_errors(mut self, errors: ServerErrors) -> Self {
+    pub fn server_errors(self, errors: ServerErrors) -> Self {
+        self.with_server_errors(errors)
+    }
+}
+
+impl<K, C, R, M> OnceLayer<K, C, OnceHttp<R, M>> {
+    pub(super) fn with_server_errors(mut self, errors: ServerErrors) -> Self {
         self.protocol.server_errors = errors;
-        self
+        self.server_error_hold(errors.hold())
     }
 }
 
@@ -282,7 +283,12 @@ impl<K, C, R> OnceLayer<K, C, OnceHttp<R, ByBody>> {
 
     /// Sets the maximum time from a request's head to the end of its body. Default:
     /// [`DEFAULT_BODY_TIMEOUT`](crate::layer::http::DEFAULT_BODY_TIMEOUT), 30 s.
+    ///
+    /// # Panics
+    ///
+    /// If it is zero.
     pub const fn body_timeout(mut self, timeout: Duration) -> Self {
+        assert!(!timeout.is_zero(), "body_timeout is zero: every body would be late");
         self.protocol.mode.timeout = timeout;
         self
     }

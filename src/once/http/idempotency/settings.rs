@@ -218,7 +218,8 @@ impl OnceLayer<Unscoped, Always, OnceHttp<DefaultResponse, Idempotency>> {
         let unscoped = OnceLayer::new(redlock, name, Unscoped(()));
         let unscoped = unscoped.unknown(UnknownOutcome::Hold(DEFAULT_HOLD));
         unscoped
-            .map_protocol(|_| OnceHttp::new(mode).server_errors(ServerErrors::Hold(DEFAULT_HOLD)))
+            .map_protocol(|_| OnceHttp::new(mode))
+            .with_server_errors(ServerErrors::Hold(DEFAULT_HOLD))
     }
 }
 
@@ -477,7 +478,12 @@ impl<K, C, R> OnceLayer<K, C, OnceHttp<R, Idempotency>> {
 
     /// Sets the maximum time from a request's head to the end of its body. Default:
     /// [`DEFAULT_BODY_TIMEOUT`](crate::layer::http::DEFAULT_BODY_TIMEOUT), 30 s.
+    ///
+    /// # Panics
+    ///
+    /// If it is zero.
     pub const fn body_timeout(mut self, timeout: Duration) -> Self {
+        assert!(!timeout.is_zero(), "body_timeout is zero: every body would be late");
         self.protocol.mode.body_timeout = timeout;
         self
     }
