@@ -112,7 +112,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         Err(_) => Redlock::embedded(),
     };
     // A new or restarted server votes after `max_ttl` (10 s): it may have forgotten locks.
-    redlock.ready_within(Duration::from_secs(30)).await?;
+    redlock.ready_within(Duration::from_secs(60)).await?;
     let secret = env::var("WEBHOOK_SECRET");
     let secret = Secret::new(secret.as_deref().unwrap_or("whsec_bm90IGEgc2VjcmV0IGF0IGFsbA=="))?;
 
