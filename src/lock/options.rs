@@ -384,7 +384,10 @@ mod tests {
     use super::*;
     use crate::{
         Job, LockError, OnceLayer, Redlock, RedlockLayer,
-        lock::{LockRequest, settings::Plan},
+        lock::{
+            LockRequest,
+            settings::{OnOutage, Plan},
+        },
         schedule::Schedule,
     };
 
@@ -426,7 +429,9 @@ mod tests {
         ("wait", NEW.wait(TIME), |plan| plan.wait == TIME),
         ("max_hold", NEW.max_hold(TIME), |plan| plan.max_hold == TIME),
         ("linger", NEW.linger(TIME), |plan| plan.linger == TIME),
-        ("wait_without_quorum", NEW.wait_without_quorum(false), |plan| !plan.waits_without_quorum),
+        ("wait_without_quorum", NEW.wait_without_quorum(false), |plan| {
+            plan.on_outage == OnOutage::Fail
+        }),
         ("max_attempts", NEW.max_attempts(7), |plan| plan.max_attempts == Some(7)),
         ("auto_extend", NEW.auto_extend(false), |plan| !plan.auto_extend),
         ("on_overrun", NEW.on_overrun(Overrun::Abort), |plan| plan.on_overrun == Overrun::Abort),

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use super::{client::Client, settings::Plan};
+use super::{
+    client::Client,
+    settings::{OnOutage, Plan},
+};
 use crate::{error::LockError, node::NodeState, protocol::formulas, time::Timestamp};
 
 /// Minimum time without a vote after which a node counts as away. A node that lost its connection
@@ -16,7 +19,7 @@ impl Client {
     /// then. `error` is the result of its latest attempt. Calls the nodes, so it must not be called under
     /// a mutex.
     pub(super) fn waits_in_vain(&self, plan: &Plan, error: &LockError, until: Timestamp) -> bool {
-        if plan.waits_without_quorum || !matches!(error, LockError::NoQuorum { .. }) {
+        if plan.on_outage == OnOutage::Wait || !matches!(error, LockError::NoQuorum { .. }) {
             return false;
         }
         crate::sync::assert_unlocked();

@@ -3,7 +3,12 @@
 use std::{future::IntoFuture, sync::Arc, time::Duration};
 
 use super::{
-    LockOptions, acquire::Acquire, core::Core, options::Overrun, settings::InternalOptions, slots,
+    LockOptions,
+    acquire::Acquire,
+    core::Core,
+    options::Overrun,
+    settings::{InternalOptions, OnOutage},
+    slots,
 };
 use crate::{error::LockError, resource::Resource, time::Timers};
 
@@ -110,9 +115,10 @@ impl LockRequest {
 }
 
 impl LockRequest {
-    /// Sets that a client waits for a response, which is soon of no use to it.
+    /// Sets that a client waits for a response, so that by default the request does not wait while a quorum
+    /// is known to be away.
     pub(crate) fn for_client(mut self) -> Self {
-        self.internal.has_client = true;
+        self.internal.on_outage = OnOutage::Fail;
         self
     }
 
