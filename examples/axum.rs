@@ -41,9 +41,9 @@ fn app(redlock: Redlock, accounts: Accounts) -> Router {
 
     Router::new()
         .route("/accounts/{id}", get(balance))
-        .route("/accounts/{id}/deposit/{amount}", post(deposit).layer(one_account.clone()))
-        .route("/accounts/{id}/withdraw/{amount}", post(withdraw).layer(one_account))
-        .route("/transfers/{from}/{to}/{amount}", post(transfer).layer(two_accounts))
+        .route("/accounts/{id}/deposit/{amount}", post(deposit).route_layer(one_account.clone()))
+        .route("/accounts/{id}/withdraw/{amount}", post(withdraw).route_layer(one_account))
+        .route("/transfers/{from}/{to}/{amount}", post(transfer).route_layer(two_accounts))
         .with_state(accounts)
 }
 
@@ -112,7 +112,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         Err(_) => Redlock::embedded(),
     };
     // A new or restarted server votes after `max_ttl` (10 s): it may have forgotten locks.
-    redlock.ready_within(Duration::from_secs(30)).await?;
+    redlock.ready_within(Duration::from_secs(60)).await?;
 
     let listen = env::var("LISTEN").unwrap_or_else(|_| "127.0.0.1:8080".into());
     let listener = TcpListener::bind(listen).await?;

@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let redlock = manager.blocking();
     // A new or restarted server votes after `max_ttl` (10 s): it may have forgotten locks.
-    redlock.ready_within(Duration::from_secs(30))?;
+    redlock.ready_within(Duration::from_secs(60))?;
 
     // Around a closure. It is not stopped from outside, so it checks the lock before each step.
     thread::scope(|scope| {

@@ -19,7 +19,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         Err(_) => Redlock::embedded(),
     };
     // A new or restarted server votes after `max_ttl` (10 s): it may have forgotten locks.
-    redlock.ready_within(Duration::from_secs(30)).await?;
+    redlock.ready_within(Duration::from_secs(60)).await?;
 
     // Around a future, which is dropped before the lock's validity ends. Prefer this where you can.
     let request = redlock.lock("invoice:42").wait(Duration::from_secs(2));

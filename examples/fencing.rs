@@ -33,7 +33,7 @@ type Files = Arc<Mutex<HashMap<String, String>>>;
 /// older one with 412 before the handler runs.
 fn storage(files: Files) -> Router {
     let fence = FencingLayer::new(key::path_segment(1).prefixed("file:")).http();
-    Router::new().route("/files/{name}", put(write)).route_layer(fence).with_state(files)
+    Router::new().route("/files/{name}", put(write).route_layer(fence)).with_state(files)
 }
 
 async fn write(State(files): State<Files>, Path(name): Path<String>, content: String) {
@@ -59,7 +59,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         Err(_) => Redlock::embedded(),
     };
     // A new or restarted server votes after `max_ttl` (10 s): it may have forgotten locks.
-    redlock.ready_within(Duration::from_secs(30)).await?;
+    redlock.ready_within(Duration::from_secs(60)).await?;
     let files = Files::default();
     let storage = storage(Arc::clone(&files));
 

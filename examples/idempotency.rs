@@ -39,8 +39,7 @@ fn app(redlock: Redlock) -> Router {
         .scope(caller)
         .retain(Duration::from_secs(24 * 3600));
     Router::new()
-        .route("/payments", post(pay))
-        .route_layer(once)
+        .route("/payments", post(pay).route_layer(once))
         // The layer that is added last is the outermost, so the inner ones know the caller.
         .route_layer(middleware::from_fn(authenticate))
 }
@@ -71,7 +70,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         Err(_) => Redlock::embedded(),
     };
     // A new or restarted server votes after `max_ttl` (10 s): it may have forgotten locks.
-    redlock.ready_within(Duration::from_secs(30)).await?;
+    redlock.ready_within(Duration::from_secs(60)).await?;
 
     let listen = env::var("LISTEN").unwrap_or_else(|_| "127.0.0.1:8080".into());
     let listener = TcpListener::bind(listen).await?;

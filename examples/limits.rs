@@ -33,11 +33,9 @@ fn app(redlock: Redlock) -> Router {
     let five = RedlockLayer::new(redlock, |_: &Request| "exports").slots(5);
     let five = five.wait(Duration::from_secs(30)).http();
 
-    Router::new()
-        .route("/exports/{tenant}", post(export))
-        .route_layer(five)
-        // The layer that is added last is the outermost: a refused tenant takes none of the five.
-        .route_layer(two_each)
+    // The layer that is added last is the outermost: a refused tenant takes none of the five.
+    let export = post(export).route_layer(five).route_layer(two_each);
+    Router::new().route("/exports/{tenant}", export)
 }
 
 /// Answers 429 where all slots are held: the client sent too many. The default is 503, the service has
@@ -66,7 +64,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         Err(_) => Redlock::embedded(),
     };
     // A new or restarted server votes after `max_ttl` (10 s): it may have forgotten locks.
-    redlock.ready_within(Duration::from_secs(30)).await?;
+    redlock.ready_within(Duration::from_secs(60)).await?;
 
     let listen = env::var("LISTEN").unwrap_or_else(|_| "127.0.0.1:8080".into());
     let listener = TcpListener::bind(listen).await?;

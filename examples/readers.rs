@@ -44,8 +44,7 @@ fn app(redlock: Redlock) -> Router {
         .shared_for(|head| head.method().is_safe());
 
     Router::new()
-        .route("/pages/{name}", get(read).put(write))
-        .route_layer(readers_or_one_writer)
+        .route("/pages/{name}", get(read).put(write).route_layer(readers_or_one_writer))
         .with_state(Files::default())
 }
 
@@ -82,7 +81,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         Err(_) => Redlock::embedded(),
     };
     // A new or restarted server votes after `max_ttl` (10 s): it may have forgotten locks.
-    redlock.ready_within(Duration::from_secs(30)).await?;
+    redlock.ready_within(Duration::from_secs(60)).await?;
 
     let listen = env::var("LISTEN").unwrap_or_else(|_| "127.0.0.1:8080".into());
     let listener = TcpListener::bind(listen).await?;

@@ -123,7 +123,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         Err(_) => Redlock::embedded(),
     };
     // A new or restarted server votes after `max_ttl` (10 s): it may have forgotten locks.
-    redlock.ready_within(Duration::from_secs(30)).await?;
+    redlock.ready_within(Duration::from_secs(60)).await?;
 
     // A call that does not get the lock within 500 ms ends with ABORTED, one that finds no quorum of
     // nodes with UNAVAILABLE, both with a RetryInfo.

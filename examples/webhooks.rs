@@ -41,8 +41,7 @@ fn app(redlock: Redlock, secret: Secret) -> Router {
     // status the sender may retry.
     let once = OnceLayer::new(redlock, "payments", key::header("webhook-id")).http();
     Router::new()
-        .route("/webhooks", post(handle))
-        .route_layer(once)
+        .route("/webhooks", post(handle).route_layer(once))
         // The layer that is added last is the outermost. A stranger must neither learn which events
         // are done nor block one by sending its id.
         .route_layer(middleware::from_fn_with_state(Arc::new(secret), verify))
@@ -113,7 +112,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         Err(_) => Redlock::embedded(),
     };
     // A new or restarted server votes after `max_ttl` (10 s): it may have forgotten locks.
-    redlock.ready_within(Duration::from_secs(30)).await?;
+    redlock.ready_within(Duration::from_secs(60)).await?;
     let secret = env::var("WEBHOOK_SECRET");
     let secret = Secret::new(secret.as_deref().unwrap_or("whsec_bm90IGEgc2VjcmV0IGF0IGFsbA=="))?;
 

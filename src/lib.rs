@@ -50,7 +50,7 @@
 //! let locked =
 //!     RedlockLayer::new(Redlock::embedded(), account).wait(Duration::from_secs(2)).http();
 //! let app: Router =
-//!     Router::new().route("/accounts/{id}/withdraw", post(withdraw)).route_layer(locked);
+//!     Router::new().route("/accounts/{id}/withdraw", post(withdraw).route_layer(locked));
 //! # let _ = app;
 //! # }
 //! ```

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use redlock_core::protocol::formulas;
+use redlock_core::{membership::other_sets, protocol::formulas};
 
 /// Folders with pages, below the root of the repository.
 const FOLDERS: [&str; 15] = [
@@ -193,6 +193,33 @@ fn named_tests_exist() {
     }
     assert!(checked > 40 && slow > 3, "{checked} tests were found, {slow} of them slow");
     assert!(before_test("servers::cases::late::nothing").is_none());
+}
+
+/// A server of a set that no client uses is watched, and then in probation.
+#[test]
+fn examples_wait_for_set_that_is_taken_over() {
+    let (max_ttl, drift_factor) = (Duration::from_secs(10), 0.01);
+    let watched = other_sets::watch_time(max_ttl, drift_factor);
+    let probation = max_ttl + formulas::drift(max_ttl, drift_factor);
+    let limit = Duration::from_secs(60);
+
+    assert_eq!((watched + probation).as_millis(), 32_704);
+    // Connections that are not opened at once, and health checks between the steps.
+    assert!(watched + probation + Duration::from_secs(20) < limit);
+    let rust = |folder: &str| {
+        let files = fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().path());
+        files.filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+    };
+    let folders = ["examples", "examples/demo", "integrations/examples", "src/blocking"];
+    let mut found = 0;
+    for path in folders.into_iter().flat_map(rust) {
+        let text = fs::read_to_string(&path).unwrap();
+        for limited in text.split("ready_within(Duration::").skip(1) {
+            assert!(limited.starts_with("from_secs(60)"), "{}", path.display());
+            found += 1;
+        }
+    }
+    assert!(found >= 11, "{found} examples have a limit");
 }
 
 /// Paths between backticks, like `lock/lease/` or `src/lib.rs`.

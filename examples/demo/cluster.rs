@@ -9,8 +9,9 @@ use tower_redlock::{
     node::{EmbeddedNodes, NodeHealth, NodeState},
 };
 
-/// Servers that are new to this set vote after 10 s: they may have forgotten locks.
-const READY_WITHIN: Duration = Duration::from_secs(30);
+/// Servers that are new to this set vote after 10 s, as they may have forgotten locks; after 33 s if they
+/// belonged to another set, which no client uses any more.
+const READY_WITHIN: Duration = Duration::from_secs(60);
 /// Time without progress after which the demo prints what it waits for.
 const QUIET: Duration = Duration::from_secs(1);
 

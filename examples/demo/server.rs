@@ -59,9 +59,8 @@ fn router(demo: Arc<Demo>, replica: Replica) -> Router {
         .layer(HandleErrorLayer::new(rejection))
         .layer(RedlockLayer::new(replica.redlock, account).wait(Duration::from_secs(2)));
     Router::new()
-        .route("/accounts/{id}/withdraw", post(withdraw))
-        // Only for the routes above, as reading needs no lock.
-        .route_layer(one_at_a_time)
+        // Only for this method of this path, as reading needs no lock.
+        .route("/accounts/{id}/withdraw", post(withdraw).route_layer(one_at_a_time))
         .route("/accounts/{id}", get(balance))
         .with_state(site)
 }

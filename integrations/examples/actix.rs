@@ -104,7 +104,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         Err(_) => Redlock::embedded(),
     };
     // A new or restarted server votes after `max_ttl` (10 s): it may have forgotten locks.
-    redlock.ready_within(Duration::from_secs(30)).await?;
+    redlock.ready_within(Duration::from_secs(60)).await?;
 
     // The workers of actix share one manager, and so its connections and its queue.
     let (shared, balances) = (web::Data::new(redlock.clone()), web::Data::new(Balances::default()));

@@ -11,7 +11,7 @@
 //! fn main() -> Result<(), Box<dyn std::error::Error>> {
 //!     // In production: Redlock::builder().nodes(["redis://10.0.0.1", …]).build()?
 //!     let redlock = Redlock::embedded().blocking();
-//!     redlock.ready_within(Duration::from_secs(30))?;
+//!     redlock.ready_within(Duration::from_secs(60))?;
 //!
 //!     let request = redlock.lock("reindex").wait(Duration::from_secs(2));
 //!     let pages = request.try_run(|cx| {

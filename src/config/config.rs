@@ -30,6 +30,7 @@ use crate::{
 /// | `drift_factor` | number from 0 to below 1 | `0.01` |
 /// | `retry_delay` | `{ min = duration, max = duration }` | 5 to 40 ms |
 /// | `wakeups` | boolean | `true` |
+/// | `wait_without_quorum` | boolean | `false` for layers, `true` for other requests |
 /// | `max_attempts` | number | no limit but the wait |
 /// | `auto_extend` | boolean | `true` |
 /// | `retry_after` | duration | `"30s"` |
@@ -93,6 +94,7 @@ pub struct Config {
     drift_factor: Option<f64>,
     retry_delay: Option<DelayRange>,
     wakeups: Option<bool>,
+    wait_without_quorum: Option<bool>,
     max_attempts: Option<u32>,
     auto_extend: Option<bool>,
     #[serde(with = "humantime_serde")]
@@ -183,6 +185,7 @@ impl Config {
             drift_factor,
             retry_delay,
             wakeups,
+            wait_without_quorum,
             max_attempts,
             auto_extend,
             retry_after,
@@ -224,6 +227,7 @@ impl Config {
             )*};
         }
         set!(ttl, max_ttl, wait, max_hold, linger, node_timeout, drift_factor);
+        set!(wait_without_quorum);
         set!(max_attempts, owner, key_prefix, fencing, restart_guard, eviction_guard);
         set!(max_records, max_stored_response_bytes, max_waiting_body_bytes);
         set!(stop_margin, on_overrun, max_waiters, max_waiters_in_total, handoff_limit, wakeups);

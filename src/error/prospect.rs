@@ -101,7 +101,7 @@ pub(crate) fn prospect(reason: &Reason, prefix: &str) -> Prospect {
         // The caller knows the time after which the set may be taken over.
         Reason::OtherLayout { .. } => lasts(
             "other-layout",
-            "use the same nodes, names, prefix and guards everywhere: compare the configurations of all programs with the set that the node is enrolled for. If programs with a wrong configuration enrolled it, stop them: an unused set is taken over automatically after 1.25 times max_ttl and some 10 s; or move it with Redlock::adopt from the wrong nodes. If the set was changed on purpose, move the servers once with Redlock::adopt from the old nodes",
+            "use the same nodes, names, prefix and guards everywhere: compare the configurations of all programs with the set that the node is enrolled for, and give a name to a node that programs reach by different addresses. If programs with a wrong configuration enrolled it, stop them: an unused set is taken over automatically after 1.25 times max_ttl and some 10 s; or move it with Redlock::adopt from the wrong nodes. If the set was changed on purpose, move the servers once with Redlock::adopt from the old nodes",
         ),
         Reason::SameServer { .. } => lasts(
             "same-server",

@@ -28,7 +28,7 @@ use crate::layer::{IntoKey, KeyError};
 ///
 /// let tenant = key::from_fn(|head| Some(head.extensions().get::<Principal>()?.tenant.to_string()));
 /// let once = OnceLayer::idempotency(Redlock::embedded(), "payments").scope(tenant.prefixed("tenant:"));
-/// let app: Router = Router::new().route("/payments", post(async || "paid")).route_layer(once);
+/// let app: Router = Router::new().route("/payments", post(async || "paid").route_layer(once));
 /// # let _ = app;
 /// ```
 pub const fn from_fn<F, K>(name: F) -> Key<FromFn<F>>

@@ -19,8 +19,8 @@ use crate::layer::KeyError;
 /// found in each of the routers. The name is text: for handlers that take a number, add
 /// [`parsed`](Key::parsed).
 ///
-/// The layer must run after the route was matched. Add it with `Router::route_layer` or on a
-/// route's method router. With `Router::layer`, it rejects requests without a route with 404, and
+/// The layer must run after the route was matched. Add it to a route's method router
+/// (`MethodRouter::route_layer`), or with `Router::route_layer`, which applies to all methods. With `Router::layer`, it rejects requests without a route with 404, and
 /// the router's fallback is not called. Around a whole `Router` it runs before the route is
 /// matched, and rejects each request with 500. `optional()` does not change that: it only lets
 /// requests pass whose route has no such parameter.
@@ -34,9 +34,10 @@ use crate::layer::KeyError;
 ///
 /// # let redlock = Redlock::embedded();
 /// # async fn withdraw() {}
-/// let app: Router = Router::new()
-///     .route("/accounts/{id}/withdraw", post(withdraw))
-///     .route_layer(RedlockLayer::new(redlock, key::path_param("id").prefixed("account:")).http());
+/// let layer = RedlockLayer::new(redlock, key::path_param("id").prefixed("account:")).http();
+/// let app: Router =
+///     Router::new().route("/accounts/{id}/withdraw", post(withdraw).route_layer(layer));
+/// # let _ = app;
 /// ```
 pub fn path_param(name: impl Into<Arc<str>>) -> Key<PathParam> {
     Key::new(PathParam { name: name.into() })
@@ -148,7 +149,7 @@ fn unmatched(name: &str, head: &RequestHead<'_>) -> NoKey {
     }
     NoKey::Invalid(KeyError::setup(format!(
         "the path's parameter {name} is not known, as no route was matched: put the layer on the \
-         routes (Router::route_layer), not around the router"
+         routes (MethodRouter::route_layer, Router::route_layer), not around the router"
     )))
 }
 

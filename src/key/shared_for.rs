@@ -37,8 +37,7 @@ impl<K, R, M> RedlockLayer<K, RedlockHttp<R, M>> {
     ///     .http()
     ///     .shared_for(|head| head.method().is_safe());
     /// let app: Router = Router::new()
-    ///     .route("/documents/{id}", get(async || "read").put(async || "written"))
-    ///     .route_layer(layer);
+    ///     .route("/documents/{id}", get(async || "read").put(async || "written").route_layer(layer));
     /// # let _ = app;
     /// ```
     ///

@@ -61,9 +61,9 @@ extractor!(
     /// }
     ///
     /// let account = |request: &Request| request.uri().path().to_owned();
-    /// let app: Router = Router::new()
-    ///     .route("/accounts/{id}/withdraw", post(withdraw))
-    ///     .route_layer(RedlockLayer::new(Redlock::embedded(), account).http());
+    /// let layer = RedlockLayer::new(Redlock::embedded(), account).http();
+    /// let app: Router =
+    ///     Router::new().route("/accounts/{id}/withdraw", post(withdraw).route_layer(layer));
     /// # let _ = app;
     /// ```
     ///
@@ -94,11 +94,9 @@ extractor!(
     /// let redlock = Redlock::embedded();
     /// let account = RedlockLayer::new(redlock.clone(), key::path_param("id")).named("account").http();
     /// let payments = OnceLayer::new(redlock, "payments", key::header("payment-id")).http();
-    /// let app: Router = Router::new()
-    ///     .route("/accounts/{id}/pay", post(pay))
-    ///     .route_layer(account)
-    ///     // Outside, as it is added later.
-    ///     .route_layer(payments);
+    /// // The layer that is added later is outside.
+    /// let pay = post(pay).route_layer(account).route_layer(payments);
+    /// let app: Router = Router::new().route("/accounts/{id}/pay", pay);
     /// # let _ = app;
     /// ```
     ///

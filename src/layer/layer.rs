@@ -69,6 +69,12 @@ impl<K, P> RedlockLayer<K, P> {
         self.options(LockOptions::new().wait(wait))
     }
 
+    /// See [`LockOptions::wait_without_quorum`]. Default: no, a request fails as soon as a quorum is known
+    /// to be away.
+    pub const fn wait_without_quorum(self, wait: bool) -> Self {
+        self.options(LockOptions::new().wait_without_quorum(wait))
+    }
+
     /// See [`LockOptions::max_hold`].
     pub const fn max_hold(self, max_hold: Duration) -> Self {
         self.options(LockOptions::new().max_hold(max_hold))
@@ -135,12 +141,12 @@ impl<K, P> RedlockLayer<K, P> {
     }
 
     fn check(&self) -> Result<(), LockError> {
-        self.redlock.lock("settings").options(self.options).check()
+        self.redlock.lock("settings").options(self.options).check_options()
     }
 
     #[cfg(all(test, feature = "scheduler"))]
     pub(crate) fn lock_request(&self) -> crate::lock::LockRequest {
-        self.redlock.lock("x").options(self.options)
+        self.redlock.lock("x").for_client().options(self.options)
     }
 
     #[cfg(feature = "http")]

@@ -77,7 +77,8 @@ impl<S, K, P> RedlockService<S, K, P> {
     where
         K: ResourceKey<Request>,
     {
-        let asked = self.layer.redlock.lock(resource.clone()).options(self.layer.options);
+        let asked = self.layer.redlock.lock(resource.clone()).for_client();
+        let asked = asked.options(self.layer.options);
         match self.layer.key.shared(request) {
             Some(is_shared) => asked.options(LockOptions::new().shared(is_shared)),
             None => asked,

@@ -38,6 +38,8 @@ use crate::{
 ///
 /// * [`LockError::Held`], [`NoQuorum`](LockError::NoQuorum), [`TooSlow`](LockError::TooSlow): the error
 ///   of the only attempt, or of the last of `max_attempts`.
+/// * [`NoQuorum`](LockError::NoQuorum) before the wait is over: without
+///   [`wait_without_quorum`](crate::LockOptions::wait_without_quorum), a quorum is known to be away.
 /// * [`LockError::WaitTimedOut`]: the wait is over; it has the error of the last attempt.
 /// * [`LockError::InvalidResource`], [`InvalidRequest`](LockError::InvalidRequest),
 ///   [`Closed`](LockError::Closed), [`Forked`](LockError::Forked): nothing was sent.
@@ -327,6 +329,11 @@ impl Acquisition {
         }
         if self.deadline() <= self.retry.core.client.clock().now() {
             return Err(self.timed_out(error));
+        }
+        let RetryState { core, plan, .. } = &self.retry;
+        if core.client.waits_in_vain(plan, &error, self.deadline()) {
+            crate::log::debug!("request refused: a quorum is away");
+            return Err(error);
         }
         let RetryState { core, retries, .. } = &mut self.retry;
         if !retries.count(&core.queue, self.was_in_line) {

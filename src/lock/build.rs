@@ -212,6 +212,7 @@ impl RedlockBuilder {
             wait: self.options.wait.unwrap_or(Duration::ZERO),
             max_hold,
             linger: self.options.linger.unwrap_or_default(),
+            wait_without_quorum: self.options.wait_without_quorum,
             max_attempts: self.options.max_attempts,
             auto_extend: self.options.auto_extend.unwrap_or(true),
             retry_after: self.options.retry_after.unwrap_or(RETRY_AFTER),

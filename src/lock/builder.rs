@@ -166,6 +166,11 @@ impl RedlockBuilder {
         self.options(LockOptions::new().wait(wait))
     }
 
+    /// See [`LockOptions::wait_without_quorum`]. Default: requests of layers do not, others do.
+    pub fn wait_without_quorum(self, wait: bool) -> Self {
+        self.options(LockOptions::new().wait_without_quorum(wait))
+    }
+
     /// See [`LockOptions::max_hold`]. Default: 5 min.
     pub fn max_hold(self, max_hold: Duration) -> Self {
         self.options(LockOptions::new().max_hold(max_hold))

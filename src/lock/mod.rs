@@ -88,6 +88,7 @@ pub(crate) mod lock;
 mod named_nodes;
 pub(crate) mod obligations;
 pub(crate) mod options;
+mod outage;
 mod overrun;
 mod query;
 mod queue;

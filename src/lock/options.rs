@@ -64,6 +64,7 @@ pub struct LockOptions {
     pub(crate) max_hold: Option<Duration>,
     #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
     pub(crate) linger: Option<Duration>,
+    pub(crate) wait_without_quorum: Option<bool>,
     pub(crate) max_attempts: Option<u32>,
     pub(crate) auto_extend: Option<bool>,
     pub(crate) on_overrun: Option<Overrun>,
@@ -86,6 +87,7 @@ impl LockOptions {
             wait: None,
             max_hold: None,
             linger: None,
+            wait_without_quorum: None,
             max_attempts: None,
             auto_extend: None,
             on_overrun: None,
@@ -109,7 +111,8 @@ impl LockOptions {
     /// Maximum time to retry while the resource is held by others, or too few nodes answer.
     /// Default: the manager's (zero: one attempt); zero for a
     /// [`OnceRequest`](crate::once::OnceRequest) and an [`OnceLayer`](crate::OnceLayer).
-    /// [`Duration::MAX`] means no limit.
+    /// [`Duration::MAX`] means no limit. Requests of layers end earlier while a quorum is known to be
+    /// away: see [`wait_without_quorum`](Self::wait_without_quorum).
     ///
     /// The last attempt begins before the wait ends. It takes one node timeout, and up to four and
     /// a half if the fencing token has to be raised and this process paused.
@@ -118,6 +121,25 @@ impl LockOptions {
     /// their own.
     pub const fn wait(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
+        self
+    }
+
+    /// Sets whether a request goes on [waiting](Self::wait) while a quorum is known to be away. Default:
+    /// the manager's (yes for requests of code, such as a [`LockRequest`](crate::LockRequest); no for
+    /// those of a [`RedlockLayer`](crate::RedlockLayer) and an [`OnceLayer`](crate::OnceLayer), whose
+    /// clients would all hang, to get the same response later).
+    ///
+    /// Without it, a request fails with [`NoQuorum`](crate::LockError::NoQuorum) after the first attempt
+    /// which finds that too few nodes can vote in time. A node can't if it has been down, or has refused
+    /// to vote, for 1 s, or for ten [node timeouts](crate::RedlockBuilder::node_timeout) if that is
+    /// longer; in its probation, if that also ends after the wait
+    /// ([`NodeState`](crate::node::NodeState)). A node whose first connection is being opened may vote,
+    /// and so may one that reconnects sooner. Each request makes an attempt, so the first one after the
+    /// return of a quorum is granted.
+    ///
+    /// An error for a [`Job`](crate::Job) and a [`Leader`](crate::Leader), which go on waiting.
+    pub const fn wait_without_quorum(mut self, wait: bool) -> Self {
+        self.wait_without_quorum = Some(wait);
         self
     }
 
@@ -309,6 +331,7 @@ impl LockOptions {
             wait,
             max_hold,
             linger,
+            wait_without_quorum,
             max_attempts,
             auto_extend,
             on_overrun,
@@ -328,6 +351,7 @@ impl LockOptions {
     pub(crate) fn refuse(&self, reasons: &[(&str, &str)]) -> Result<(), String> {
         let is_set = |name: &str| match name {
             "wait" => self.wait.is_some(),
+            "wait_without_quorum" => self.wait_without_quorum.is_some(),
             "max_attempts" => self.max_attempts.is_some(),
             "retry_after" => self.retry_after.is_some(),
             "stall_limit" => self.stall_limit.is_some(),
@@ -346,7 +370,12 @@ impl LockOptions {
     #[cfg(feature = "scheduler")]
     pub(crate) fn refuse_waiting(&self) -> Result<(), String> {
         let own = "when to try again follows from its own rules";
-        self.refuse(&[("wait", own), ("max_attempts", own), ("retry_after", "nobody is told it")])
+        self.refuse(&[
+            ("wait", own),
+            ("wait_without_quorum", own),
+            ("max_attempts", own),
+            ("retry_after", "nobody is told it"),
+        ])
     }
 }
 
@@ -355,7 +384,10 @@ mod tests {
     use super::*;
     use crate::{
         Job, LockError, OnceLayer, Redlock, RedlockLayer,
-        lock::{LockRequest, settings::Plan},
+        lock::{
+            LockRequest,
+            settings::{OnOutage, Plan},
+        },
         schedule::Schedule,
     };
 
@@ -392,11 +424,14 @@ mod tests {
     type PlanCheck = fn(&Plan) -> bool;
 
     /// Each option, set to another value than its default, and a check of the plan.
-    const OPTIONS: [(&str, LockOptions, PlanCheck); 10] = [
+    const OPTIONS: [(&str, LockOptions, PlanCheck); 11] = [
         ("ttl", NEW.ttl(TIME), |plan| plan.ttl == TIME),
         ("wait", NEW.wait(TIME), |plan| plan.wait == TIME),
         ("max_hold", NEW.max_hold(TIME), |plan| plan.max_hold == TIME),
         ("linger", NEW.linger(TIME), |plan| plan.linger == TIME),
+        ("wait_without_quorum", NEW.wait_without_quorum(false), |plan| {
+            plan.on_outage == OnOutage::Fail
+        }),
         ("max_attempts", NEW.max_attempts(7), |plan| plan.max_attempts == Some(7)),
         ("auto_extend", NEW.auto_extend(false), |plan| !plan.auto_extend),
         ("on_overrun", NEW.on_overrun(Overrun::Abort), |plan| plan.on_overrun == Overrun::Abort),
@@ -406,6 +441,9 @@ mod tests {
             plan.heartbeat_within == Some(TIME)
         }),
     ];
+
+    /// The options that a job and a leader do not take.
+    const OWN_RULES: [&str; 4] = ["wait", "wait_without_quorum", "max_attempts", "retry_after"];
 
     /// The options of locks that may have several holders.
     const SEVERAL_HOLDERS: [(&str, LockOptions); 2] =
@@ -419,8 +457,9 @@ mod tests {
             let is_own = matches!(place, "Job" | "Leader");
             for (option, options, has) in OPTIONS {
                 let unset = request(&redlock, LockOptions::new()).plan().unwrap();
-                assert!(!has(&unset), "{place} has {option} by default");
-                if is_own && matches!(option, "wait" | "max_attempts" | "retry_after") {
+                let is_default = option == "wait_without_quorum" && place.ends_with("Layer");
+                assert_eq!(has(&unset), is_default, "{place}: {option} by default");
+                if is_own && OWN_RULES.contains(&option) {
                     assert!(options.refuse_waiting().unwrap_err().contains(option));
                     continue;
                 }

@@ -149,6 +149,10 @@ impl Redlock {
 
     /// Waits like [`ready`](Self::ready), at most for `limit`.
     ///
+    /// A new or restarted set votes after one `max_ttl`; a set that is taken over from other clients, none
+    /// of which uses it any more, after 2.25 times `max_ttl` and 10 s, with the drift allowance and the time
+    /// to connect. With the default of 10 s this is 33 s, so 60 s is a suitable limit.
+    ///
     /// # Errors
     ///
     /// [`NotReady`], with the reasons, once waiting does not help or the time is over.

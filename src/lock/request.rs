@@ -3,7 +3,12 @@
 use std::{future::IntoFuture, sync::Arc, time::Duration};
 
 use super::{
-    LockOptions, acquire::Acquire, core::Core, options::Overrun, settings::InternalOptions, slots,
+    LockOptions,
+    acquire::Acquire,
+    core::Core,
+    options::Overrun,
+    settings::{InternalOptions, OnOutage},
+    slots,
 };
 use crate::{error::LockError, resource::Resource, time::Timers};
 
@@ -68,6 +73,11 @@ impl LockRequest {
         self.options(LockOptions::new().wait(wait))
     }
 
+    /// See [`LockOptions::wait_without_quorum`].
+    pub fn wait_without_quorum(self, wait: bool) -> Self {
+        self.options(LockOptions::new().wait_without_quorum(wait))
+    }
+
     /// See [`LockOptions::max_hold`].
     pub fn max_hold(self, max_hold: Duration) -> Self {
         self.options(LockOptions::new().max_hold(max_hold))
@@ -105,6 +115,13 @@ impl LockRequest {
 }
 
 impl LockRequest {
+    /// Sets that a client waits for a response, so that by default the request does not wait while a quorum
+    /// is known to be away.
+    pub(crate) fn for_client(mut self) -> Self {
+        self.internal.on_outage = OnOutage::Fail;
+        self
+    }
+
     /// Bounds the wait, including the manager's default.
     #[cfg(feature = "tonic")]
     pub(crate) fn wait_at_most(mut self, most: Option<Duration>) -> Self {
@@ -128,6 +145,11 @@ impl LockRequest {
         if self.options.shared == Some(true) && resource.names().len() > 1 {
             return Err(shared_set());
         }
+        self.check_options()
+    }
+
+    /// Returns the error of invalid options, for any resource. Sends nothing.
+    pub(crate) fn check_options(&self) -> Result<(), LockError> {
         self.core.client.settings.plan(&self.options, &self.internal).map(|_| ())
     }
 

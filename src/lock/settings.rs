@@ -63,6 +63,8 @@ pub(crate) struct RequestDefaults {
     pub(crate) wait: Duration,
     pub(crate) max_hold: Duration,
     pub(crate) linger: Duration,
+    /// Unset: as suits the kind of the request.
+    pub(crate) wait_without_quorum: Option<bool>,
     pub(crate) max_attempts: Option<u32>,
     pub(crate) auto_extend: bool,
     pub(crate) retry_after: Duration,
@@ -94,6 +96,8 @@ pub(crate) struct LineBounds {
 pub(crate) struct InternalOptions {
     /// Maximum wait, including the manager's default.
     pub(crate) wait_at_most: Option<Duration>,
+    /// What the request does unless `wait_without_quorum` is set.
+    pub(crate) on_outage: OnOutage,
     /// Maximum interval between polls of the work; a longer one means that its runtime hangs.
     pub(crate) polled_within: Option<Duration>,
     /// Whether the holder writes records, so that it needs a lease of its own.
@@ -105,6 +109,14 @@ pub(crate) struct InternalOptions {
     pub(crate) awaits_release: bool,
     /// The lead node of the only attempt.
     pub(crate) lead_node: Option<LeadNode>,
+}
+
+/// What a request that waits does while a quorum is known to be away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum OnOutage {
+    #[default]
+    Wait,
+    Fail,
 }
 
 /// Whether a lock may have other holders beside it.
@@ -134,6 +146,7 @@ pub(crate) struct Plan {
     pub(crate) max_hold: Duration,
     /// Time for which the lock lingers; zero if it does not.
     pub(crate) linger: Duration,
+    pub(crate) on_outage: OnOutage,
     pub(crate) max_attempts: Option<u32>,
     pub(crate) auto_extend: bool,
     pub(crate) on_overrun: Overrun,
@@ -241,6 +254,7 @@ impl Settings {
             wait: wait.min(MAX_DURATION),
             max_hold: max_hold.min(MAX_DURATION),
             linger,
+            on_outage: self.on_outage(options, internal),
             max_attempts,
             auto_extend: options.auto_extend.unwrap_or(defaults.auto_extend),
             on_overrun: options.on_overrun.unwrap_or(defaults.on_overrun),
@@ -259,6 +273,16 @@ impl Settings {
             slack,
             node_timeout: formulas::node_timeout(self.node_timeout, ttl),
         })
+    }
+}
+
+impl Settings {
+    fn on_outage(&self, options: &LockOptions, internal: &InternalOptions) -> OnOutage {
+        match options.wait_without_quorum.or(self.defaults.wait_without_quorum) {
+            Some(true) => OnOutage::Wait,
+            Some(false) => OnOutage::Fail,
+            None => internal.on_outage,
+        }
     }
 }
 

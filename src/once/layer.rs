@@ -89,7 +89,7 @@ impl<K> OnceLayer<K> {
 /// # Lock options
 impl<K, C, P> OnceLayer<K, C, P> {
     /// Sets each option that is set in `options`. The others keep their values. Options that the manager
-    /// refuses are an error of every request.
+    /// refuses are an error of [`build`](Self::build), or without it of every request.
     pub const fn options(mut self, options: LockOptions) -> Self {
         self.options = options.or(self.options);
         self
@@ -103,6 +103,12 @@ impl<K, C, P> OnceLayer<K, C, P> {
     /// See [`LockOptions::wait`]: the maximum time to wait for another request with the key. Default: zero.
     pub const fn wait(self, wait: Duration) -> Self {
         self.options(LockOptions::new().wait(wait))
+    }
+
+    /// See [`LockOptions::wait_without_quorum`]. Default: no, a request fails as soon as a quorum is known
+    /// to be away.
+    pub const fn wait_without_quorum(self, wait: bool) -> Self {
+        self.options(LockOptions::new().wait_without_quorum(wait))
     }
 
     /// See [`LockOptions::max_hold`]. A handler that takes longer is stopped, and its key is never done:
@@ -142,7 +148,46 @@ impl<K, C, P> OnceLayer<K, C, P> {
     }
 }
 
+/// # Check
 impl<K, C, P> OnceLayer<K, C, P> {
+    /// Checks the settings against the manager's, before the first request.
+    ///
+    /// Without this check, a layer whose settings can't apply rejects every request with a key, and logs
+    /// an ERROR when it wraps a service.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_redlock::{LockError, OnceLayer, Redlock};
+    ///
+    /// let layer = OnceLayer::new(Redlock::embedded(), "orders", |order: &u64| order.to_string());
+    /// let longer = layer.clone().ttl(Duration::from_secs(60)).build();
+    /// assert!(matches!(longer, Err(LockError::InvalidRequest(_))), "above max_ttl");
+    /// assert!(layer.build().is_ok());
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidRequest`]: a TTL above the manager's `max_ttl` or not above the drift, an option
+    /// that does not apply to [once](mod@crate::once), or a time for which keys are kept or held that is
+    /// zero or above 100 years.
+    pub fn build(self) -> Result<Self, LockError> {
+        self.check()?;
+        Ok(self)
+    }
+
+    pub(super) fn check(&self) -> Result<(), LockError> {
+        self.terms.check()?;
+        self.request(Resource::try_from("settings")).lock.check_options()
+    }
+}
+
+impl<K, C, P> OnceLayer<K, C, P> {
+    #[cfg(feature = "http")]
+    pub(super) fn server_error_hold(mut self, hold: Option<Duration>) -> Self {
+        self.terms.server_error_hold = hold;
+        self
+    }
+
     #[cfg(all(test, feature = "scheduler"))]
     pub(crate) fn lock_request(&self) -> crate::lock::LockRequest {
         self.request(Resource::try_from("x")).lock
@@ -161,7 +206,6 @@ impl<K, C, P> OnceLayer<K, C, P> {
     }
 
     /// The layer's name.
-    #[cfg(feature = "http")]
     pub(super) const fn name(&self) -> &Arc<str> {
         &self.name
     }
@@ -179,7 +223,7 @@ impl<K, C, P> OnceLayer<K, C, P> {
     pub(super) fn request(&self, key: Result<Resource, ResourceError>) -> KeyRequest {
         let resource = key.and_then(|key| terms::resource(&key)).map_err(LockError::from);
         let mut request = KeyRequest::new(&self.redlock, resource);
-        request.lock = request.lock.options(self.options);
+        request.lock = request.lock.for_client().options(self.options);
         request.terms = self.terms;
         request
     }

@@ -45,6 +45,9 @@ impl<S, K: Clone, C: Clone, P: Clone> Layer<S> for OnceLayer<K, C, P> {
     type Service = OnceService<S, K, C, P>;
 
     fn layer(&self, inner: S) -> Self::Service {
+        if let Err(error) = self.check() {
+            crate::log::error!(%error, layer = %self.name(), "an OnceLayer rejects every request");
+        }
         OnceService { inner, layer: self.clone() }
     }
 }

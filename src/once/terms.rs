@@ -37,25 +37,31 @@ const RETAIN: Duration = Duration::from_secs(96 * 3600);
 pub(super) struct Terms {
     pub(super) retain: Duration,
     pub(super) unknown: UnknownOutcome,
+    /// The time for which a layer over HTTP holds a key after a server error.
+    pub(super) server_error_hold: Option<Duration>,
 }
 
 impl Terms {
-    pub(super) const DEFAULT: Self = Self { retain: RETAIN, unknown: UnknownOutcome::Release };
+    pub(super) const DEFAULT: Self =
+        Self { retain: RETAIN, unknown: UnknownOutcome::Release, server_error_hold: None };
 
     pub(super) fn check(self) -> Result<(), LockError> {
-        let hold = match self.unknown {
-            UnknownOutcome::Release => self.retain,
-            UnknownOutcome::Hold(hold) => hold,
+        let unknown_hold = match self.unknown {
+            UnknownOutcome::Release => None,
+            UnknownOutcome::Hold(hold) => Some(hold),
         };
-        for (name, time) in [("retain", self.retain), ("UnknownOutcome::Hold", hold)] {
-            check_time(name, time)?;
-        }
-        Ok(())
+        let times = [
+            ("retain", Some(self.retain)),
+            ("UnknownOutcome::Hold", unknown_hold),
+            ("ServerErrors::Hold", self.server_error_hold),
+        ];
+        let set = times.into_iter().filter_map(|(name, time)| Some((name, time?)));
+        set.into_iter().try_for_each(|(name, time)| check_time(name, time))
     }
 }
 
 /// Checks the time for which a record is stored.
-pub(super) fn check_time(name: &str, time: Duration) -> Result<(), LockError> {
+fn check_time(name: &str, time: Duration) -> Result<(), LockError> {
     if time.is_zero() || time > MAX_DURATION {
         let text = format!("{name} is {time:?}, not within 1 ms and {MAX_DURATION:?}");
         return Err(LockError::InvalidRequest(text.into()));

@@ -20,7 +20,7 @@ use crate::support::{
 
 /// Also `max_ttl`: how long the servers are in probation at first.
 const TTL: Duration = Duration::from_secs(2);
-const READY_WITHIN: Duration = Duration::from_secs(30);
+const READY_WITHIN: Duration = Duration::from_secs(60);
 
 pub(crate) enum Nodes {
     Embedded(EmbeddedNodes),

@@ -16,6 +16,7 @@ mod managers;
 mod memory;
 #[path = "../support/mock_node.rs"]
 mod mock_node;
+mod outages;
 mod outvoted;
 mod pauses;
 mod probations;

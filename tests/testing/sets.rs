@@ -347,6 +347,20 @@ mod names_of_another_set {
         scene.assert_error(&forgotten.unwrap_err());
     }
 
+    /// The check of a layer's settings is about no name, so it passes with the manager of each set.
+    #[test]
+    fn layers_of_a_single_set_are_built() {
+        use tower_redlock::{OnceLayer, RedlockLayer};
+
+        for redlock in Fleet::new().process("one").sets() {
+            let lock = RedlockLayer::new(redlock.clone(), |(): &()| "a".to_owned());
+            let once = OnceLayer::new(redlock.clone(), "hooks", |(): &()| "a".to_owned());
+
+            assert!(lock.build().is_ok());
+            assert!(once.build().is_ok());
+        }
+    }
+
     #[test]
     fn requests_behind_layers_are_refused() {
         use tower::{Layer, ServiceExt, service_fn};

@@ -210,7 +210,7 @@ impl Runner<'_> {
             limit => limit.saturating_sub(begun.elapsed()),
         };
         let max_hold = self.args.max_hold.unwrap_or(Duration::MAX);
-        let options = LockOptions::new().wait(wait).max_hold(max_hold);
+        let options = LockOptions::new().wait(wait).wait_without_quorum(true).max_hold(max_hold);
         let performed = async {
             match task {
                 Task::Lock(resource) => self.lock(&resource, options).await,

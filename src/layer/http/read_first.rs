@@ -62,8 +62,7 @@ impl<K, R> RedlockLayer<K, RedlockHttp<R>> {
     /// let account = key::path_param("id").prefixed("account:");
     /// let layer = RedlockLayer::new(Redlock::embedded(), account).http().read_body_first(64 * 1024);
     /// let app: Router = Router::new()
-    ///     .route("/accounts/{id}", post(async |order: String| order))
-    ///     .route_layer(layer);
+    ///     .route("/accounts/{id}", post(async |order: String| order).route_layer(layer));
     /// # let _ = app;
     /// ```
     pub fn read_body_first(self, limit: usize) -> RedlockLayer<K, RedlockHttp<R, ReadFirst>> {
@@ -75,7 +74,12 @@ impl<K, R> RedlockLayer<K, RedlockHttp<R>> {
 impl<K, R> RedlockLayer<K, RedlockHttp<R, ReadFirst>> {
     /// Sets the maximum time from a request's head to the end of its body. Default:
     /// [`DEFAULT_BODY_TIMEOUT`], 30 s.
+    ///
+    /// # Panics
+    ///
+    /// If it is zero.
     pub fn body_timeout(mut self, timeout: Duration) -> Self {
+        assert!(!timeout.is_zero(), "body_timeout is zero: every body would be late");
         self.protocol.mode.timeout = timeout;
         self
     }

@@ -65,8 +65,20 @@ impl<K> RedlockLayer<K> {
     /// lock, for `max_hold` at most. On public routes, use
     /// [`read_body_first`](RedlockLayer::read_body_first).
     ///
-    /// axum's `Router::layer` also wraps the fallback: a request without a route gets 404, but one
-    /// without a key gets 400. With `Router::route_layer` both get 404.
+    /// # In axum
+    ///
+    /// | added by | applies to |
+    /// |---|---|
+    /// | `MethodRouter::route_layer`: `post(handler).route_layer(layer)` | the methods that have a handler; HEAD, where GET has one |
+    /// | `Router::route_layer`, `MethodRouter::layer` | every method of the path, also one that is answered with 405: a preflight (OPTIONS) or a DELETE waits for the lock of a POST |
+    /// | `Router::layer` | every method, and the fallback: a request without a route gets 404, but one without a key gets 400 |
+    ///
+    /// Where a layer applies to every method, as around any other service, no method is left out by
+    /// default, since the service inside may do work for each of them. [`Key::only`](crate::key::Key::only)
+    /// locks some methods only.
+    ///
+    /// `MethodRouter::route_layer` takes a layer without `http()` no more than the others: the compiler
+    /// expects `Infallible` there, and finds a [`GuardError`](crate::layer::GuardError).
     pub fn http(self) -> RedlockLayer<K, RedlockHttp> {
         self.map_protocol(|_| RedlockHttp {
             hold_body: true,

@@ -163,7 +163,10 @@ impl SlotRequest {
             error,
             LockError::Held { .. } | LockError::NoQuorum { .. } | LockError::TooSlow { .. }
         );
-        is_temporary && !self.plan.wait.is_zero()
+        let until = self.started + self.plan.wait;
+        is_temporary
+            && !self.plan.wait.is_zero()
+            && !self.core.client.waits_in_vain(&self.plan, error, until)
     }
 
     /// Tries slots that may be free, until one is granted or none is left: those that were released

@@ -34,6 +34,7 @@ fn plan(is_one_shot: bool) -> Arc<Plan> {
         wait: if is_one_shot { Duration::ZERO } else { second },
         max_hold: second * 60,
         linger: Duration::ZERO,
+        on_outage: crate::lock::settings::OnOutage::Wait,
         max_attempts: None,
         auto_extend: true,
         on_overrun: Overrun::default(),

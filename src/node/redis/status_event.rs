@@ -3,7 +3,12 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use super::log_budget::MessageLevel;
-use crate::{error::Reason, events::LockEventKind, metrics, node::NodeState};
+use crate::{
+    error::{Reason, ServerText},
+    events::LockEventKind,
+    metrics,
+    node::NodeState,
+};
 
 /// A log message or metric about a node.
 #[derive(Debug)]
@@ -38,9 +43,10 @@ pub(super) enum StatusEvent {
     Denied {
         command: &'static str,
     },
-    /// The node was taken over from a set of this size.
+    /// The node was taken over from another set.
     TakenOver {
-        nodes: usize,
+        former: Arc<str>,
+        ours: Arc<str>,
     },
     ClockJumped {
         by: String,
@@ -147,10 +153,14 @@ impl StatusEvent {
                 command,
                 "the server denies a command that wake-ups need: waiters retry at intervals instead"
             ),
-            Self::TakenOver { nodes } => crate::log::warn!(
+            Self::TakenOver { former, ours } => crate::log::warn!(
                 %node,
-                nodes,
-                "node taken over from another set, which no client uses any more"
+                former = %ServerText(&former),
+                %ours,
+                "this process has taken the node over from another set, which no client uses any more: clients \
+                 of the former set get no votes. If the former list of nodes is the right one, stop this \
+                 process, and run `redlock adopt` from its list to the former one. A node's name is its \
+                 host:port/db unless it is given: give names to nodes that programs reach by different addresses"
             ),
             Self::ClockJumped { by } => crate::log::warn!(
                 %node,

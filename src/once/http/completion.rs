@@ -5,8 +5,7 @@ use std::time::Duration;
 use http::{Response, StatusCode};
 
 use crate::{
-    error::LockError,
-    once::{Always, terms, work::WorkVerdict},
+    once::{Always, work::WorkVerdict},
     reject::RequestOutcome,
 };
 
@@ -83,14 +82,6 @@ pub enum ServerErrors {
 }
 
 impl ServerErrors {
-    /// Checks the time for which keys are held.
-    pub(super) fn check(self) -> Result<(), LockError> {
-        match self {
-            Self::Hold(time) => terms::check_time("ServerErrors::Hold", time),
-            Self::Free | Self::Keep => Ok(()),
-        }
-    }
-
     /// Returns the time for which keys are held.
     pub(in crate::once) const fn hold(self) -> Option<Duration> {
         match self {

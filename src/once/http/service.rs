@@ -29,11 +29,7 @@ impl<K, C, R, M> OnceLayer<K, C, OnceHttp<R, M>> {
         found: Result<Option<Resource>, KeyError>,
     ) -> Result<Option<KeyRequest>, LockError> {
         let found = refuse_grpc(headers, self.protocol.missing.settle(found));
-        let key = self.request_for(found)?;
-        if key.is_some() {
-            self.protocol.server_errors.check()?;
-        }
-        Ok(key)
+        self.request_for(found)
     }
 }
 

@@ -45,11 +45,6 @@ impl<M> OnceHttp<DefaultResponse, M> {
 }
 
 impl<R, M> OnceHttp<R, M> {
-    pub(in crate::once) fn server_errors(mut self, errors: ServerErrors) -> Self {
-        self.server_errors = errors;
-        self
-    }
-
     pub(in crate::once) fn with_on_reject<G>(self, on_reject: G) -> OnceHttp<G, M> {
         let Self { missing, token_header, detached, server_errors, mode, .. } = self;
         OnceHttp { missing, token_header, on_reject, detached, server_errors, mode }
@@ -108,8 +103,7 @@ impl<K, C> OnceLayer<K, C> {
     ///
     /// let once = OnceLayer::new(Redlock::embedded(), "payments", key::header("webhook-id")).http();
     /// let app: Router = Router::new()
-    ///     .route("/webhooks", post(handle))
-    ///     .route_layer(once)
+    ///     .route("/webhooks", post(handle).route_layer(once))
     ///     // Outside, as it is added later.
     ///     .route_layer(middleware::from_fn(verify));
     /// # let _ = app;
@@ -120,9 +114,10 @@ impl<K, C> OnceLayer<K, C> {
     /// The [`LockContext`](crate::LockContext) is in the request's extensions; with the feature
     /// `axum` it is an extractor. Nested layers leave the innermost layer's there, and
     /// [`LockContexts`](crate::LockContexts) has each layer's by its name. HEAD has a key like other
-    /// requests: axum runs the handler of GET for it. Put the layer around the routes of POST alone, or use
-    /// [`only`](crate::key::Key::only). axum's `Router::layer` also wraps the fallback: requests without a
-    /// route and a key get 400 there, and 404 with `Router::route_layer`.
+    /// requests: axum runs the handler of GET for it. axum's `Router::layer` also wraps the fallback:
+    /// requests without a route and a key get 400 there, and 404 with `Router::route_layer`. Both apply to
+    /// every method of a path, `MethodRouter::route_layer` only to those with a handler:
+    /// [`RedlockLayer::http`](crate::RedlockLayer::http) has the difference.
     ///
     /// ```
     /// use axum::{Extension, Router, http::StatusCode, routing::post};
@@ -135,7 +130,7 @@ impl<K, C> OnceLayer<K, C> {
     ///
     /// let once = OnceLayer::new(Redlock::embedded(), "hook", key::header("webhook-id")).http();
     /// // What checks the sender's signature goes outside: see `tower_redlock::once::http`.
-    /// let app: Router = Router::new().route("/hook", post(handle)).route_layer(once);
+    /// let app: Router = Router::new().route("/hook", post(handle).route_layer(once));
     /// # let _ = app;
     /// ```
     pub fn http(self) -> OnceLayer<K, C, OnceHttp> {
@@ -219,9 +214,15 @@ impl<K, C, R, M: HttpMode> OnceLayer<K, C, OnceHttp<R, M>> {
     ///     .unknown(UnknownOutcome::Hold(hold))
     ///     .server_errors(ServerErrors::Hold(hold));
     /// ```
-    pub fn server_errors(mut self, errors: ServerErrors) -> Self {
+    pub fn server_errors(self, errors: ServerErrors) -> Self {
+        self.with_server_errors(errors)
+    }
+}
+
+impl<K, C, R, M> OnceLayer<K, C, OnceHttp<R, M>> {
+    pub(super) fn with_server_errors(mut self, errors: ServerErrors) -> Self {
         self.protocol.server_errors = errors;
-        self
+        self.server_error_hold(errors.hold())
     }
 }
 
@@ -258,7 +259,7 @@ impl<K> OnceLayer<K, Always, OnceHttp<DefaultResponse, ByBody>> {
     /// }
     ///
     /// let once = OnceLayer::by_body(Redlock::embedded(), "stripe", key::json_pointer("/id"));
-    /// let app: Router = Router::new().route("/stripe", post(handle)).route_layer(once);
+    /// let app: Router = Router::new().route("/stripe", post(handle).route_layer(once));
     /// # let _ = app;
     /// ```
     ///
@@ -282,7 +283,12 @@ impl<K, C, R> OnceLayer<K, C, OnceHttp<R, ByBody>> {
 
     /// Sets the maximum time from a request's head to the end of its body. Default:
     /// [`DEFAULT_BODY_TIMEOUT`](crate::layer::http::DEFAULT_BODY_TIMEOUT), 30 s.
+    ///
+    /// # Panics
+    ///
+    /// If it is zero.
     pub const fn body_timeout(mut self, timeout: Duration) -> Self {
+        assert!(!timeout.is_zero(), "body_timeout is zero: every body would be late");
         self.protocol.mode.timeout = timeout;
         self
     }

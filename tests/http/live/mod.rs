@@ -8,6 +8,7 @@ mod frozen;
 mod http2;
 mod log;
 mod majority;
+mod methods;
 mod overruns;
 mod readers;
 mod refused_upgrades;

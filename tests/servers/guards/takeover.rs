@@ -10,6 +10,12 @@ use crate::{
     support::{HANG_GUARD, RedisServer},
 };
 
+/// From the first connection until a set that no client uses votes for another one: 1.25 times
+/// `max_ttl` and 10 s, a probation, and the drift of both.
+const TAKEOVER: Duration = Duration::from_millis(11_262 + 1_012);
+/// Maximum time for connections and health checks on a busy machine.
+const SLACK: Duration = Duration::from_secs(10);
+
 /// Longer than the time after which a set counts as unused: 1.25 times `max_ttl`, its drift, and 10
 /// s.
 const WATCHED: Duration = Duration::from_secs(13);
@@ -27,12 +33,62 @@ async fn taken_over(first: usize, all: usize) {
     let lock = taken(&wrong, "x").await;
     let token = lock.fencing_token();
     drop((lock, wrong));
+    let begun = Instant::now();
     let right = list(&servers, &log);
     assert!(matches!(refusal(&right, 0).await, Reason::OtherLayout { .. }));
+    right.ready_within(TAKEOVER + SLACK).await.expect("the set is taken over in time");
+    assert!(begun.elapsed() > TAKEOVER, "its former clients may return: {:?}", begun.elapsed());
     let next = right.lock("x").wait(HANG_GUARD * 12).await.unwrap();
     assert!(next.fencing_token() > token);
     all_vote(&right).await;
-    log.wait_for("WARN", &["no client uses", "node-1"]).await;
+    let lists = [format!("former={first} nodes (node-1"), format!("ours={all} nodes (node-1")];
+    log.wait_for("WARN", &["no client uses", "redlock adopt", &lists[0], &lists[1]]).await;
+}
+
+/// Builds a manager over a single server.
+fn single(url: String, log: &Log) -> Redlock {
+    quick().nodes([url]).spawner(LoggedSpawner::start(log)).build().unwrap()
+}
+
+/// The name of a node is made of its URL.
+#[tokio::test]
+async fn single_server_by_another_host_name_is_another_set() {
+    let server = RedisServer::start();
+    let log = Log::new();
+    let by_address = single(server.url(), &log);
+    all_vote(&by_address).await;
+    drop(by_address);
+
+    let by_name = single(server.url_by_name(), &log);
+
+    let why = refusal(&by_name, 0).await;
+    assert!(matches!(why, Reason::OtherLayout { .. }), "{why}");
+    let todo = by_name.readiness().unwrap_err().to_string();
+    assert!(todo.contains("give a name to a node that programs reach by different"), "{todo}");
+    by_name.ready_within(TAKEOVER + SLACK).await.expect("it is taken over");
+    let text = log.text();
+    let warning = text.lines().find(|line| line.contains("no client uses")).expect("a warning");
+    let former = format!("former=1 nodes (127.0.0.1:{}", server.port());
+    let ours = format!("ours=1 nodes (localhost:{}", server.port());
+    for part in ["WARN", &former, &ours, "give names to nodes", "redlock adopt"] {
+        assert!(warning.contains(part), "{part}: {warning}");
+    }
+    assert!(matches!(refusal(&single(server.url(), &log), 0).await, Reason::OtherLayout { .. }));
+}
+
+#[tokio::test]
+async fn named_single_server_has_any_host_name() {
+    let server = RedisServer::start();
+    let named = |url| quick().named_node("locks", url).build().unwrap();
+    let by_address = named(server.url());
+    all_vote(&by_address).await;
+
+    let by_name = named(server.url_by_name());
+
+    by_name.ready_within(HANG_GUARD).await.expect("it is the same set");
+    let lock = by_address.lock("x").await.unwrap();
+    assert!(matches!(by_name.lock("x").await, Err(LockError::Held { .. })));
+    drop(lock);
 }
 
 #[tokio::test]

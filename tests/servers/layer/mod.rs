@@ -4,4 +4,5 @@ mod contract;
 mod errors;
 mod http;
 mod http_cancel;
+mod outage;
 mod site;

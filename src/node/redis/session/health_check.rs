@@ -264,8 +264,10 @@ impl Session<'_> {
         let name = self.status.name();
         let reason = match (values.first(), kind) {
             (Some(Value::Int(made)), _) => {
-                if let (1, ChangeKind::Takeover(nodes)) = (*made, kind) {
-                    self.status.report(StatusEvent::TakenOver { nodes });
+                if let (1, ChangeKind::Takeover(_)) = (*made, kind) {
+                    let former = Arc::clone(&report.layout);
+                    let ours = Arc::clone(&self.member.set.layout.description);
+                    self.status.report(StatusEvent::TakenOver { former, ours });
                 }
                 self.read_record(tag, self.settings.clock.now());
                 return Ok(());

@@ -72,7 +72,6 @@ impl<K, C, R> OnceLayer<K, C, OnceHttp<R, Idempotency>> {
         let Some(name) = name.map_err(|error| LockError::InvalidResource(error.into()))? else {
             return Ok(None);
         };
-        self.protocol.server_errors.check()?;
         let in_store = Arc::from(name.to_string());
         Ok(Some((self.request(Ok(name)), in_store)))
     }

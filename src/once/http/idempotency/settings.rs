@@ -181,8 +181,7 @@ impl OnceLayer<Unscoped, Always, OnceHttp<DefaultResponse, Idempotency>> {
     /// let tenant = key::extension(|caller: &Principal| format!("tenant:{}", caller.tenant));
     /// let once = OnceLayer::idempotency(Redlock::embedded(), "payments").scope(tenant);
     /// let app: Router = Router::new()
-    ///     .route("/payments", post(pay))
-    ///     .route_layer(once)
+    ///     .route("/payments", post(pay).route_layer(once))
     ///     // Outside, as it is added later.
     ///     .route_layer(middleware::from_fn(authenticate));
     /// # let _ = app;
@@ -195,7 +194,7 @@ impl OnceLayer<Unscoped, Always, OnceHttp<DefaultResponse, Idempotency>> {
     /// use tower_redlock::{OnceLayer, Redlock};
     ///
     /// let once = OnceLayer::idempotency(Redlock::embedded(), "payments");
-    /// let app: Router = Router::new().route("/payments", post(async || "paid")).route_layer(once);
+    /// let app: Router = Router::new().route("/payments", post(async || "paid").route_layer(once));
     /// ```
     ///
     /// Source: J. Jena, S. Dalal, *The Idempotency-Key HTTP Header Field*
@@ -219,7 +218,8 @@ impl OnceLayer<Unscoped, Always, OnceHttp<DefaultResponse, Idempotency>> {
         let unscoped = OnceLayer::new(redlock, name, Unscoped(()));
         let unscoped = unscoped.unknown(UnknownOutcome::Hold(DEFAULT_HOLD));
         unscoped
-            .map_protocol(|_| OnceHttp::new(mode).server_errors(ServerErrors::Hold(DEFAULT_HOLD)))
+            .map_protocol(|_| OnceHttp::new(mode))
+            .with_server_errors(ServerErrors::Hold(DEFAULT_HOLD))
     }
 }
 
@@ -241,12 +241,11 @@ impl<C, R> OnceLayer<Unscoped, C, OnceHttp<R, Idempotency>> {
     /// # let redlock = Redlock::embedded();
     /// let pay = post(async || "paid");
     /// let app: Router = Router::new()
-    ///     .route("/payments", pay.clone())
-    ///     .route_layer(
+    ///     .route("/payments", pay.clone().route_layer(
     ///         OnceLayer::idempotency(redlock.clone(), "payments")
     ///             .scope(|request: &Request<_>| request.extensions().get::<String>().cloned()),
-    ///     )
-    ///     .route("/refunds", pay.layer(
+    ///     ))
+    ///     .route("/refunds", pay.route_layer(
     ///         OnceLayer::idempotency(redlock, "refunds")
     ///             .scope(key::from_fn(|head| head.extensions().get::<String>().cloned())),
     ///     ));
@@ -268,7 +267,7 @@ impl<C, R> OnceLayer<Unscoped, C, OnceHttp<R, Idempotency>> {
     /// let once = OnceLayer::idempotency(Redlock::embedded(), "payments")
     ///     .scope(key::joined((tenant, user)));
     /// # use axum::{Router, routing::post};
-    /// # let app: Router = Router::new().route("/payments", post(async || "paid")).route_layer(once);
+    /// # let app: Router = Router::new().route("/payments", post(async || "paid").route_layer(once));
     /// # let _ = app;
     /// ```
     ///
@@ -479,7 +478,12 @@ impl<K, C, R> OnceLayer<K, C, OnceHttp<R, Idempotency>> {
 
     /// Sets the maximum time from a request's head to the end of its body. Default:
     /// [`DEFAULT_BODY_TIMEOUT`](crate::layer::http::DEFAULT_BODY_TIMEOUT), 30 s.
+    ///
+    /// # Panics
+    ///
+    /// If it is zero.
     pub const fn body_timeout(mut self, timeout: Duration) -> Self {
+        assert!(!timeout.is_zero(), "body_timeout is zero: every body would be late");
         self.protocol.mode.body_timeout = timeout;
         self
     }
