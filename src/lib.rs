@@ -93,11 +93,11 @@
 //! | `redlock_losses_total` | counter | `cause` | locks that ended before they were given back |
 //! | `redlock_take_overs_total` | counter | | locks that lingered with the process and were taken over without a message |
 //! | `redlock_joins_total` | counter | | shared locks that the process held and granted to a further request without a message |
-//! | `redlock_hard_stops_total` | counter | | guarded work that was dropped |
+//! | `redlock_hard_stops_total` | counter | `cause` | guarded work that was dropped |
 //! | `redlock_overruns_total` | counter | | guarded work that was inside a poll when its lock ended |
 //! | `redlock_job_run_seconds` | histogram | `job_name`, `outcome` | the runs of a job on this replica |
 //! | `redlock_job_skips_total` | counter | `job_name`, `reason` | ticks that this replica did not run |
-//! | `redlock_job_missed_ticks_total` | counter | `job_name` | ticks that were given up |
+//! | `redlock_job_missed_ticks_total` | counter | `job_name`, `reason` | ticks that were given up; `reason` is a [`MissReason`](scheduler::MissReason) in snake case, such as `paused`, or `given_up` after `max_attempts` |
 //! | `redlock_job_outcomes_dropped_total` | counter | | outcomes that were not reported to the callback of [`on_outcome`](Scheduler::on_outcome), as it is too slow |
 //! | `redlock_job_conflicts_total` | counter | `job_name`, `kind` | [conflicts](scheduler::JobConflict) with other replicas about a job: `schedule`, `zone_database`, `not_led`; each again once an hour while it lasts |
 //! | `redlock_job_last_success_timestamp_seconds` | gauge | `job_name` | when a run last succeeded on this replica, in Unix time; unset before the first |

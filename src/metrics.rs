@@ -64,8 +64,9 @@ pub(crate) fn renewed() {
     note!(counter "redlock_renewals_total"; increment 1);
 }
 
-pub(crate) fn lost(cause: &LossCause) {
-    let cause = match cause {
+/// Returns the label for the cause of a loss.
+const fn cause(cause: &LossCause) -> &'static str {
+    match cause {
         LossCause::Expired { .. } => "expired",
         LossCause::Stolen { .. } => "stolen",
         LossCause::ClockJumped { .. } => "clock_jumped",
@@ -73,12 +74,15 @@ pub(crate) fn lost(cause: &LossCause) {
         LossCause::Stalled { .. } => "stalled",
         LossCause::NoHeartbeat { .. } => "no_heartbeat",
         LossCause::Released => "released",
-    };
-    note!(counter "redlock_losses_total", "cause" => cause; increment 1);
+    }
 }
 
-pub(crate) fn hard_stop() {
-    note!(counter "redlock_hard_stops_total"; increment 1);
+pub(crate) fn lost(why: &LossCause) {
+    note!(counter "redlock_losses_total", "cause" => cause(why); increment 1);
+}
+
+pub(crate) fn hard_stop(why: &LossCause) {
+    note!(counter "redlock_hard_stops_total", "cause" => cause(why); increment 1);
 }
 
 pub(crate) fn overrun() {
@@ -111,8 +115,8 @@ pub(crate) fn job_skipped(job: &str, reason: &'static str) {
 }
 
 #[cfg(feature = "scheduler")]
-pub(crate) fn job_missed(job: &str, ticks: u64) {
-    note!(counter "redlock_job_missed_ticks_total", "job_name" => job.to_owned(); increment ticks);
+pub(crate) fn job_missed(job: &str, reason: &'static str, ticks: u64) {
+    note!(counter "redlock_job_missed_ticks_total", "job_name" => job.to_owned(), "reason" => reason; increment ticks);
 }
 
 #[cfg(feature = "scheduler")]

@@ -1,5 +1,7 @@
 //! The metrics, as a recorder of the `metrics` facade sees them.
 
+#[cfg(feature = "testing")]
+mod labels;
 mod recorder;
 mod scrape;
 #[path = "../support/mod.rs"]
@@ -156,7 +158,7 @@ async fn renewals_losses_and_stops(redlock: &Redlock, numbers: &Numbers) {
     assert!(matches!(stopped, Err(LockError::Lost { .. })), "{stopped:?}");
     let ended = || {
         let losses = numbers.get("redlock_losses_total", Some(("cause", "max_hold")));
-        let stops = numbers.get("redlock_hard_stops_total", None);
+        let stops = numbers.get("redlock_hard_stops_total", Some(("cause", "max_hold")));
         (losses, stops, numbers.get("redlock_overruns_total", None))
     };
     assert_eq!(ended(), (1, 1, 0));
@@ -267,7 +269,8 @@ async fn jobs(redlock: &Redlock, numbers: &Numbers) {
     go_on.send_replace(true);
     eventually_async("jobs are counted", async || {
         let held = numbers.get("redlock_job_skips_total", Some(("job_name,reason", "held,held")));
-        let missed = numbers.get("redlock_job_missed_ticks_total", Some(("job_name", "slow")));
+        let missed = numbers
+            .get("redlock_job_missed_ticks_total", Some(("job_name,reason", "slow,overlap")));
         runs("fails,failed") == 1 && runs("slow,finished") > 1 && held > 0 && missed > 0
     })
     .await;
