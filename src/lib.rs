@@ -110,6 +110,7 @@
 //! | `redlock_dropped_releases_total` | counter | `node` | releases that were not repeated to the node until it acknowledged them, as too many waited for it: the keys stay until they expire |
 //! | `redlock_node_up` | gauge | `node` | 1 while the node is connected |
 //! | `redlock_node_voting` | gauge | `node` | 1 while its votes count |
+//! | `redlock_node_probation` | gauge | `node` | 1 while the node is connected, and in probation, as it may have forgotten locks; else 0 |
 //! | `redlock_node_queue_seconds` | gauge | `node` | the longest time for which an operation waited before it was written, in about the last second |
 //! | `redlock_node_copying` | gauge | `node` | 1 while records of work that is done are being copied to it |
 //! | `redlock_copied_records_total` | counter | `node` | records that this process copied to it |

@@ -168,10 +168,20 @@ pub(crate) fn copied(name: &str, records: u64, bytes: u64) {
     note!(counter "redlock_copied_bytes_total", "node" => name.to_owned(); increment bytes);
 }
 
-pub(crate) fn node(name: &str, is_up: bool, is_voting: bool) {
+/// The state of a node, as its gauges show it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NodeGauges {
+    pub(crate) is_up: bool,
+    pub(crate) is_voting: bool,
+    pub(crate) is_in_probation: bool,
+}
+
+pub(crate) fn node(name: &str, gauges: NodeGauges) {
+    let NodeGauges { is_up, is_voting, is_in_probation } = gauges;
     let number = |is: bool| if is { 1.0 } else { 0.0 };
     note!(gauge "redlock_node_up", "node" => name.to_owned(); set number(is_up));
     note!(gauge "redlock_node_voting", "node" => name.to_owned(); set number(is_voting));
+    note!(gauge "redlock_node_probation", "node" => name.to_owned(); set number(is_in_probation));
 }
 
 pub(crate) fn queue_delay(name: &str, delay: Duration) {

@@ -67,6 +67,7 @@ async fn everything_recorded() -> Numbers {
     renewals_losses_and_stops(&redlock, &numbers).await;
     nodes_up_and_voting(&numbers).await;
     failed_activations(&numbers).await;
+    probations(&numbers).await;
     records_copied(&numbers).await;
     #[cfg(feature = "scheduler")]
     jobs(&redlock, &numbers).await;
@@ -218,6 +219,35 @@ async fn failed_activations(numbers: &Numbers) {
     }
     servers[2].restart();
     eventually_async("activations fail", async || failed() > before + 1).await;
+}
+
+async fn probations(numbers: &Numbers) {
+    let mut servers = RedisServer::start_n(3);
+    let named = |builder: RedlockBuilder, (i, server): (usize, &RedisServer)| {
+        builder.named_node(format!("restarts-{i}"), server.url())
+    };
+    let builder = Redlock::builder().ttl(Duration::from_secs(1));
+    let redlock = servers.iter().enumerate().fold(builder, named).build().unwrap();
+    let gauges = |node| {
+        ["redlock_node_up", "redlock_node_voting", "redlock_node_probation"]
+            .map(|name| numbers.gauge(name, ("node", node)))
+    };
+    let become_at = async |node, expected: [f64; 3]| {
+        eventually_async(&format!("{node} becomes {expected:?}"), async || {
+            gauges(node) == expected.map(Some)
+        })
+        .await;
+    };
+    for node in ["restarts-0", "restarts-1", "restarts-2"] {
+        become_at(node, [1.0, 1.0, 0.0]).await;
+    }
+
+    servers[1].restart();
+
+    become_at("restarts-1", [1.0, 0.0, 1.0]).await;
+    assert_eq!(gauges("restarts-0"), [1.0, 1.0, 0.0].map(Some), "the others vote");
+    become_at("restarts-1", [1.0, 1.0, 0.0]).await;
+    drop(redlock);
 }
 
 async fn records_copied(numbers: &Numbers) {

@@ -3,7 +3,12 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use super::log_budget::MessageLevel;
-use crate::{error::Reason, events::LockEventKind, metrics, node::NodeState};
+use crate::{
+    error::Reason,
+    events::LockEventKind,
+    metrics::{self, NodeGauges},
+    node::NodeState,
+};
 
 /// A log message or metric about a node.
 #[derive(Debug)]
@@ -59,10 +64,7 @@ pub(super) enum StatusEvent {
         excess: u64,
         state: NodeState,
     },
-    Gauges {
-        is_up: bool,
-        is_voting: bool,
-    },
+    Gauges(NodeGauges),
 }
 
 /// Events in order, emitted by one thread at a time.
@@ -101,7 +103,7 @@ impl StatusEvent {
     pub(super) const fn is_counted(&self) -> bool {
         !matches!(
             self,
-            Self::Gauges { .. } | Self::Settled { .. } | Self::NotActivated { is_new: false, .. }
+            Self::Gauges(_) | Self::Settled { .. } | Self::NotActivated { is_new: false, .. }
         )
     }
 
@@ -178,7 +180,7 @@ impl StatusEvent {
             Self::Settled { excess, state } => {
                 crate::log::warn!(%node, excess, %state, "the node's state is stable again, and it does not vote");
             }
-            Self::Gauges { is_up, is_voting } => metrics::node(node, is_up, is_voting),
+            Self::Gauges(gauges) => metrics::node(node, gauges),
         }
     }
 }
