@@ -86,7 +86,7 @@
 //!
 //! | name | kind | labels | what |
 //! |---|---|---|---|
-//! | `redlock_acquire_seconds` | histogram | `outcome`, `mode` | from the request to the lock, or to the error; `mode` is `shared` or `exclusive` |
+//! | `redlock_acquire_seconds` | histogram | `outcome`, `mode` | from the request to the lock, or to the error; `mode` is `shared` or `exclusive`. Attempts of candidates for leading and of ticks that find another holder are not recorded |
 //! | `redlock_hold_seconds` | histogram | `mode` | from the grant until the lock is given back |
 //! | `redlock_waiters` | gauge | | requests that wait: for their turn within this process, or for a name that another one holds |
 //! | `redlock_renewals_total` | counter | | renewals that a quorum confirmed |

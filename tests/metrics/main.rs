@@ -1,9 +1,9 @@
 //! The metrics, as a recorder of the `metrics` facade sees them.
 
-#[cfg(feature = "testing")]
-mod labels;
 mod recorder;
 mod scrape;
+#[cfg(feature = "testing")]
+mod simulated;
 #[path = "../support/mod.rs"]
 mod support;
 

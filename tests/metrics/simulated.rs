@@ -1,9 +1,15 @@
-//! Labels that say why, over nodes and a clock of a test.
+//! Metrics over simulated nodes and a clock of the test.
 
-use std::{collections::BTreeMap, future::pending, time::Duration};
+use std::{
+    collections::BTreeMap,
+    future::{IntoFuture, pending},
+    time::Duration,
+};
 
+use tokio::sync::broadcast::Receiver;
 use tower_redlock::{
     Job, Redlock, Schedule, Scheduler,
+    lock::{LockEvent, LockEventKind},
     scheduler::Missed,
     testing::{ManualClock, Nodes},
 };
@@ -91,5 +97,54 @@ fn missed_ticks_name_their_reason() {
         let all = scene.by_label("redlock_job_missed_ticks_total");
         assert_eq!(all.get("quick,paused"), Some(&5), "{all:?}");
         assert!(all.get("quick,unavailable") > Some(&1), "{all:?}");
+    });
+}
+
+/// Returns the number of refused requests by the events since the last call.
+fn refused(events: &mut Receiver<LockEvent>) -> usize {
+    let events = std::iter::from_fn(|| events.try_recv().ok());
+    events.filter(|event| matches!(event.kind, LockEventKind::Refused { .. })).count()
+}
+
+#[test]
+fn standby_is_not_a_refused_request() {
+    Scene::during(|scene| {
+        let Scene { clock, nodes, redlock, .. } = scene;
+        let standby = nodes.replica("b").redlock();
+        let mut events = standby.events();
+        let job = |name: &'static str, parallel| {
+            let of_job = clock.clone();
+            let work = move |_| of_job.sleep(3 * SECOND);
+            Job::new(name, Schedule::every(10 * SECOND), work).parallel(parallel)
+        };
+        let start = |redlock: &Redlock| {
+            let jobs = Scheduler::new(redlock.clone()).job(job("one", 1)).job(job("beside", 2));
+            jobs.start().unwrap()
+        };
+        let _jobs = [redlock, &standby].map(start);
+        let _leads = clock.spawn(redlock.leader("main").run(|_| pending::<()>()));
+        clock.settle();
+        let _waits = clock.spawn(standby.leader("main").run(|_| pending::<()>()));
+
+        clock.advance(600 * SECOND);
+        let counts = standby.counts();
+        let outcomes = scene.by_label("redlock_acquire_seconds");
+
+        assert_eq!((counts.refused, refused(&mut events)), (0, 0), "{counts:?}");
+        let held: Vec<_> = outcomes.keys().filter(|labels| labels.starts_with("held")).collect();
+        assert!(held.is_empty() && !outcomes.is_empty(), "{outcomes:?}");
+
+        let _held = clock.spawn(redlock.lock("x").run(|_| pending::<()>()));
+        clock.settle();
+        let request = clock.spawn(standby.lock("x").into_future());
+        clock.settle();
+
+        assert!(request.is_finished(), "a single attempt ends at once");
+        assert_eq!((standby.counts().refused, refused(&mut events)), (1, 1));
+
+        nodes.stop(0..3);
+        clock.advance(60 * SECOND);
+
+        assert!(standby.counts().refused > 2, "a candidate without a quorum is counted");
     });
 }
