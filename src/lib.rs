@@ -173,6 +173,7 @@ pub mod layer;
 pub mod leader;
 pub mod lock;
 mod log;
+mod log_budget;
 mod metrics;
 pub mod node;
 #[cfg(feature = "once")]
@@ -180,6 +181,8 @@ pub mod once;
 mod random;
 #[cfg(feature = "http")]
 pub mod reject;
+#[cfg(any(feature = "fencing", feature = "http"))]
+mod request_log;
 #[cfg(feature = "scheduler")]
 pub mod schedule;
 #[cfg(feature = "scheduler")]

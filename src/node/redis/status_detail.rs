@@ -6,12 +6,12 @@ use tokio::time::Instant;
 
 use super::{
     breaks::Breaks,
-    log_budget::{LogBudget, MessageLevel},
     permissions::Denied,
     status_event::{StatusEvent, StatusEventQueue},
 };
 use crate::{
     error::Reason,
+    log_budget::{LogBudget, MessageLevel},
     membership::offsets::Interval,
     metrics::NodeGauges,
     node::{Blocked, CopyProgress, Finding, Memory, NodeHealth, NodeState},

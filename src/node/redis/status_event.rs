@@ -2,10 +2,10 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use super::log_budget::MessageLevel;
 use crate::{
     error::Reason,
     events::LockEventKind,
+    log_budget::MessageLevel,
     metrics::{self, NodeGauges},
     node::NodeState,
 };
