@@ -29,8 +29,10 @@ async fn metrics_name_no_resource() {
 
     let all = numbers.all();
     assert!(all.len() > 9, "{all:?}");
-    for Series { name, label, .. } in all {
+    let described = numbers.described();
+    for Series { name, label, kind } in all {
         assert!(name.starts_with("redlock_"), "{name}");
+        assert_eq!(described.get(&name).map(|of| of.kind), Some(kind), "{name} is described");
         let (key, text) = label.unwrap_or_default();
         let keys = [
             "",

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use metrics::Unit;
 use tokio::sync::broadcast::Receiver;
 use tower_redlock::{
     Job, Redlock, Schedule, Scheduler,
@@ -14,7 +15,7 @@ use tower_redlock::{
     testing::{ManualClock, Nodes},
 };
 
-use crate::recorder::Numbers;
+use crate::recorder::{Description, Kind, Numbers};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -46,6 +47,24 @@ impl Scene {
             })
             .collect()
     }
+}
+
+#[test]
+fn manager_describes_every_metric() {
+    Scene::during(|scene| {
+        let _redlock = Redlock::embedded();
+
+        let described = scene.numbers.described();
+
+        assert!(described.len() > 25, "{described:?}");
+        for (name, Description { unit, text, .. }) in &described {
+            assert!(!text.is_empty() && !text.contains('`') && !text.contains("]("), "{text}");
+            let is_time = name.ends_with("_seconds");
+            assert_eq!(*unit == Some(Unit::Seconds), is_time, "{name}: {unit:?}");
+        }
+        let of_votes = &described["redlock_node_voting"];
+        assert_eq!((of_votes.kind, &*of_votes.text), (Kind::Gauge, "1 while its votes count"));
+    });
 }
 
 #[test]
