@@ -34,16 +34,16 @@ impl<R> Rejecter<R> {
     }
 }
 
-/// The level of the line about a rejection while the budget lasts.
+/// The level of the line about a rejection, while the budget lasts.
 #[derive(Clone, Copy)]
-enum Severity {
+enum RejectionLevel {
     Error,
     Warn,
     Debug,
 }
 
 fn log(rejection: &Rejection<'_>, log: &RequestLog) {
-    let Some(severity) = severity(rejection.reason()) else { return };
+    let Some(own_level) = own_level(rejection.reason()) else { return };
     let (resource, outcome) = (rejection.resource().map(display), rejection.code());
     let error: Option<&dyn Error> = match rejection.reason() {
         RejectReason::Lock(error) => Some(error),
@@ -51,44 +51,44 @@ fn log(rejection: &Rejection<'_>, log: &RequestLog) {
         _ => None,
     };
     let (error, reason) = (error.map(display), error.is_none().then(|| debug(rejection.reason())));
-    let (level, suppressed) = match severity {
-        Severity::Debug => (MessageLevel::Debug, None),
-        Severity::Error | Severity::Warn => log.take(outcome, Instant::now()),
+    let (level, suppressed) = match own_level {
+        RejectionLevel::Debug => (MessageLevel::Debug, None),
+        RejectionLevel::Error | RejectionLevel::Warn => log.take(outcome, Instant::now()),
     };
     if level == MessageLevel::FirstInExcess {
         RequestLog::announce_excess(outcome);
     }
-    match (level, severity) {
-        (MessageLevel::Own, Severity::Error) => {
+    match (level, own_level) {
+        (MessageLevel::Own, RejectionLevel::Error) => {
             crate::log::error!(resource, error, reason, outcome, suppressed, "request rejected");
         }
-        (MessageLevel::Own, Severity::Warn) => {
+        (MessageLevel::Own, RejectionLevel::Warn) => {
             crate::log::warn!(resource, error, reason, outcome, suppressed, "request rejected");
         }
         _ => crate::log::debug!(resource, error, reason, outcome, "request rejected"),
     }
 }
 
-/// Returns `None` if another line tells of it.
-fn severity(reason: RejectReason<'_>) -> Option<Severity> {
+/// Returns the level of the line while the budget lasts; `None` if another event reports the rejection.
+fn own_level(reason: RejectReason<'_>) -> Option<RejectionLevel> {
     Some(match reason {
         // A client that is wrong, or that guesses keys.
-        RejectReason::KeyReused | RejectReason::StoreFailed(_) => Severity::Warn,
+        RejectReason::KeyReused | RejectReason::StoreFailed(_) => RejectionLevel::Warn,
         // The fencing layer logs these.
         RejectReason::StaleToken { .. }
         | RejectReason::Overtaken { .. }
         | RejectReason::MissingToken(_)
         | RejectReason::InvalidToken(_) => return None,
         RejectReason::Lock(error) => match error.root() {
-            LockError::InvalidResource(ResourceError::Setup(_)) => Severity::Error,
+            LockError::InvalidResource(ResourceError::Setup(_)) => RejectionLevel::Error,
             // The quota warns when the records are full.
             LockError::Held { .. }
             | LockError::InvalidResource(_)
-            | LockError::TooManyRecords { .. } => Severity::Debug,
+            | LockError::TooManyRecords { .. } => RejectionLevel::Debug,
             // The hard stop logs this.
             LockError::Lost { .. } => return None,
-            _ => Severity::Warn,
+            _ => RejectionLevel::Warn,
         },
-        _ => Severity::Debug,
+        _ => RejectionLevel::Debug,
     })
 }
