@@ -10,7 +10,7 @@ use std::{
 use http::{Request, Response};
 use tokio::runtime;
 use tower::{Layer, Service, ServiceExt, service_fn};
-use tower_redlock::{FencingLayer, OnceLayer, RedlockLayer, key};
+use tower_redlock::{FencingLayer, OnceLayer, RedlockLayer, key, testing::Task};
 
 use crate::{
     SECOND, Scene,
@@ -48,7 +48,7 @@ where
         })
         .collect();
     scene.clock.advance(60 * SECOND);
-    assert!(calls.iter().all(|call| call.is_finished()), "each request is answered");
+    assert!(calls.iter().all(Task::is_finished), "each request is answered");
 }
 
 /// Runs a test whose log has a clock of its own.
@@ -72,9 +72,9 @@ fn outage_is_logged_a_few_times_by_each_layer() {
         let once = OnceLayer::new(redlock.clone(), "hook", key::header("x-key")).http();
         scene.nodes.stop(0..3);
 
-        send(&scene, &locked.layer(answer.clone()), REQUESTS / 2);
+        send(&scene, &locked.layer(answer), REQUESTS / 2);
         // axum calls the layer once for each route.
-        send(&scene, &locked.layer(answer.clone()), REQUESTS / 2);
+        send(&scene, &locked.layer(answer), REQUESTS / 2);
 
         let warned = events(sent, "WARN", "request rejected");
         assert_eq!(warned.len(), BURST, "of {REQUESTS} requests");
@@ -84,7 +84,7 @@ fn outage_is_logged_a_few_times_by_each_layer() {
             "many requests are rejected: from now on most of these lines are logged at DEBUG";
         assert_eq!(events(sent, "WARN", excess).len(), 1);
 
-        send(&scene, &once.layer(answer.clone()), 1);
+        send(&scene, &once.layer(answer), 1);
         assert_eq!(events(sent, "WARN", "request rejected").len(), BURST + 1, "another layer");
 
         pass(INTERVAL);
