@@ -205,6 +205,17 @@ pub(super) fn report_interrupted_beside(env: &JobEnv, run: JobRun) {
     }
 }
 
+/// Logs an attempt at a tick that did not end, where other attempts follow.
+pub(super) fn log_cut_off(env: &JobEnv, run: &JobRun) {
+    crate::log::info!(
+        job = %env.job.name,
+        tick = %WallTime::from(run.tick),
+        attempt = run.attempt,
+        owner = %ServerText(&run.owner),
+        "an attempt at a tick was cut off"
+    );
+}
+
 /// Reports ticks that do not run.
 pub(super) fn report_findings(env: &JobEnv, findings: Findings) {
     let Findings { given_up, interrupted, missed, lost } = findings;
