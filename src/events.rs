@@ -47,7 +47,8 @@ pub enum LockEventKind {
         #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
         waited: Duration,
     },
-    /// A request ended without a lock.
+    /// A request ended without a lock. Not sent for a candidate for leading or a tick of a job that finds
+    /// another holder.
     Refused {
         /// The names.
         #[cfg_attr(feature = "config", serde(serialize_with = "as_text"))]

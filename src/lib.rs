@@ -82,38 +82,10 @@
 //!
 //! # Metrics
 //!
-//! With the feature `metrics`; names of resources are never labels.
+//! With the feature `metrics`; names of resources are never labels. A manager describes them to the recorder of
+//! its time when it is built, so install a recorder before that: its exporter then shows these texts as help.
 //!
-//! | name | kind | labels | what |
-//! |---|---|---|---|
-//! | `redlock_acquire_seconds` | histogram | `outcome`, `mode` | from the request to the lock, or to the error; `mode` is `shared` or `exclusive` |
-//! | `redlock_hold_seconds` | histogram | `mode` | from the grant until the lock is given back |
-//! | `redlock_waiters` | gauge | | requests that wait: for their turn within this process, or for a name that another one holds |
-//! | `redlock_renewals_total` | counter | | renewals that a quorum confirmed |
-//! | `redlock_losses_total` | counter | `cause` | locks that ended before they were given back |
-//! | `redlock_take_overs_total` | counter | | locks that lingered with the process and were taken over without a message |
-//! | `redlock_joins_total` | counter | | shared locks that the process held and granted to a further request without a message |
-//! | `redlock_hard_stops_total` | counter | | guarded work that was dropped |
-//! | `redlock_overruns_total` | counter | | guarded work that was inside a poll when its lock ended |
-//! | `redlock_job_run_seconds` | histogram | `job_name`, `outcome` | the runs of a job on this replica |
-//! | `redlock_job_skips_total` | counter | `job_name`, `reason` | ticks that this replica did not run |
-//! | `redlock_job_missed_ticks_total` | counter | `job_name` | ticks that were given up |
-//! | `redlock_job_outcomes_dropped_total` | counter | | outcomes that were not reported to the callback of [`on_outcome`](Scheduler::on_outcome), as it is too slow |
-//! | `redlock_job_conflicts_total` | counter | `job_name`, `kind` | [conflicts](scheduler::JobConflict) with other replicas about a job: `schedule`, `zone_database`, `not_led`; each again once an hour while it lasts |
-//! | `redlock_job_last_success_timestamp_seconds` | gauge | `job_name` | when a run last succeeded on this replica, in Unix time; unset before the first |
-//! | `redlock_job_next_tick_timestamp_seconds` | gauge | `job_name` | the next tick in Unix time, in the past while it can't start or is running; 0 where this replica waits for none: paused, standing by, ended |
-//! | `redlock_leader` | gauge | `leader` | 1 while this process [leads](Leader), 0 while it is a candidate |
-//! | `redlock_once_total` | counter | `outcome` | requests of work that is to be done [once](mod@once), by their end: `ran`; `freed` and `uncertain`: it ran, and its key is free, or its outcome unknown; `owed`: it ran, and its record was not stored yet; `already_done`; `in_progress`; `unknown`: held, as an earlier outcome is unknown; `failed`: the work returned an error; `lost`; `not_run`; `dropped`. Besides: `unrecorded`, once its record was not stored before its lock ended, so that it may run again |
-//! | `redlock_owed_ends` | gauge | | records of ended work, and ends of runs, that too few nodes have stored so far: this process sends them until they have |
-//! | `redlock_over_quota_total` | counter | `limit` | `max_records`: requests of such work that were refused, as the nodes keep too many records for this process; `max_stored_response_bytes` and `memory`: answers that were not kept, as others take too much of the nodes' memory; `max_waiting_body_bytes`: requests that were refused, as the bodies of others that wait take too much memory |
-//! | `redlock_failed_activations_total` | counter | `node` | tries to end the node's probation that failed |
-//! | `redlock_dropped_releases_total` | counter | `node` | releases that were not repeated to the node until it acknowledged them, as too many waited for it: the keys stay until they expire |
-//! | `redlock_node_up` | gauge | `node` | 1 while the node is connected |
-//! | `redlock_node_voting` | gauge | `node` | 1 while its votes count |
-//! | `redlock_node_queue_seconds` | gauge | `node` | the longest time for which an operation waited before it was written, in about the last second |
-//! | `redlock_node_copying` | gauge | `node` | 1 while records of work that is done are being copied to it |
-//! | `redlock_copied_records_total` | counter | `node` | records that this process copied to it |
-//! | `redlock_copied_bytes_total` | counter | `node` | bytes of these records, keys included |
+#![doc = include_str!("metrics.md")]
 //!
 //! `docs/observability.md` in the repository has buckets, alerts and a dashboard, and the names of spans
 //! and events.
@@ -172,6 +144,7 @@ pub mod layer;
 pub mod leader;
 pub mod lock;
 mod log;
+mod log_budget;
 mod metrics;
 pub mod node;
 #[cfg(feature = "once")]
@@ -179,6 +152,8 @@ pub mod once;
 mod random;
 #[cfg(feature = "http")]
 pub mod reject;
+#[cfg(any(feature = "fencing", feature = "http"))]
+mod request_log;
 #[cfg(feature = "scheduler")]
 pub mod schedule;
 #[cfg(feature = "scheduler")]

@@ -1,4 +1,5 @@
-//! Metrics, for the `metrics` facade. The table of names is in the crate's documentation.
+//! Metrics, for the `metrics` facade. `metrics.md` has their names and texts: the crate's documentation includes
+//! it, and recorders get the texts as descriptions.
 //!
 //! Names of resources are not used as labels, as there are too many, and some are personal data.
 
@@ -15,6 +16,69 @@ macro_rules! note {
         #[cfg(not(feature = "metrics"))]
         let _ = || ($($value,)* $with,);
     }};
+}
+
+/// The table of all metrics: name, kind, labels, and what it is.
+#[cfg(any(feature = "metrics", test))]
+const TABLE: &str = include_str!("metrics.md");
+
+/// A row of the table.
+#[cfg(any(feature = "metrics", test))]
+#[derive(Debug)]
+struct MetricRow {
+    name: &'static str,
+    kind: &'static str,
+    text: String,
+}
+
+#[cfg(any(feature = "metrics", test))]
+fn rows() -> impl Iterator<Item = MetricRow> {
+    let rows = TABLE.lines().filter_map(|line| line.strip_prefix("| `")?.strip_suffix(" |"));
+    rows.filter_map(|row| {
+        let (name, cells) = row.split_once("` | ")?;
+        let mut cells = cells.splitn(3, '|').map(str::trim);
+        let (kind, text) = (cells.next()?, cells.nth(1)?);
+        Some(MetricRow { name, kind, text: plain(text) })
+    })
+}
+
+/// Returns a text of the table without markup: exporters show it as it is.
+#[cfg(any(feature = "metrics", test))]
+fn plain(text: &str) -> String {
+    let mut parts = text.split('[');
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let link = part.split_once("](").and_then(|(shown, rest)| {
+            let (_, after) = rest.split_once(')')?;
+            Some([shown, after])
+        });
+        match link {
+            Some(shown) => plain.extend(shown),
+            None => plain.extend(["[", part]),
+        }
+    }
+    plain.replace('`', "")
+}
+
+/// Describes all metrics to the current recorder, with their units.
+pub(crate) fn describe() {
+    crate::sync::assert_unlocked();
+    #[cfg(feature = "metrics")]
+    ::metrics::with_recorder(|recorder| {
+        use ::metrics::Unit;
+
+        for MetricRow { name, kind, text } in rows() {
+            let units = [("_seconds", Unit::Seconds), ("_bytes_total", Unit::Bytes)];
+            let unit = units.into_iter().find(|(suffix, _)| name.ends_with(suffix));
+            let unit = unit.map_or(Unit::Count, |(_, unit)| unit);
+            let (name, unit, text) = (name.into(), Some(unit), text.into());
+            match kind {
+                "counter" => recorder.describe_counter(name, unit, text),
+                "gauge" => recorder.describe_gauge(name, unit, text),
+                _ => recorder.describe_histogram(name, unit, text),
+            }
+        }
+    });
 }
 
 /// Returns the label that tells shared locks from exclusive ones.
@@ -64,8 +128,9 @@ pub(crate) fn renewed() {
     note!(counter "redlock_renewals_total"; increment 1);
 }
 
-pub(crate) fn lost(cause: &LossCause) {
-    let cause = match cause {
+/// Returns the label for the cause of a loss.
+const fn cause(cause: &LossCause) -> &'static str {
+    match cause {
         LossCause::Expired { .. } => "expired",
         LossCause::Stolen { .. } => "stolen",
         LossCause::ClockJumped { .. } => "clock_jumped",
@@ -73,12 +138,15 @@ pub(crate) fn lost(cause: &LossCause) {
         LossCause::Stalled { .. } => "stalled",
         LossCause::NoHeartbeat { .. } => "no_heartbeat",
         LossCause::Released => "released",
-    };
-    note!(counter "redlock_losses_total", "cause" => cause; increment 1);
+    }
 }
 
-pub(crate) fn hard_stop() {
-    note!(counter "redlock_hard_stops_total"; increment 1);
+pub(crate) fn lost(why: &LossCause) {
+    note!(counter "redlock_losses_total", "cause" => cause(why); increment 1);
+}
+
+pub(crate) fn hard_stop(why: &LossCause) {
+    note!(counter "redlock_hard_stops_total", "cause" => cause(why); increment 1);
 }
 
 pub(crate) fn overrun() {
@@ -111,8 +179,8 @@ pub(crate) fn job_skipped(job: &str, reason: &'static str) {
 }
 
 #[cfg(feature = "scheduler")]
-pub(crate) fn job_missed(job: &str, ticks: u64) {
-    note!(counter "redlock_job_missed_ticks_total", "job_name" => job.to_owned(); increment ticks);
+pub(crate) fn job_missed(job: &str, reason: &'static str, ticks: u64) {
+    note!(counter "redlock_job_missed_ticks_total", "job_name" => job.to_owned(), "reason" => reason; increment ticks);
 }
 
 #[cfg(feature = "scheduler")]
@@ -164,12 +232,47 @@ pub(crate) fn copied(name: &str, records: u64, bytes: u64) {
     note!(counter "redlock_copied_bytes_total", "node" => name.to_owned(); increment bytes);
 }
 
-pub(crate) fn node(name: &str, is_up: bool, is_voting: bool) {
+/// The state of a node, as its gauges show it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NodeGauges {
+    pub(crate) is_up: bool,
+    pub(crate) is_voting: bool,
+    pub(crate) is_in_probation: bool,
+}
+
+pub(crate) fn node(name: &str, gauges: NodeGauges) {
+    let NodeGauges { is_up, is_voting, is_in_probation } = gauges;
     let number = |is: bool| if is { 1.0 } else { 0.0 };
     note!(gauge "redlock_node_up", "node" => name.to_owned(); set number(is_up));
     note!(gauge "redlock_node_voting", "node" => name.to_owned(); set number(is_voting));
+    note!(gauge "redlock_node_probation", "node" => name.to_owned(); set number(is_in_probation));
 }
 
 pub(crate) fn queue_delay(name: &str, delay: Duration) {
     note!(gauge "redlock_node_queue_seconds", "node" => name.to_owned(); set delay.as_secs_f64());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_have_no_markup() {
+        let texts = ["1 while it [leads](Leader), `0` else", "[`a`](B) and [c] or [d"];
+        let expected = ["1 while it leads, 0 else", "a and [c] or [d"];
+
+        assert_eq!(texts.map(plain), expected);
+    }
+
+    #[test]
+    fn every_row_is_read() {
+        let lines = TABLE.lines().filter(|line| line.contains("redlock_")).count();
+        let rows: Vec<_> = rows().collect();
+
+        assert!(rows.len() > 25 && rows.len() == lines, "{} of {lines}", rows.len());
+        for MetricRow { name, kind, text } in rows {
+            assert!(["counter", "gauge", "histogram"].contains(&kind), "{name}: {kind}");
+            assert!(!text.is_empty() && !text.contains(['`', '|']), "{name}: {text}");
+        }
+    }
 }

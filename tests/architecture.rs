@@ -25,8 +25,8 @@ const CORE_LAYERS: [&[&str]; 8] = [
 /// The same of the library. The first row has what comes from `redlock-core`.
 const LAYERS: [&[&str]; 15] = [
     &["hash", "membership", "protocol", "quorum", "resource", "stripe", "sync", "token"],
-    &["log", "random", "schedule", "time"],
-    &["switches"],
+    &["log", "log_budget", "random", "schedule", "time"],
+    &["request_log", "switches"],
     &["error"],
     &["events", "metrics"],
     &["node"],

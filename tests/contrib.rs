@@ -14,10 +14,10 @@ fn read(path: &str) -> String {
     fs::read_to_string(root.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The metrics in the table of the crate's documentation, with their kinds.
+/// The metrics in the table that the crate's documentation includes, with their kinds.
 fn documented() -> BTreeMap<String, String> {
-    let text = read("src/lib.rs");
-    let rows = text.lines().filter_map(|line| line.strip_prefix("//! | `redlock_"));
+    let text = read("src/metrics.md");
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| `redlock_"));
     rows.map(|row| {
         let cells: Vec<_> = row.split(" | ").collect();
         (format!("redlock_{}", cells[0].trim_end_matches('`')), cells[1].to_owned())

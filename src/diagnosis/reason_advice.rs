@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Advice, terms::DiagnosisTerms};
-use crate::error::{Prospect, Reason, ServerText, prospect};
+use crate::error::{Prospect, Reason, ServerText, layouts, prospect};
 
 pub(super) fn of_reason(reason: &Reason, terms: &DiagnosisTerms) -> Advice {
     let Prospect { code, todo, .. } = prospect(reason, &terms.prefix);
@@ -16,10 +16,13 @@ pub(super) fn of_reason(reason: &Reason, terms: &DiagnosisTerms) -> Advice {
             "the server is a replica, and replicas do not vote, as their data is delayed".into()
         }
         Reason::Probation { remaining } => of_probation(*remaining),
-        Reason::OtherLayout { found, ours } => format!(
-            "belongs to another set of nodes. It is enrolled for [{}]; this client is configured for [{ours}]",
-            ServerText(found)
-        ),
+        Reason::OtherLayout { found, ours } => {
+            let [found, ours] = layouts(found, ours);
+            format!(
+                "belongs to another set of nodes. It is enrolled for [{}]; this client is configured for [{ours}]",
+                ServerText(found)
+            )
+        }
         Reason::SameServer { other } => {
             format!("is the same server as {other}: it would vote twice, so neither votes")
         }

@@ -2,7 +2,7 @@
 
 use std::{error::Error, fmt, sync::Arc, time::Duration};
 
-use super::{ServerText, Vote, VoteOutcome, Votes};
+use super::{ServerText, Vote, VoteOutcome, Votes, refusals::Refusals};
 use crate::resource::ResourceError;
 
 /// Why a lock was not acquired, not extended, or not kept.
@@ -212,7 +212,7 @@ impl fmt::Display for LockError {
             Self::NoQuorum { votes } => write!(f, "too few votes count ({votes})"),
             Self::TooSlow { elapsed, validity, votes } => {
                 write!(f, "granted after {elapsed:.1?}, beyond its validity of {validity:.1?}")?;
-                if votes.is_empty() { Ok(()) } else { write!(f, " ({votes})") }
+                write!(f, "{}", Refusals::among(votes))
             }
             Self::WaitTimedOut { waited, last } => {
                 write!(f, "gave up after waiting {waited:.1?}; last seen: {last}")
@@ -315,7 +315,16 @@ pub enum LossCause {
 impl fmt::Display for LossCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Expired { votes } => write!(f, "its validity ran out ({votes})"),
+            Self::Expired { votes } => {
+                let refusals = Refusals::among(votes);
+                match refusals.count() {
+                    Some((some, all)) => write!(
+                        f,
+                        "its validity ran out: {some} of {all} nodes did not extend it in time{refusals}"
+                    ),
+                    None => f.write_str("its validity ran out before it was extended"),
+                }
+            }
             Self::Stolen { owner } => write!(
                 f,
                 "a quorum of nodes keeps the key for {}",
@@ -324,7 +333,8 @@ impl fmt::Display for LossCause {
             Self::ClockJumped { votes } => {
                 write!(
                     f,
-                    "the clocks of servers jumped, and too few servers without a jump are left ({votes})"
+                    "the clocks of servers jumped, and too few servers without a jump are left{}",
+                    Refusals::among(votes)
                 )
             }
             Self::MaxHold { limit } => write!(f, "it reached max_hold ({limit:?})"),
@@ -365,7 +375,7 @@ impl fmt::Display for ReleaseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoQuorum { votes } => {
-                write!(f, "the release was not acknowledged by a quorum ({votes})")
+                write!(f, "the release was not acknowledged by a quorum{}", Refusals::among(votes))
             }
             Self::Foreign => f.write_str("the key was not written by this crate"),
             Self::InvalidResource(error) => write!(f, "invalid resource: {error}"),
@@ -385,6 +395,7 @@ impl Error for ReleaseError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Reason;
 
     #[test]
     fn names_of_owners_are_one_line() {
@@ -406,6 +417,50 @@ mod tests {
             assert!(text.contains(r"a\nb\u{1b}[2Jc\u{85}"), "{text:?}");
             assert!(!text.contains(char::is_control), "{text:?}");
         }
+    }
+
+    /// Returns the votes of three nodes: `a` and so on.
+    fn votes(outcomes: [VoteOutcome; 3]) -> Votes {
+        let named = ["a", "b", "c"].into_iter().zip(outcomes);
+        Votes::new(named.map(|(node, outcome)| Vote::new(node.into(), outcome)))
+    }
+
+    #[test]
+    fn causes_name_only_nodes_that_refused() {
+        const GRANTED: VoteOutcome = VoteOutcome::Granted;
+        const LATE: VoteOutcome = VoteOutcome::NotCounted(Reason::TimedOut);
+        const OPEN: VoteOutcome = VoteOutcome::NotCounted(Reason::NotAwaited);
+        let expired = |outcomes| LossCause::Expired { votes: votes(outcomes) }.to_string();
+
+        assert_eq!(
+            expired([GRANTED, LATE, LATE]),
+            "its validity ran out: 2 of 3 nodes did not extend it in time (b: timed out; c: timed out)"
+        );
+        assert_eq!(
+            expired([GRANTED, GRANTED, OPEN]),
+            "its validity ran out before it was extended"
+        );
+
+        let jumped = Reason::ClockJumped { by_micros: 5_000_000 };
+        let reason = jumped.to_string();
+        let jumped = VoteOutcome::NotCounted(jumped);
+        let cause = LossCause::ClockJumped { votes: votes([jumped.clone(), jumped, GRANTED]) };
+        let text = cause.to_string();
+        assert!(text.ends_with(&format!("left (a: {reason}; b: {reason})")), "{text}");
+
+        let release = ReleaseError::NoQuorum { votes: votes([GRANTED, LATE, LATE]) };
+        assert_eq!(
+            release.to_string(),
+            "the release was not acknowledged by a quorum (b: timed out; c: timed out)"
+        );
+
+        let slow = |outcomes| {
+            let (elapsed, validity) = (Duration::from_secs(3), Duration::from_secs(2));
+            LockError::TooSlow { elapsed, validity, votes: votes(outcomes) }.to_string()
+        };
+        let text = "granted after 3.0s, beyond its validity of 2.0s";
+        assert_eq!(slow([GRANTED, GRANTED, OPEN]), text);
+        assert_eq!(slow([GRANTED, GRANTED, LATE]), format!("{text} (c: timed out)"));
     }
 
     #[test]

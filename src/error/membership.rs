@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{SetNumber, VoteOutcome, Votes};
+use super::{SetNumber, VoteOutcome, Votes, refusals::Refusals};
 
 /// Why a set of nodes was not moved to another layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,8 +73,9 @@ impl fmt::Display for AdoptError {
             ),
             Self::NotMovable { set, is_new, needed, votes } => write!(
                 f,
-                "nothing was moved: of the {} {set}, at least {needed} nodes have to be up, and to belong to no set but this one, old or new; then retry ({votes})",
+                "nothing was moved: of the {} {set}, at least {needed} nodes have to be up, and to belong to no set but this one, old or new; then retry{}",
                 if *is_new { "new" } else { "old" },
+                Refusals::among(votes)
             ),
             Self::InSet { set, moved, error } => {
                 write!(f, "{set}: {error}")?;
@@ -94,11 +95,13 @@ impl fmt::Display for AdoptError {
             Self::SameLayout => f.write_str("the old and the new set are the same"),
             Self::OldSet { needed, votes } => write!(
                 f,
-                "the old set can still grant locks: move at least {needed} of its voting nodes, or all of its nodes, then retry ({votes})"
+                "the old set can still grant locks: move at least {needed} of its voting nodes, or all of its nodes, then retry{}",
+                Refusals::among(votes)
             ),
             Self::NewSet { needed, votes } => write!(
                 f,
-                "the old set no longer grants locks: enrol at least {needed} nodes of the new set, then retry ({votes})"
+                "the old set no longer grants locks: enrol at least {needed} nodes of the new set, then retry{}",
+                Refusals::among(votes)
             ),
         }
     }
@@ -137,14 +140,14 @@ impl fmt::Display for LowerError {
         match self {
             Self::NoServers => f.write_str("only servers keep a max_ttl"),
             Self::Incomplete { votes } => {
-                write!(f, "not every node accepted the lower max_ttl ({votes})")
+                write!(f, "not every node accepted the lower max_ttl{}", Refusals::among(votes))
             }
             Self::IncompleteSets { votes } => {
                 f.write_str("not every node accepted the lower max_ttl")?;
                 let is_lowered =
                     |votes: &&Votes| votes.iter().all(|vote| vote.outcome == VoteOutcome::Granted);
                 for votes in votes.iter().filter(|votes| !is_lowered(votes)) {
-                    write!(f, " ({votes})")?;
+                    write!(f, "{}", Refusals::among(votes))?;
                 }
                 for votes in votes.iter().filter(is_lowered) {
                     let Some(set) = votes.set() else { continue };

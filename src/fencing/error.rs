@@ -2,13 +2,18 @@
 
 use std::fmt;
 
+use tokio::time::Instant;
+
 use super::TokenError;
 #[cfg(feature = "http")]
 use crate::{
     error::LockError,
     reject::{RejectReason, Rejection},
 };
-use crate::{layer::KeyError, resource::Resource, token::FencingToken};
+use crate::{
+    layer::KeyError, log_budget::MessageLevel, request_log::RequestLog, resource::Resource,
+    token::FencingToken,
+};
 
 /// The error of a request that was refused or stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,19 +68,37 @@ impl FencingError {
         respond(Rejection::new(reason, None))
     }
 
-    pub(super) fn log(&self, resource: Option<&Resource>) {
+    /// Logs a request that was refused before it ran: at DEBUG if the client is wrong, and if the lines of the
+    /// layer are many.
+    pub(super) fn log_refused(&self, resource: Option<&Resource>, log: &RequestLog) {
         let resource = resource.map(tracing::field::display);
-        match self {
-            Self::Stale { .. } | Self::Overtaken { .. } => {
-                crate::log::warn!(resource, error = %self, "fenced off");
-            }
-            Self::Key(error) if error.is_setup() => {
-                crate::log::error!(resource, %error, "request rejected");
-            }
+        let outcome = match self {
+            Self::Stale { .. } | Self::Overtaken { .. } => "stale-token",
+            Self::Key(error) if error.is_setup() => "bad-settings",
             Self::Token(_) | Self::Key(_) => {
                 crate::log::debug!(resource, error = %self, "request rejected");
+                return;
             }
+        };
+        let (level, suppressed) = log.take(outcome, Instant::now());
+        if level == MessageLevel::FirstInExcess {
+            RequestLog::announce_excess(outcome);
         }
+        match (self, level) {
+            (Self::Key(error), MessageLevel::Own) => {
+                crate::log::error!(resource, %error, suppressed, "request rejected");
+            }
+            (Self::Key(error), _) => crate::log::debug!(resource, %error, "request rejected"),
+            (_, MessageLevel::Own) => {
+                crate::log::warn!(resource, error = %self, suppressed, "fenced off");
+            }
+            (_, _) => crate::log::debug!(resource, error = %self, "fenced off"),
+        }
+    }
+
+    /// Logs a request that was stopped while it ran. Its outcome is unknown, so each is logged.
+    pub(super) fn log_overtaken(&self, resource: &Resource) {
+        crate::log::warn!(%resource, error = %self, "fenced off");
     }
 }
 

@@ -39,8 +39,7 @@ enum FencedState<F> {
 }
 
 impl<F> Fenced<F> {
-    pub(super) fn refused(error: FencingError, resource: Option<&Resource>) -> Self {
-        error.log(resource);
+    pub(super) const fn refused(error: FencingError) -> Self {
         Self { state: FencedState::Refused { error: Some(error) } }
     }
 
@@ -90,7 +89,7 @@ impl<F: Future> Future for Fenced<F> {
             },
         };
         if let Err(error) = &result {
-            error.log(Some(resource));
+            error.log_overtaken(resource);
         }
         this.state.set(FencedState::Over);
         Poll::Ready(result)

@@ -86,7 +86,7 @@ where
             }
             Err(error) => {
                 let on_reject = &this.protocol.on_reject;
-                Ok(error.reject(|rejection| GrpcBody::of_rejection(rejection, on_reject)))
+                Ok(GrpcBody::of_rejection(error.reject(|rejection| rejection.answer(on_reject))))
             }
         })
     }

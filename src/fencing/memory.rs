@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     lock::WakerKey,
+    request_log::RequestLog,
     resource::Resource,
     sync::{self, Mutex},
     token::FencingToken,
@@ -16,11 +17,17 @@ use crate::{
 /// The newest token of each resource, shared by all services of a layer.
 pub(super) struct TokenMemory {
     table: Mutex<TokenTable>,
+    log: RequestLog,
 }
 
 impl TokenMemory {
     pub(super) fn new(capacity: usize) -> Self {
-        Self { table: Mutex::new(TokenTable::new(capacity)) }
+        Self { table: Mutex::new(TokenTable::new(capacity)), log: RequestLog::default() }
+    }
+
+    /// Returns the budget of log lines about refused requests.
+    pub(super) const fn log(&self) -> &RequestLog {
+        &self.log
     }
 
     /// Admits a request whose token is not older than the newest of any of its names.

@@ -65,12 +65,17 @@ impl<S, K, T, P> FencingService<S, K, T, P> {
         let resource = match self.layer.key.key(&request) {
             Ok(Some(resource)) => resource,
             Ok(None) => return Fenced::unfenced(self.inner.call(request)),
-            Err(error) => return Fenced::refused(error.into(), None),
+            Err(error) => return self.refused(error.into(), None),
         };
         match self.admit(&request, &resource) {
             Ok(visit) => Fenced::running(self.inner.call(request), visit, resource),
-            Err(error) => Fenced::refused(error, Some(&resource)),
+            Err(error) => self.refused(error, Some(&resource)),
         }
+    }
+
+    fn refused<F>(&self, error: FencingError, resource: Option<&Resource>) -> Fenced<F> {
+        error.log_refused(resource, self.layer.memory.log());
+        Fenced::refused(error)
     }
 
     fn admit<Request>(&self, request: &Request, resource: &Resource) -> Result<Visit, FencingError>

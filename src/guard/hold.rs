@@ -115,7 +115,7 @@ impl Hold {
         let cause = self.lease().loss();
         // Dropped before the metrics and the log are written, which may be slow.
         drop_work();
-        metrics::hard_stop();
+        metrics::hard_stop(&cause);
         self.lease().send_event(|| LockEventKind::HardStopped {
             resource: self.lease().resource().clone(),
             shared: self.lease().is_shared(),

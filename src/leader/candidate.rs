@@ -47,7 +47,7 @@ impl Leader {
             .wait(Duration::ZERO)
             .max_hold(Duration::MAX)
             .stall_limit(STALL_LIMIT);
-        let request = request.options(options);
+        let request = request.options(options).expects_holder();
         Self {
             request,
             name,

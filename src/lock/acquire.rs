@@ -18,7 +18,7 @@ use super::{
     lease::{ActiveLease, SharedLease},
     lock::Lock,
     queue::{Admission, HeldLease, QueueWait, Ticket},
-    settings::InternalOptions,
+    settings::{InternalOptions, ReportedEnds},
     trace::{acquire_span, record_end, record_grant},
     waker_set::WakerKey,
     wakeups::{RetryHistory, RetryState, RetryTask, RetryWait, StartedAttempt, Yield},
@@ -74,8 +74,7 @@ struct Acquisition {
     line_timeout: Option<Sleep>,
     /// Whether it has waited in a local line.
     was_in_line: bool,
-    /// Whether its result is reported as an event and in the metrics.
-    is_reported: bool,
+    reports: ReportedEnds,
 }
 
 enum AcquireStep {
@@ -120,7 +119,7 @@ impl Acquire {
             Ok(checked) => checked,
             Err(error) => return Self::failed(error),
         };
-        let is_reported = of.is_none();
+        let reports = if of.is_some() { ReportedEnds::None } else { internal.reports };
         let (span, begun) = of.unwrap_or_else(|| (acquire_span(&resource, None), 0));
         let step = AcquireStep::QueueWait(core.queue.enter(&resource, started));
         let retries = RetryHistory::default();
@@ -131,7 +130,7 @@ impl Acquire {
             step,
             line_timeout: None,
             was_in_line: false,
-            is_reported,
+            reports,
         }))
     }
 
@@ -407,7 +406,7 @@ impl Acquisition {
     ) -> Poll<Result<Lock, LockError>> {
         self.retry.retries.counted = None;
         self.retry.marked = None;
-        if !self.is_reported {
+        if self.reports == ReportedEnds::None {
             return Poll::Ready(result);
         }
         if let Err(error) = &mut result {
@@ -420,9 +419,11 @@ impl Acquisition {
         let waited = now.saturating_duration_since(self.started);
         let is_shared = self.retry.plan.is_shared();
         let outcome = result.as_ref().map(|_| ());
-        self.retry.core.client.counts.ended(outcome, waited);
-        metrics::acquire(is_shared, outcome, waited);
-        self.send_event(&result, waited);
+        if self.reports.include(outcome) {
+            self.retry.core.client.counts.ended(outcome, waited);
+            metrics::acquire(is_shared, outcome, waited);
+            self.send_event(&result, waited);
+        }
         record_end(&self.retry.span, &result, waited);
         Poll::Ready(result)
     }

@@ -15,6 +15,7 @@ use super::{
 use crate::{
     error::{BuildError, SetNumber},
     events::Events,
+    metrics,
     node::{
         ClockJumps, Node,
         redis::{
@@ -61,6 +62,7 @@ impl RedlockBuilder {
             return Err(BuildError::NoNodes);
         }
         check_prefix(&self.key_prefix)?;
+        metrics::describe();
         named_nodes::check_prefix(&self.key_prefix, &endpoints)?;
         self.check_embedded()?;
         self.check_guarded()?;

@@ -36,7 +36,8 @@ const BUCKETS: usize = OCTAVES * STEPS + 2;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockCounts {
-    /// Requests that ended without a lock.
+    /// Requests that ended without a lock. A candidate for leading and a tick of a job that find another
+    /// holder are not counted.
     pub refused: u64,
     /// Locks that ended before their release, and not by `max_hold` or because they are not renewed.
     pub lost: u64,

@@ -2,6 +2,8 @@
 
 use std::{future::IntoFuture, sync::Arc, time::Duration};
 
+#[cfg(feature = "scheduler")]
+use super::settings::ReportedEnds;
 use super::{
     LockOptions,
     acquire::Acquire,
@@ -202,6 +204,12 @@ impl LockRequest {
 /// Methods for callers that wait between requests.
 #[cfg(feature = "scheduler")]
 impl LockRequest {
+    /// Sets that another holder is expected: its refusal is not counted or reported.
+    pub(crate) fn expects_holder(mut self) -> Self {
+        self.internal.reports = ReportedEnds::NotHeld;
+        self
+    }
+
     /// Returns the checked settings of this request.
     pub(crate) fn plan(&self) -> Result<super::settings::Plan, LockError> {
         self.core.client.settings.plan(&self.options, &self.internal)

@@ -91,6 +91,32 @@ pub(crate) struct LineBounds {
     pub(crate) total: usize,
 }
 
+/// Which ends of a request are counted and reported, as metrics and events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ReportedEnds {
+    #[default]
+    All,
+    /// All but a refusal by a holder. Candidates for leading and ticks of jobs expect it, and repeat their
+    /// requests, so it is not contention.
+    #[cfg(feature = "scheduler")]
+    NotHeld,
+    /// None: the request is an attempt of another one, which reports its own end.
+    None,
+}
+
+impl ReportedEnds {
+    pub(super) fn include(self, result: Result<(), &LockError>) -> bool {
+        match self {
+            Self::All => true,
+            #[cfg(feature = "scheduler")]
+            Self::NotHeld => {
+                !matches!(result.map_err(LockError::root), Err(LockError::Held { .. }))
+            }
+            Self::None => false,
+        }
+    }
+}
+
 /// Options that only the crate itself sets.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct InternalOptions {
@@ -109,6 +135,7 @@ pub(crate) struct InternalOptions {
     pub(crate) awaits_release: bool,
     /// The lead node of the only attempt.
     pub(crate) lead_node: Option<LeadNode>,
+    pub(crate) reports: ReportedEnds,
 }
 
 /// What a request that waits does while a quorum is known to be away.

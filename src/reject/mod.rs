@@ -27,6 +27,7 @@ mod grpc;
 mod on_reject;
 mod outcome;
 mod problem;
+mod rejecter;
 mod rejection;
 
 #[cfg(feature = "tonic")]
@@ -34,4 +35,5 @@ pub(crate) use grpc::error_info;
 pub use on_reject::{DefaultResponse, OnReject};
 pub use outcome::RequestOutcome;
 pub(crate) use problem::problem;
+pub(crate) use rejecter::Rejecter;
 pub use rejection::{RejectReason, Rejection};

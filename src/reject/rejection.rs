@@ -322,48 +322,6 @@ impl<'a> Rejection<'a> {
         let outcome = RequestOutcome::of_rejection(self.outcome() == "unknown");
         (on_reject.respond(self), outcome)
     }
-
-    /// Logs the reason, which the response does not contain.
-    pub(crate) fn log(&self) {
-        let resource = self.resource.map(tracing::field::display);
-        let outcome = self.code();
-        let error = match self.reason {
-            RejectReason::Lock(error) => error,
-            RejectReason::StoreFailed(error) => {
-                let error = error.source().unwrap_or(error);
-                crate::log::warn!(resource, %error, outcome, "request rejected");
-                return;
-            }
-            // The fencing layer logs this.
-            RejectReason::StaleToken { .. }
-            | RejectReason::Overtaken { .. }
-            | RejectReason::MissingToken(_)
-            | RejectReason::InvalidToken(_) => return,
-            // A client that is wrong, or that guesses keys.
-            reason @ RejectReason::KeyReused => {
-                crate::log::warn!(resource, ?reason, outcome, "request rejected");
-                return;
-            }
-            reason => {
-                crate::log::debug!(resource, ?reason, outcome, "request rejected");
-                return;
-            }
-        };
-        match error.root() {
-            LockError::InvalidResource(ResourceError::Setup(_)) => {
-                crate::log::error!(resource, %error, outcome, "request rejected");
-            }
-            // The quota warns when the records are full.
-            LockError::Held { .. }
-            | LockError::InvalidResource(_)
-            | LockError::TooManyRecords { .. } => {
-                crate::log::debug!(resource, %error, outcome, "request rejected");
-            }
-            // The hard stop logs this.
-            LockError::Lost { .. } => {}
-            _ => crate::log::warn!(resource, %error, outcome, "request rejected"),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -192,6 +192,26 @@ pub enum MissReason {
     Late,
 }
 
+impl MissReason {
+    /// Returns the label in metrics.
+    pub(super) const fn label(&self) -> &'static str {
+        match self {
+            Self::Unavailable { .. } => "unavailable",
+            Self::NoSlot => "no_slot",
+            Self::Overlap => "overlap",
+            Self::MinHold => "min_hold",
+            Self::Repeated => "repeated",
+            Self::Held { .. } => "held",
+            Self::Paused { .. } => "paused",
+            Self::NotLeading => "not_leading",
+            Self::BackingOff => "backing_off",
+            Self::Interrupted { .. } => "interrupted",
+            Self::Forgotten => "forgotten",
+            Self::Late => "late",
+        }
+    }
+}
+
 impl fmt::Display for MissReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -319,7 +339,6 @@ impl JobEventKind {
     }
 }
 
-/// The label in metrics.
 impl fmt::Display for JobEventKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -365,6 +384,7 @@ impl fmt::Display for JobEventKind {
     }
 }
 
+/// Returns the label in metrics.
 pub(super) const fn label(reason: &SkipReason) -> &'static str {
     match reason {
         SkipReason::AlreadyStarted { .. } => "already_started",

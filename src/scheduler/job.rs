@@ -87,13 +87,13 @@ impl JobOptions {
     /// The request for the slot of a run of a parallel job.
     pub(super) fn slot_request(&self, redlock: &Redlock, name: &str) -> LockRequest {
         let request = redlock.slot_of_own(Resource::of_job(name), self.parallel);
-        request.options(self.lock()).polled_within(Some(self.polled_within()))
+        request.options(self.lock()).polled_within(Some(self.polled_within())).expects_holder()
     }
 
     /// The request for the lock of a job with this name.
     pub(super) fn request(&self, redlock: &Redlock, name: &str) -> LockRequest {
         let request = redlock.lock_own(Resource::of_job(name)).options(self.lock());
-        request.polled_within(Some(self.polled_within()))
+        request.polled_within(Some(self.polled_within())).expects_holder()
     }
 }
 

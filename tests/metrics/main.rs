@@ -2,6 +2,8 @@
 
 mod recorder;
 mod scrape;
+#[cfg(feature = "testing")]
+mod simulated;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -27,8 +29,10 @@ async fn metrics_name_no_resource() {
 
     let all = numbers.all();
     assert!(all.len() > 9, "{all:?}");
-    for Series { name, label, .. } in all {
+    let described = numbers.described();
+    for Series { name, label, kind } in all {
         assert!(name.starts_with("redlock_"), "{name}");
+        assert_eq!(described.get(&name).map(|of| of.kind), Some(kind), "{name} is described");
         let (key, text) = label.unwrap_or_default();
         let keys = [
             "",
@@ -65,6 +69,7 @@ async fn everything_recorded() -> Numbers {
     renewals_losses_and_stops(&redlock, &numbers).await;
     nodes_up_and_voting(&numbers).await;
     failed_activations(&numbers).await;
+    probations(&numbers).await;
     records_copied(&numbers).await;
     #[cfg(feature = "scheduler")]
     jobs(&redlock, &numbers).await;
@@ -156,7 +161,7 @@ async fn renewals_losses_and_stops(redlock: &Redlock, numbers: &Numbers) {
     assert!(matches!(stopped, Err(LockError::Lost { .. })), "{stopped:?}");
     let ended = || {
         let losses = numbers.get("redlock_losses_total", Some(("cause", "max_hold")));
-        let stops = numbers.get("redlock_hard_stops_total", None);
+        let stops = numbers.get("redlock_hard_stops_total", Some(("cause", "max_hold")));
         (losses, stops, numbers.get("redlock_overruns_total", None))
     };
     assert_eq!(ended(), (1, 1, 0));
@@ -218,6 +223,35 @@ async fn failed_activations(numbers: &Numbers) {
     eventually_async("activations fail", async || failed() > before + 1).await;
 }
 
+async fn probations(numbers: &Numbers) {
+    let mut servers = RedisServer::start_n(3);
+    let named = |builder: RedlockBuilder, (i, server): (usize, &RedisServer)| {
+        builder.named_node(format!("restarts-{i}"), server.url())
+    };
+    let builder = Redlock::builder().ttl(Duration::from_secs(1));
+    let redlock = servers.iter().enumerate().fold(builder, named).build().unwrap();
+    let gauges = |node| {
+        ["redlock_node_up", "redlock_node_voting", "redlock_node_probation"]
+            .map(|name| numbers.gauge(name, ("node", node)))
+    };
+    let become_at = async |node, expected: [f64; 3]| {
+        eventually_async(&format!("{node} becomes {expected:?}"), async || {
+            gauges(node) == expected.map(Some)
+        })
+        .await;
+    };
+    for node in ["restarts-0", "restarts-1", "restarts-2"] {
+        become_at(node, [1.0, 1.0, 0.0]).await;
+    }
+
+    servers[1].restart();
+
+    become_at("restarts-1", [1.0, 0.0, 1.0]).await;
+    assert_eq!(gauges("restarts-0"), [1.0, 1.0, 0.0].map(Some), "the others vote");
+    become_at("restarts-1", [1.0, 1.0, 0.0]).await;
+    drop(redlock);
+}
+
 async fn records_copied(numbers: &Numbers) {
     let servers = RedisServer::start_n(3);
     let nodes = ["x", "y", "z"].into_iter().zip(&servers);
@@ -267,7 +301,8 @@ async fn jobs(redlock: &Redlock, numbers: &Numbers) {
     go_on.send_replace(true);
     eventually_async("jobs are counted", async || {
         let held = numbers.get("redlock_job_skips_total", Some(("job_name,reason", "held,held")));
-        let missed = numbers.get("redlock_job_missed_ticks_total", Some(("job_name", "slow")));
+        let missed = numbers
+            .get("redlock_job_missed_ticks_total", Some(("job_name,reason", "slow,overlap")));
         runs("fails,failed") == 1 && runs("slow,finished") > 1 && held > 0 && missed > 0
     })
     .await;

@@ -17,9 +17,19 @@ use metrics::{
 const BUCKETS: [f64; 12] =
     [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 10.0, 60.0];
 
-/// Values by name and label.
+/// Values by name and label, and the descriptions of the metrics.
 #[derive(Clone, Default)]
-pub(crate) struct Numbers(Arc<Mutex<BTreeMap<Series, Arc<Recorded>>>>);
+pub(crate) struct Numbers {
+    series: Arc<Mutex<BTreeMap<Series, Arc<Recorded>>>>,
+    described: Arc<Mutex<BTreeMap<String, Description>>>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Description {
+    pub(crate) kind: Kind,
+    pub(crate) unit: Option<Unit>,
+    pub(crate) text: String,
+}
 
 #[derive(Default)]
 struct Recorded {
@@ -33,11 +43,11 @@ struct Recorded {
 pub(crate) struct Series {
     pub(crate) name: String,
     pub(crate) label: Option<(String, String)>,
-    kind: Kind,
+    pub(crate) kind: Kind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+pub(crate) enum Kind {
     Counter,
     Gauge,
     Histogram,
@@ -47,7 +57,7 @@ impl Numbers {
     /// Returns the count of a counter or histogram, or the value of a gauge.
     pub(crate) fn get(&self, name: &str, label: Option<(&str, &str)>) -> u64 {
         let label = label.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        let numbers = self.0.lock().unwrap();
+        let numbers = self.series.lock().unwrap();
         let found = numbers.iter().find(|(at, _)| at.name == name && at.label == label);
         found.map_or(0, |(series, number)| {
             let number = number.number.load(Ordering::SeqCst);
@@ -63,19 +73,32 @@ impl Numbers {
     /// Returns the value of a gauge, if it was set.
     pub(crate) fn gauge(&self, name: &str, (key, value): (&str, &str)) -> Option<f64> {
         let label = Some((key.to_owned(), value.to_owned()));
-        let numbers = self.0.lock().unwrap();
+        let numbers = self.series.lock().unwrap();
         let found = numbers.iter().find(|(at, _)| at.name == name && at.label == label);
         found.map(|(_, number)| f64::from_bits(number.number.load(Ordering::SeqCst)))
     }
 
     pub(crate) fn all(&self) -> Vec<Series> {
-        self.0.lock().unwrap().keys().cloned().collect()
+        self.series.lock().unwrap().keys().cloned().collect()
+    }
+
+    /// Returns the descriptions, by the names of the metrics.
+    pub(crate) fn described(&self) -> BTreeMap<String, Description> {
+        self.described.lock().unwrap().clone()
+    }
+
+    fn describe(&self, name: &KeyName, kind: Kind, unit: Option<Unit>, text: &SharedString) {
+        let description = Description { kind, unit, text: text.to_string() };
+        self.described.lock().unwrap().insert(name.as_str().to_owned(), description);
     }
 
     /// Returns the text of a scrape.
     pub(crate) fn exposition(&self) -> String {
         let mut text = String::new();
-        for (series, recorded) in &*self.0.lock().unwrap() {
+        for (name, Description { text: help, .. }) in self.described() {
+            writeln!(text, "# HELP {name} {help}").unwrap();
+        }
+        for (series, recorded) in &*self.series.lock().unwrap() {
             let Series { name, label, kind } = series;
             let (keys, values) = label.as_ref().map_or(("", ""), |(keys, values)| (keys, values));
             let labels: Vec<_> = (keys.split(',').zip(values.split(',')))
@@ -117,7 +140,7 @@ impl Numbers {
         let label = key.labels().map(|l| (l.key().to_owned(), l.value().to_owned()));
         let label = label.reduce(|(key, value), l| (key + "," + &l.0, value + "," + &l.1));
         let series = Series { name: key.name().to_owned(), label, kind };
-        Arc::clone(self.0.lock().unwrap().entry(series).or_default())
+        Arc::clone(self.series.lock().unwrap().entry(series).or_default())
     }
 }
 
@@ -130,11 +153,17 @@ impl HistogramFn for Recorded {
 }
 
 impl Recorder for Numbers {
-    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_counter(&self, name: KeyName, unit: Option<Unit>, text: SharedString) {
+        self.describe(&name, Kind::Counter, unit, &text);
+    }
 
-    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_gauge(&self, name: KeyName, unit: Option<Unit>, text: SharedString) {
+        self.describe(&name, Kind::Gauge, unit, &text);
+    }
 
-    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_histogram(&self, name: KeyName, unit: Option<Unit>, text: SharedString) {
+        self.describe(&name, Kind::Histogram, unit, &text);
+    }
 
     fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
         Counter::from_arc(Arc::clone(&self.recorded(key, Kind::Counter).number))

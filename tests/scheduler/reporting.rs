@@ -7,14 +7,14 @@ use tower_redlock::{
     Job, Schedule, Scheduler,
     error::Reason,
     node::Op,
-    scheduler::{JobEventKind, JobState, MissReason},
+    scheduler::{Claim, JobEventKind, JobState, MissReason},
     time::Clock as _,
 };
 
 use crate::mock_node::{MockNode, with_nodes};
 use crate::{
     log_lines::Lines,
-    scene::{MS, SECOND, Scene},
+    scene::{MS, SECOND, Scene, Site},
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -111,20 +111,62 @@ fn job_beyond_name_limit_is_logged() {
 }
 
 #[test]
-fn run_is_one_info_line() {
+fn start_and_end_of_run_are_info_lines() {
     Lines::during(|lines| {
         let scene = Scene::new();
         let site = scene.site("a");
         let jobs = site.start([site.job("j", Schedule::every(HOUR), 5 * SECOND)]);
-        scene.advance(HOUR + 6 * SECOND);
-        let logged = lines.take("INFO");
-        assert_eq!(logged.len(), 1, "{logged:?}");
+
+        scene.advance(HOUR + SECOND);
+        let started = lines.take("INFO");
+        scene.advance(5 * SECOND);
+        let ended = lines.take("INFO");
+
+        assert_eq!((started.len(), ended.len()), (1, 1), "{started:?}, {ended:?}");
         let token = format!("token={}", scene.log.entries()[0].token);
-        let parts = ["job=j", "tick=", &token, "attempt=1", "outcome=\"finished\"", "took=5s"];
-        assert!(has(&logged[0], &parts), "{logged:?}");
+        let run = ["job=j", "tick=2025-01-01T01:00:00Z", &token, "attempt=1"];
+        assert!(has(&started[0], &[&run[..], &["job started"]].concat()), "{started:?}");
+        let end = ["job finished", "outcome=\"finished\"", "took=5s"];
+        assert!(has(&ended[0], &[&run[..], &end].concat()), "{ended:?}");
+
         let trigger = jobs.handle.trigger_here("j").unwrap();
         scene.advance(6 * SECOND);
-        assert!(has(&lines.take("INFO")[0], &[&format!("trigger={}", trigger.id())]));
+
+        let triggered = lines.take("INFO");
+        let number = format!("trigger={}", trigger.id());
+        assert_eq!(triggered.len(), 2, "{triggered:?}");
+        assert!(triggered.iter().all(|line| has(line, &[&number])), "{triggered:?}");
+    });
+}
+
+#[test]
+fn each_attempt_cut_off_elsewhere_is_an_info_line() {
+    Lines::during(|lines| {
+        let scene = Scene::new();
+        let sites = ["a", "b", "c"].map(|name| scene.site(name));
+        let schedule = Schedule::every(HOUR);
+        let start = |site: &Site| {
+            let job = site.job("j", schedule.clone(), 600 * SECOND).claim(Claim::AtEnd);
+            site.start([job.max_attempts(2)])
+        };
+        let _jobs = sites.each_ref().map(start);
+        scene.advance(HOUR + SECOND);
+        lines.take("");
+
+        // Twice, so that the tick is given up.
+        for attempt in [1, 2] {
+            let runner = scene.log.sites().pop().expect("it runs");
+            sites.iter().find(|site| site.name == runner).expect("a replica").crash();
+            scene.advance(100 * SECOND);
+
+            let logged = lines.take("INFO");
+            let cut_off: Vec<_> = logged.iter().filter(|line| line.contains("cut off")).collect();
+            let parts = ["job=j", "tick=2025-01-01T01:00:00Z", &format!("attempt={attempt}")];
+            assert_eq!(cut_off.len(), 1, "one replica logs attempt {attempt}: {logged:?}");
+            assert!(has(cut_off[0], &parts), "{logged:?}");
+            assert!(has(cut_off[0], &[&format!("owner={runner}")]), "{logged:?}");
+        }
+        assert_eq!(scene.log.entries().len(), 2, "it is given up");
     });
 }
 

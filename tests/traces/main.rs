@@ -2,6 +2,8 @@
 
 mod documented;
 mod recorder;
+#[cfg(all(feature = "fencing", feature = "http", feature = "once"))]
+mod rejections;
 
 use std::{collections::BTreeSet, future::IntoFuture, time::Duration};
 

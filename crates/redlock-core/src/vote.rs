@@ -262,11 +262,14 @@ impl fmt::Display for Reason {
             Self::Probation { remaining } => {
                 write!(f, "in probation: it may have forgotten locks, and votes in {remaining:.1?}")
             }
-            Self::OtherLayout { found, ours } => write!(
-                f,
-                "belongs to another set of nodes: it is enrolled for [{}], this client is configured for [{ours}]; give all clients the same nodes, names, prefix and guards, or move the set with adopt",
-                ServerText(found)
-            ),
+            Self::OtherLayout { found, ours } => {
+                let [found, ours] = layouts(found, ours);
+                write!(
+                    f,
+                    "belongs to another set of nodes: it is enrolled for [{}], this client is configured for [{ours}]; give all clients the same nodes, names, prefix and guards, or move the set with adopt",
+                    ServerText(found)
+                )
+            }
             Self::NamesDiffer => f.write_str(
                 "disagrees with the other nodes on the owners of their names, so its vote does not count; reading them again",
             ),
@@ -322,6 +325,23 @@ impl fmt::Display for Reason {
             Self::Protocol(text) => write!(f, "unexpected answer: {}", ServerText(text)),
         }
     }
+}
+
+/// Returns the texts of two layouts, as errors show them: the set for which a node is enrolled, and the set of this
+/// client.
+///
+/// A layout ends with its form, and a hint in parentheses for clients of another form. The hint is shown only if
+/// the node has such a form.
+pub fn layouts<'a>(found: &'a str, ours: &'a str) -> [&'a str; 2] {
+    fn form(layout: &str) -> &str {
+        layout.rfind(", form ").map_or("", |at| &layout[at..])
+    }
+    let without_hint = |layout: &'a str| {
+        let at = form(layout).find(" (").map(|at| layout.len() - form(layout).len() + at);
+        at.map_or(layout, |at| &layout[..at])
+    };
+    let found = if form(found) == form(ours) { without_hint(found) } else { found };
+    [found, without_hint(ours)]
 }
 
 /// Which of several sets of nodes. [`Display`](fmt::Display) is `set 2 of 3`.
@@ -422,6 +442,31 @@ mod tests {
 
         assert!(text.starts_with("set 2 of 3: x, y: belongs to another set"), "{text}");
         assert!(text.contains("; z: timed out; v: belongs to another set"), "{text}");
+    }
+
+    #[test]
+    fn hint_is_for_clients_of_another_form() {
+        let hint = "(upgrade a client that reports this as another set of its own nodes)";
+        let layout =
+            |nodes: &str, form: &str| format!("2 nodes ({nodes}), prefix p, {form} {hint}");
+        let shown = |found: String, ours: String| {
+            Reason::OtherLayout { found: found.into(), ours: ours.into() }.to_string()
+        };
+
+        let same_form = shown(layout("a, b", "form 2"), layout("a, c", "form 2"));
+        let newer = shown(layout("a, b", "form 3"), layout("a, b", "form 2"));
+        let older = shown("2 nodes (a, b), prefix p".into(), layout("a, b", "form 2"));
+
+        assert!(!same_form.contains("upgrade"), "{same_form}");
+        assert!(
+            same_form.contains("[2 nodes (a, b), prefix p, form 2], this client"),
+            "{same_form}"
+        );
+        assert!(same_form.contains("for [2 nodes (a, c), prefix p, form 2];"), "{same_form}");
+        assert_eq!(newer.matches(hint).count(), 1, "{newer}");
+        assert!(newer.contains(&format!("prefix p, form 3 {hint}], this client")), "{newer}");
+        assert!(older.contains("[2 nodes (a, b), prefix p], this client"), "{older}");
+        assert!(!older.contains("upgrade"), "{older}");
     }
 
     /// The texts of Redis 6.2 to 8 and Valkey.

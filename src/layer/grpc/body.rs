@@ -13,7 +13,7 @@ use tonic::Status;
 use crate::{
     guard::Hold,
     layer::http::held_body::{HeldBody, HeldBodyEvent},
-    reject::{OnReject, RejectReason, Rejection},
+    reject::{RejectReason, Rejection, RequestOutcome},
 };
 
 /// The body of a response of a service inside a [`RedlockLayer`](crate::RedlockLayer) or a
@@ -35,11 +35,7 @@ impl<B: Body> GrpcBody<B> {
     }
 
     /// Creates the body of the response to a rejected request.
-    pub(crate) fn of_rejection(
-        rejection: Rejection<'_>,
-        on_reject: &impl OnReject<Status>,
-    ) -> Response<Self> {
-        let (status, outcome) = rejection.answer(on_reject);
+    pub(crate) fn of_rejection((status, outcome): (Status, RequestOutcome)) -> Response<Self> {
         outcome.mark(status.into_http::<()>().map(|()| Self { body: HeldBody::Cut }))
     }
 }

@@ -20,7 +20,7 @@ use crate::{
         GuardError, RedlockFuture, RedlockLayer, RedlockService, ResourceKey, call::Protocol,
         token_header::TokenHeader,
     },
-    reject::{DefaultResponse, OnReject, RejectReason, Rejection},
+    reject::{DefaultResponse, OnReject, RejectReason, Rejecter, Rejection},
 };
 
 /// The settings of a [`RedlockLayer`] over gRPC, where lock errors are statuses. Created by
@@ -28,7 +28,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct RedlockGrpc<R = DefaultResponse> {
     token_header: TokenHeader,
-    on_reject: R,
+    rejecter: Rejecter<R>,
 }
 
 impl<K> RedlockLayer<K> {
@@ -62,7 +62,7 @@ impl<K> RedlockLayer<K> {
     pub fn grpc(self) -> RedlockLayer<K, RedlockGrpc> {
         self.map_protocol(|_| RedlockGrpc {
             token_header: TokenHeader::default(),
-            on_reject: DefaultResponse::default(),
+            rejecter: Rejecter::default(),
         })
     }
 }
@@ -91,9 +91,9 @@ impl<K, R> RedlockLayer<K, RedlockGrpc<R>> {
     where
         G: Fn(Rejection<'_>) -> Status,
     {
-        self.map_protocol(|RedlockGrpc { token_header, .. }| RedlockGrpc {
+        self.map_protocol(|RedlockGrpc { token_header, rejecter }| RedlockGrpc {
             token_header,
-            on_reject: respond,
+            rejecter: rejecter.with(respond),
         })
     }
 }
@@ -144,8 +144,7 @@ where
             Err(GuardError::Service(error)) => Err(error),
             Err(GuardError::Lock(error)) => {
                 let rejection = Rejection::new(RejectReason::Lock(&error), this.call.resource());
-                rejection.log();
-                Ok(GrpcBody::of_rejection(rejection, &this.protocol.on_reject))
+                Ok(GrpcBody::of_rejection(this.protocol.rejecter.reject(rejection)))
             }
         })
     }

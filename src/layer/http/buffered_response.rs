@@ -16,7 +16,7 @@ use super::{
     HttpBody,
     held_body::{HeldBody, HeldBodyEvent},
 };
-use crate::{error::LockError, guard::Hold, reject::problem};
+use crate::{error::LockError, guard::Hold, reject::problem, resource::Resource};
 
 /// Maximum size of a response of unannounced length to a client of HTTP/1.0, in bytes: 1 MiB.
 pub const GATHER_LIMIT: usize = 1 << 20;
@@ -73,8 +73,9 @@ impl<A: Body> Future for BufferResponse<A> {
     }
 }
 
-pub(super) fn too_large() -> Response<Bytes> {
+pub(super) fn too_large(resource: Option<&Resource>) -> Response<Bytes> {
     crate::log::warn!(
+        resource = resource.map(tracing::field::display),
         limit = GATHER_LIMIT,
         "response dropped: a client of HTTP/1.0 could not tell whether a lost lock cut it; let its \
          proxy speak HTTP/1.1, announce the length, or say hold_body(false)"

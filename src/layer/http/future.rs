@@ -179,7 +179,7 @@ where
                         Err(Unread::Lost(error)) => {
                             reject(this.http, this.facts, &error, resource.as_ref())
                         }
-                        Err(Unread::TooLarge) => this.facts.refuse(too_large()),
+                        Err(Unread::TooLarge) => this.facts.refuse(too_large(resource.as_ref())),
                     };
                     return Poll::Ready(Ok(answer));
                 }
@@ -195,8 +195,7 @@ fn reject<R: OnReject<Response<Bytes>>, A: Body>(
     resource: Option<&Resource>,
 ) -> Response<HttpBody<A>> {
     let rejection = Rejection::new(RejectReason::Lock(error), resource);
-    rejection.log();
-    let (answer, outcome) = rejection.answer(&http.on_reject);
+    let (answer, outcome) = http.rejecter.reject(rejection);
     outcome.mark(if rejection.has_begun() {
         facts.refuse(answer)
     } else {

@@ -15,7 +15,7 @@ use super::{HttpBody, RedlockHttpFuture, future::RequestFacts, upgrade::Offer};
 use crate::{
     guard::{LockContext, LockContexts},
     layer::{RedlockLayer, RedlockService, ResourceKey, call::Protocol, token_header::TokenHeader},
-    reject::{DefaultResponse, OnReject, Rejection},
+    reject::{DefaultResponse, OnReject, Rejecter, Rejection},
 };
 
 /// The settings of a [`RedlockLayer`] over HTTP, where lock errors are responses. Created by
@@ -25,7 +25,7 @@ pub struct RedlockHttp<R = DefaultResponse, M = Streamed> {
     pub(super) hold_body: bool,
     pub(super) hold_upgrade: bool,
     pub(super) token_header: TokenHeader,
-    pub(super) on_reject: R,
+    pub(super) rejecter: Rejecter<R>,
     pub(super) mode: M,
 }
 
@@ -35,8 +35,8 @@ pub struct Streamed(pub(super) ());
 
 impl<R, M> RedlockHttp<R, M> {
     pub(super) fn with_mode<N>(self, mode: N) -> RedlockHttp<R, N> {
-        let Self { hold_body, hold_upgrade, token_header, on_reject, .. } = self;
-        RedlockHttp { hold_body, hold_upgrade, token_header, on_reject, mode }
+        let Self { hold_body, hold_upgrade, token_header, rejecter, .. } = self;
+        RedlockHttp { hold_body, hold_upgrade, token_header, rejecter, mode }
     }
 }
 
@@ -84,7 +84,7 @@ impl<K> RedlockLayer<K> {
             hold_body: true,
             hold_upgrade: false,
             token_header: TokenHeader::default(),
-            on_reject: DefaultResponse::default(),
+            rejecter: Rejecter::default(),
             mode: Streamed(()),
         })
     }
@@ -175,9 +175,12 @@ impl<K, R, M> RedlockLayer<K, RedlockHttp<R, M>> {
     where
         G: Fn(Rejection<'_>) -> Response<Bytes>,
     {
-        self.map_protocol(|RedlockHttp { hold_body, hold_upgrade, token_header, mode, .. }| {
-            RedlockHttp { hold_body, hold_upgrade, token_header, on_reject: respond, mode }
-        })
+        self.map_protocol(
+            |RedlockHttp { hold_body, hold_upgrade, token_header, rejecter, mode }| {
+                let rejecter = rejecter.with(respond);
+                RedlockHttp { hold_body, hold_upgrade, token_header, rejecter, mode }
+            },
+        )
     }
 }
 

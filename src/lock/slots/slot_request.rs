@@ -480,8 +480,11 @@ impl SlotRequest {
             });
         }
         let (outcome, waited) = (result.as_ref().map(|_| ()), self.elapsed());
-        core.client.counts.ended(outcome, waited);
-        metrics::acquire(false, outcome, waited);
+        let is_reported = self.internal.reports.include(outcome);
+        if is_reported {
+            core.client.counts.ended(outcome, waited);
+            metrics::acquire(false, outcome, waited);
+        }
         match &result {
             Ok(lock) if self.has_waited => core.client.send_event(|| LockEventKind::Granted {
                 resource: lock.resource().clone(),
@@ -489,13 +492,13 @@ impl SlotRequest {
                 token: lock.fencing_token(),
                 waited,
             }),
-            Ok(_) => {}
-            Err(error) => core.client.send_event(|| LockEventKind::Refused {
+            Err(error) if is_reported => core.client.send_event(|| LockEventKind::Refused {
                 resource: set.line.clone(),
                 shared: false,
                 waited,
                 error: error.clone(),
             }),
+            Ok(_) | Err(_) => {}
         }
         record_end(&self.span, &result, waited);
         result

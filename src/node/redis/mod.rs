@@ -15,7 +15,7 @@
 //! | probe on connect: kind of server, whether it is fit to vote | `server_traits` |
 //! | connection kept up, replaced, batched | `supervisor`, `backoff`, `breaks`, `session` |
 //! | the server's time, for the deadlines of commands | `server_clock` |
-//! | what `health()` shows; log messages and metrics about the node | `status`, `status_detail`; `status_event`, `log_budget` |
+//! | what `health()` shows; log messages and metrics about the node | `status`, `status_detail`; `status_event`, the crate's `log_budget` |
 //! | commands that the server denies to our user | `permissions` |
 //! | connection that reports releases, open while a waiter subscribes | `listener` |
 //! | a server that is not a node | `single_server` |
@@ -88,7 +88,6 @@ mod enrol;
 pub(crate) mod fuzzing;
 mod handshake;
 mod listener;
-mod log_budget;
 mod login;
 mod node;
 mod node_address;

@@ -14,12 +14,14 @@ use super::{
     Access, Endpoint,
     connection_login::{ConnectionLogin, ResolvingLogin},
     handshake,
-    log_budget::{LogBudget, MessageLevel},
     server_error::reason,
     side_connection::SideConnection,
     wire::MAX_LONG,
 };
-use crate::error::Reason;
+use crate::{
+    error::Reason,
+    log_budget::{LogBudget, MessageLevel},
+};
 
 /// Minimum time from one connection to the next. If the latest one failed, commands fail at once
 /// during that time; if it was answered, they wait.

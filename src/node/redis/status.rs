@@ -4,7 +4,6 @@ use std::{sync::Arc, task::Waker, time::Duration};
 
 use super::{
     enrol::NodeReport,
-    log_budget::MessageLevel,
     permissions::Denied,
     server_traits::ServerTraits,
     status_detail::{ConnectionState, Copied, StatusDetail, VoteBar, VoteBarKind},
@@ -13,6 +12,7 @@ use super::{
 use crate::{
     error::Reason,
     events::Events,
+    log_budget::MessageLevel,
     node::{Blocked, ClockOffset, Finding, NodeHealth},
     protocol::Op,
     sync::{

@@ -6,13 +6,14 @@ use tokio::time::Instant;
 
 use super::{
     breaks::Breaks,
-    log_budget::{LogBudget, MessageLevel},
     permissions::Denied,
     status_event::{StatusEvent, StatusEventQueue},
 };
 use crate::{
     error::Reason,
+    log_budget::{LogBudget, MessageLevel},
     membership::offsets::Interval,
+    metrics::NodeGauges,
     node::{Blocked, CopyProgress, Finding, Memory, NodeHealth, NodeState},
     time::Timestamp,
 };
@@ -92,7 +93,11 @@ impl StatusDetail {
                 if event.is_counted() { self.log.take(Instant::now()) } else { MessageLevel::Own };
             self.events.queue.push_back((event, level));
         }
-        let gauges = StatusEvent::Gauges { is_up, is_voting };
+        let is_probation =
+            |(bar, _): &(VoteBar, Timestamp)| matches!(bar, VoteBar::Probation { .. });
+        let is_in_probation = is_up && self.bars.iter().flatten().any(is_probation);
+        debug_assert!(!(is_voting && is_in_probation), "a node in probation has no vote");
+        let gauges = StatusEvent::Gauges(NodeGauges { is_up, is_voting, is_in_probation });
         self.events.queue.push_back((gauges, MessageLevel::Own));
     }
 
@@ -209,9 +214,8 @@ mod tests {
     fn logged(detail: &mut StatusDetail) -> Vec<StatusEvent> {
         let events = detail.events.queue.drain(..);
         let is_logged = |level| level != MessageLevel::Debug;
-        let events = events.filter(|(event, level)| {
-            is_logged(*level) && !matches!(event, StatusEvent::Gauges { .. })
-        });
+        let events = events
+            .filter(|(event, level)| is_logged(*level) && !matches!(event, StatusEvent::Gauges(_)));
         events.map(|(event, _)| event).collect()
     }
 

@@ -2,11 +2,11 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use super::log_budget::MessageLevel;
 use crate::{
     error::{Reason, ServerText},
     events::LockEventKind,
-    metrics,
+    log_budget::MessageLevel,
+    metrics::{self, NodeGauges},
     node::NodeState,
 };
 
@@ -65,10 +65,7 @@ pub(super) enum StatusEvent {
         excess: u64,
         state: NodeState,
     },
-    Gauges {
-        is_up: bool,
-        is_voting: bool,
-    },
+    Gauges(NodeGauges),
 }
 
 /// Events in order, emitted by one thread at a time.
@@ -107,7 +104,7 @@ impl StatusEvent {
     pub(super) const fn is_counted(&self) -> bool {
         !matches!(
             self,
-            Self::Gauges { .. } | Self::Settled { .. } | Self::NotActivated { is_new: false, .. }
+            Self::Gauges(_) | Self::Settled { .. } | Self::NotActivated { is_new: false, .. }
         )
     }
 
@@ -188,7 +185,7 @@ impl StatusEvent {
             Self::Settled { excess, state } => {
                 crate::log::warn!(%node, excess, %state, "the node's state is stable again, and it does not vote");
             }
-            Self::Gauges { is_up, is_voting } => metrics::node(node, is_up, is_voting),
+            Self::Gauges(gauges) => metrics::node(node, gauges),
         }
     }
 }

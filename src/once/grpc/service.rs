@@ -23,7 +23,7 @@ use crate::{
         http::call::{HttpCall, reject},
         outcome::{OnceOutcome, RequestEnd},
     },
-    reject::{OnReject, RejectReason, Rejection, RequestOutcome, error_info},
+    reject::{OnReject, RejectReason, Rejecter, Rejection, RequestOutcome, error_info},
     resource::Resource,
 };
 
@@ -51,7 +51,7 @@ where
         let found = layer.protocol.missing.settle(layer.key.key(&request));
         let key = layer.request_for(found);
         let wait = timeout(request.headers());
-        let HttpCall { inner, rules, on_reject, detached } = HttpCall::new(self);
+        let HttpCall { inner, rules, rejecter, detached } = HttpCall::new(self);
         OnceFuture::new(async move {
             let mut key = match key {
                 Ok(Some(key)) => key,
@@ -59,7 +59,7 @@ where
                     let call = ReadyCall::new(inner.service, request);
                     return Ok(call.await?.map(OnceGrpcBody::own));
                 }
-                Err(error) => return Ok(rejected(&on_reject, RejectReason::Lock(&error), None)),
+                Err(error) => return Ok(rejected(&rejecter, RejectReason::Lock(&error), None)),
             };
             key.lock = key.lock.wait_at_most(wait);
             let resource = key.resource.clone().ok();
@@ -72,7 +72,7 @@ where
                 Ok(response) => return Ok(response),
                 Err(ended) => ended,
             };
-            let reject = |reason: RejectReason<'_>| rejected(&on_reject, reason, resource.as_ref());
+            let reject = |reason: RejectReason<'_>| rejected(&rejecter, reason, resource.as_ref());
             Ok(match RequestEnd::of(ended, reject)? {
                 RequestEnd::Ran(CallEnd::Head(response)) => response.map(OnceGrpcBody::own),
                 RequestEnd::Ran(_) => unreachable!("the head comes first"),
@@ -137,11 +137,11 @@ fn trailers(reason: RejectReason<'_>) -> HeaderMap {
 
 /// Logs the rejection, and makes its response.
 fn rejected<A: Body>(
-    on_reject: &impl OnReject<Status>,
+    rejecter: &Rejecter<impl OnReject<Status>>,
     reason: RejectReason<'_>,
     resource: Option<&Resource>,
 ) -> Response<OnceGrpcBody<A>> {
-    let (status, outcome) = reject(on_reject, reason, resource);
+    let (status, outcome) = reject(rejecter, reason, resource);
     answer(status, outcome)
 }
 

@@ -15,7 +15,7 @@ use crate::{
     once::{
         OnceService, claim::KeyRequest, execution::run_attached, outcome::RequestEnd, work::failed,
     },
-    reject::{OnReject, RejectReason, Rejection, RequestOutcome},
+    reject::{OnReject, RejectReason, Rejecter, Rejection, RequestOutcome},
     resource::Resource,
 };
 
@@ -48,7 +48,7 @@ impl<S> InnerCall<S> {
 pub(in crate::once) struct HttpCall<S, C, R> {
     pub(in crate::once) inner: InnerCall<S>,
     pub(in crate::once) rules: CompletionRules<C>,
-    pub(in crate::once) on_reject: R,
+    pub(in crate::once) rejecter: Rejecter<R>,
     pub(in crate::once) detached: bool,
 }
 
@@ -63,7 +63,7 @@ impl<S: Clone, C: Clone, R: Clone> HttpCall<S, C, R> {
         };
         let (complete, server_errors) = (layer.complete.clone(), http.server_errors);
         let rules = CompletionRules { complete, server_errors };
-        Self { inner, rules, on_reject: http.on_reject.clone(), detached: http.detached }
+        Self { inner, rules, rejecter: http.rejecter.clone(), detached: http.detached }
     }
 }
 
@@ -80,14 +80,14 @@ impl<S, C, R: OnReject<Response<Bytes>>> HttpCall<S, C, R> {
         B: Send + 'static,
         A: Body + Send + 'static,
     {
-        let Self { inner, rules, on_reject, detached } = self;
+        let Self { inner, rules, rejecter, detached } = self;
         let of_service =
             |response: Response<A>| response.map(|body| HttpBody::of_service(body, None));
         let key = match key {
             Ok(Some(key)) => key,
             Ok(None) => return ReadyCall::new(inner.service, request).await.map(of_service),
             Err(error) => {
-                let answer = reject_http(&on_reject, RejectReason::Lock(&error), None);
+                let answer = reject_http(&rejecter, RejectReason::Lock(&error), None);
                 return Ok(answer.map(HttpBody::of_bytes));
             }
         };
@@ -102,7 +102,7 @@ impl<S, C, R: OnReject<Response<Bytes>>> HttpCall<S, C, R> {
             }
         };
         let ended = run_attached(key, |_| true, detached, work).await;
-        let reject = |reason: RejectReason<'_>| reject_http(&on_reject, reason, resource.as_ref());
+        let reject = |reason: RejectReason<'_>| reject_http(&rejecter, reason, resource.as_ref());
         let answer = match RequestEnd::of(ended, reject)? {
             RequestEnd::Ran(response) => return Ok(of_service(response)),
             RequestEnd::Done(_) => duplicate(),
@@ -114,21 +114,19 @@ impl<S, C, R: OnReject<Response<Bytes>>> HttpCall<S, C, R> {
 
 /// Logs the rejection, and makes its response.
 pub(in crate::once) fn reject<T>(
-    on_reject: &impl OnReject<T>,
+    rejecter: &Rejecter<impl OnReject<T>>,
     reason: RejectReason<'_>,
     resource: Option<&Resource>,
 ) -> (T, RequestOutcome) {
-    let rejection = Rejection::new(reason, resource);
-    rejection.log();
-    rejection.answer(on_reject)
+    rejecter.reject(Rejection::new(reason, resource))
 }
 
 pub(super) fn reject_http(
-    on_reject: &impl OnReject<Response<Bytes>>,
+    rejecter: &Rejecter<impl OnReject<Response<Bytes>>>,
     reason: RejectReason<'_>,
     resource: Option<&Resource>,
 ) -> Response<Bytes> {
-    let (response, outcome) = reject(on_reject, reason, resource);
+    let (response, outcome) = reject(rejecter, reason, resource);
     outcome.mark(response)
 }
 

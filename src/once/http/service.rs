@@ -91,7 +91,7 @@ where
                 Ok(body) => body,
                 Err(error) => {
                     let reason = RejectReason::Lock(&error);
-                    let answer = reject_http(&layer.protocol.on_reject, reason, None);
+                    let answer = reject_http(&layer.protocol.rejecter, reason, None);
                     return Ok(answer.map(HttpBody::of_bytes));
                 }
             };

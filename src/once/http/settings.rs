@@ -10,7 +10,7 @@ use crate::{
     layer::{http::DEFAULT_BODY_TIMEOUT, token_header::TokenHeader},
     lock::Redlock,
     once::{Always, DEFAULT_BODY_LIMIT, OnceLayer},
-    reject::{DefaultResponse, Rejection},
+    reject::{DefaultResponse, Rejecter, Rejection},
 };
 
 /// The settings of a [`OnceLayer`] over HTTP, where outcomes are responses. Created by [`OnceLayer::http`],
@@ -19,7 +19,7 @@ use crate::{
 pub struct OnceHttp<R = DefaultResponse, M = ByHead> {
     pub(in crate::once) missing: Missing,
     pub(in crate::once) token_header: TokenHeader,
-    pub(in crate::once) on_reject: R,
+    pub(in crate::once) rejecter: Rejecter<R>,
     pub(in crate::once) detached: bool,
     pub(super) server_errors: ServerErrors,
     pub(super) mode: M,
@@ -39,15 +39,16 @@ impl<M> OnceHttp<DefaultResponse, M> {
     pub(in crate::once) fn new(mode: M) -> Self {
         let (missing, token_header) = (Missing::Reject, TokenHeader::default());
         let server_errors = ServerErrors::Free;
-        let on_reject = DefaultResponse::default();
-        Self { missing, token_header, on_reject, detached: true, server_errors, mode }
+        let rejecter = Rejecter::default();
+        Self { missing, token_header, rejecter, detached: true, server_errors, mode }
     }
 }
 
 impl<R, M> OnceHttp<R, M> {
     pub(in crate::once) fn with_on_reject<G>(self, on_reject: G) -> OnceHttp<G, M> {
-        let Self { missing, token_header, detached, server_errors, mode, .. } = self;
-        OnceHttp { missing, token_header, on_reject, detached, server_errors, mode }
+        let Self { missing, token_header, rejecter, detached, server_errors, mode } = self;
+        let rejecter = rejecter.with(on_reject);
+        OnceHttp { missing, token_header, rejecter, detached, server_errors, mode }
     }
 }
 

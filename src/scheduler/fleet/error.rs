@@ -3,7 +3,7 @@
 use std::{error::Error, fmt, sync::Arc};
 
 use super::super::UnknownJob;
-use crate::error::{LockError, Votes};
+use crate::error::{LockError, Refusals, Votes};
 
 /// Why a command for a job of a fleet failed.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,7 +63,8 @@ impl fmt::Display for ControlError {
             Self::Incomplete { job, votes } => {
                 write!(
                     f,
-                    "job {job:?}: not all nodes have forgotten it ({votes}); run it again once they answer"
+                    "job {job:?}: not all nodes have forgotten it{}; run it again once they answer",
+                    Refusals::among(votes)
                 )
             }
             Self::Nodes { job, error } if matches!(**error, LockError::NoQuorum { .. }) => {

@@ -23,7 +23,7 @@ use futures_util::{FutureExt as _, future::join};
 
 use super::{
     super::{
-        Outcome,
+        Claim, Outcome,
         claims::{AFTER_CLAIM, millis},
         fleet::{JobRun, JobRuns},
         shared::{Control, Phase},
@@ -32,7 +32,7 @@ use super::{
     },
     end::{EndedRun, keep_polled},
     lanes::{Lanes, OpenRun},
-    reports::report_interrupted_beside,
+    reports::{log_cut_off, report_interrupted_beside},
     run::{BegunRun, Runner},
     task::JobTask,
 };
@@ -75,7 +75,7 @@ impl JobTask {
     }
 
     /// Enters the runs that were interrupted into the history, under the job's lock, and reports those that no
-    /// claim shows.
+    /// claim shows. Logs attempts at a tick that is repeated, or given up after the last one.
     pub(super) async fn note_interrupted(&mut self, token: u64, latest: Option<&LatestClaim>) {
         let lanes = self.lanes.clone();
         if let Some(lanes) = &lanes {
@@ -88,6 +88,8 @@ impl JobTask {
         for run in found {
             if run.trigger.is_some() || lanes.is_some() {
                 report_interrupted_beside(&self.env, run);
+            } else if self.env.options.claim == Claim::AtEnd {
+                log_cut_off(&self.env, &run);
             }
         }
     }

@@ -64,8 +64,9 @@ impl Findings {
         fates
     }
 
+    /// Returns whether a run did not end: also the last one of a tick that is given up.
     pub(super) fn has_interrupted(&self) -> bool {
-        self.interrupted.is_some()
+        self.interrupted.is_some() || self.given_up.is_some()
     }
 
     /// The newest of the ticks, without lost ones.

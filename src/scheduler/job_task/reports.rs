@@ -205,6 +205,17 @@ pub(super) fn report_interrupted_beside(env: &JobEnv, run: JobRun) {
     }
 }
 
+/// Logs an attempt at a tick that did not end, where other attempts follow.
+pub(super) fn log_cut_off(env: &JobEnv, run: &JobRun) {
+    crate::log::info!(
+        job = %env.job.name,
+        tick = %WallTime::from(run.tick),
+        attempt = run.attempt,
+        owner = %ServerText(&run.owner),
+        "an attempt at a tick was cut off"
+    );
+}
+
 /// Reports ticks that do not run.
 pub(super) fn report_findings(env: &JobEnv, findings: Findings) {
     let Findings { given_up, interrupted, missed, lost } = findings;
@@ -262,10 +273,10 @@ fn report_interrupted(env: &JobEnv, tick: WallTime, owner: Option<Arc<str>>) {
 
 /// Counts ticks up to this one as missed, and sends the event that says so.
 fn count_missed(env: &JobEnv, (count, tick): (u64, WallTime), kind: JobEventKind) {
-    let why = match &kind {
-        JobEventKind::Missed { why: MissReason::Paused { .. }, .. } => None,
-        JobEventKind::Missed { why, .. } => Some(why.to_string()),
-        other => Some(other.to_string()),
+    let (why, reason) = match &kind {
+        JobEventKind::Missed { why: why @ MissReason::Paused { .. }, .. } => (None, why.label()),
+        JobEventKind::Missed { why, .. } => (Some(why.to_string()), why.label()),
+        other => (Some(other.to_string()), other.name()),
     };
     let found = env.now().into();
     let of = |why: String| LastMissed { count, tick: tick.into(), found, why: why.into() };
@@ -273,7 +284,7 @@ fn count_missed(env: &JobEnv, (count, tick): (u64, WallTime), kind: JobEventKind
         status.counts.missed += count;
         status.last_missed = why.map(of).or(status.last_missed.take());
     });
-    metrics::job_missed(&env.job.name, count);
+    metrics::job_missed(&env.job.name, reason, count);
     env.emit(tick, kind);
 }
 

@@ -214,6 +214,14 @@ impl Runner {
             env.roster.note_change();
         }
         env.emit_of_run(info, JobEventKind::Started { token, lateness });
+        crate::log::info!(
+            job = %info.job,
+            tick = %info.tick,
+            token = token.get(),
+            attempt,
+            trigger = info.trigger,
+            "job started"
+        );
         let polled = if blocks {
             let name = &env.job.name;
             let thread = BlockingRun::start(name, &self.executor, guarded, context.clone());

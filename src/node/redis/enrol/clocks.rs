@@ -6,6 +6,7 @@ use tokio::time::Instant;
 
 use super::{AdminRequest, NodeSet};
 use crate::{
+    log_budget::MessageLevel,
     membership::{
         clock_jump_detector::{ClockJumpDetector, JumpVerdict, LocalPause, Sighting},
         offsets::{Interval, Shift},
@@ -13,7 +14,6 @@ use crate::{
     node::{
         ClockJump, Finding,
         redis::{
-            log_budget::MessageLevel,
             status_detail::{VoteBar, VoteBarKind},
             status_event::StatusEvent,
         },

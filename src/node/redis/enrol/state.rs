@@ -6,10 +6,11 @@ use tokio::time::Instant;
 
 use super::{NodeReport, Tag};
 use crate::{
+    log_budget::LogBudget,
     membership::{
         clock_jump_detector::ClockJumpDetector, enrol::Enrolment, node_status::NodeStatus,
     },
-    node::redis::{RedisSettings, log_budget::LogBudget},
+    node::redis::RedisSettings,
     sync::atomic::{AtomicBool, AtomicU64},
     time::Timestamp,
 };

@@ -36,7 +36,7 @@ use crate::{
         },
         outcome::RequestEnd,
     },
-    reject::{OnReject, RejectReason},
+    reject::{OnReject, RejectReason, Rejecter},
     resource::Resource,
 };
 
@@ -119,20 +119,20 @@ where
     B: Body<Error: Send> + Send + 'static,
     A: Body<Error: Send> + Send + 'static,
 {
-    let HttpCall { inner, rules, on_reject, detached } = call;
+    let HttpCall { inner, rules, rejecter, detached } = call;
     let (key, in_store) = match key {
         Ok(Some(key)) => key,
         Ok(None) => {
             let call = ReadyCall::new(inner.service, request.map(RestoredBody::untouched));
             return Ok(call.await?.map(RestoredBody::untouched));
         }
-        Err(error) => return Ok(reject_error(&on_reject, &error)),
+        Err(error) => return Ok(reject_error(&rejecter, &error)),
     };
     let (mut parts, body) = request.into_parts();
     let read = ReadBody::new(&parts.headers, body, mode.body_limit);
     let (data, body) = match read_body(read.for_layer(&redlock, mode.body_timeout)).await {
         Ok(body) => body,
-        Err(error) => return Ok(reject_error(&on_reject, &error)),
+        Err(error) => return Ok(reject_error(&rejecter, &error)),
     };
     // Before headers are removed that may count.
     let fingerprint = mode.same.fingerprint(&RequestHead::from(&parts), &data);
@@ -155,7 +155,7 @@ where
         capture(inner.begin(request, context.clone()).tracked(), settings, context)
     };
     let ended = run_attached(key, Payload::is_final, detached, work).await;
-    let reject = |reason: RejectReason<'_>| reject_http(&on_reject, reason, resource.as_ref());
+    let reject = |reason: RejectReason<'_>| reject_http(&rejecter, reason, resource.as_ref());
     let record = match RequestEnd::of(ended, reject)? {
         RequestEnd::Ran(response) => return Ok(response),
         RequestEnd::Rejected(answer) => return Ok(whole(answer)),
@@ -165,7 +165,7 @@ where
         Ok(answer) if !accepts.accepts(answer.headers()) => Err(ReplayError::NotAcceptable),
         again => again,
     };
-    let reject = |error: ReplayError| reject_http(&on_reject, error.reason(), resource.as_ref());
+    let reject = |error: ReplayError| reject_http(&rejecter, error.reason(), resource.as_ref());
     Ok(whole(again.unwrap_or_else(reject)))
 }
 
@@ -174,8 +174,8 @@ fn whole<A: Body>(answer: Response<Bytes>) -> Response<RestoredBody<A>> {
 }
 
 fn reject_error<A: Body>(
-    on_reject: &impl OnReject<Response<Bytes>>,
+    rejecter: &Rejecter<impl OnReject<Response<Bytes>>>,
     error: &LockError,
 ) -> Response<RestoredBody<A>> {
-    whole(reject_http(on_reject, RejectReason::Lock(error), None))
+    whole(reject_http(rejecter, RejectReason::Lock(error), None))
 }

@@ -1,4 +1,4 @@
-//! The number of messages about a node that are logged at their own level.
+//! The number of frequent messages that are logged at their own level.
 
 use std::time::Duration;
 
@@ -6,26 +6,26 @@ use tokio::time::Instant;
 
 /// Number of messages that are logged in a row.
 const BURST: u32 = 20;
-/// Interval between messages afterwards, and the time without messages after which the node has
+/// Interval between messages afterwards, and the time without messages after which the state has
 /// settled.
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// The messages about one node that may still be logged: a burst, and one a minute afterwards.
+/// The messages about one thing that may still be logged: a burst, and one a minute afterwards.
 /// Messages in excess are logged at DEBUG.
 ///
 /// The times are counted on a clock that servers do not put forward.
 #[derive(Debug)]
-pub(super) struct LogBudget {
+pub(crate) struct LogBudget {
     left: u32,
     /// The time at which a message was last added to the budget.
     added: Instant,
-    /// Number of messages in excess since the node last settled, and the time of the latest.
+    /// Number of messages in excess since the state last settled, and the time of the latest.
     excess: Option<(u64, Instant)>,
 }
 
 /// The level at which a message is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MessageLevel {
+pub(crate) enum MessageLevel {
     Own,
     /// At DEBUG. The first message in excess is announced by a warning.
     FirstInExcess,
@@ -33,12 +33,12 @@ pub(super) enum MessageLevel {
 }
 
 impl LogBudget {
-    pub(super) fn new(now: Instant) -> Self {
+    pub(crate) fn new(now: Instant) -> Self {
         Self { left: BURST, added: now, excess: None }
     }
 
     /// Counts a message.
-    pub(super) fn take(&mut self, now: Instant) -> MessageLevel {
+    pub(crate) fn take(&mut self, now: Instant) -> MessageLevel {
         while self.left < BURST && now >= self.added + INTERVAL {
             self.left += 1;
             self.added += INTERVAL;
@@ -57,7 +57,7 @@ impl LogBudget {
 
     /// Returns the number of messages in excess if there was none recently. The next message in
     /// excess is then the first one again.
-    pub(super) fn settle(&mut self, now: Instant) -> Option<u64> {
+    pub(crate) fn settle(&mut self, now: Instant) -> Option<u64> {
         let (count, _) = self.excess.take_if(|(_, latest)| now >= *latest + INTERVAL)?;
         Some(count)
     }
