@@ -98,7 +98,7 @@ pub(crate) enum ReportedEnds {
     All,
     /// All but a refusal by a holder. Candidates for leading and ticks of jobs expect it, and repeat their
     /// requests, so it is not contention.
-    #[cfg(feature = "scheduler")]
+    #[cfg_attr(not(feature = "scheduler"), expect(dead_code, reason = "of candidates and jobs"))]
     NotHeld,
     /// None: the request is an attempt of another one, which reports its own end.
     None,
@@ -108,7 +108,6 @@ impl ReportedEnds {
     pub(super) fn include(self, result: Result<(), &LockError>) -> bool {
         match self {
             Self::All => true,
-            #[cfg(feature = "scheduler")]
             Self::NotHeld => {
                 !matches!(result.map_err(LockError::root), Err(LockError::Held { .. }))
             }
