@@ -1,8 +1,8 @@
 //! Signals to `redlock run`.
 
-use std::time::Duration;
-
 use rustix::process::Signal;
+use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::{
     program::{Site, is_alive, is_gone},
@@ -62,11 +62,18 @@ fn signal_ends_wait() {
 #[test]
 fn no_moment_ignores_signals() {
     let site = Site::new();
+    let started = Instant::now();
+    let mut first = site.script(&[], "echo > first; sleep 60");
+    site.line_of("first");
+    // The signals come in the time that a start takes, and in as much after it.
+    let step = started.elapsed() / 30;
+    first.signal(Signal::TERM);
+    first.wait();
     let mut begun = 0;
     for round in 0..60 {
         let name = format!("begun-{round}");
         let mut run = site.script(&[], &format!("echo $$ > {name}; sleep 60"));
-        std::thread::sleep(Duration::from_millis(round * 5));
+        std::thread::sleep(step * round);
         run.signal(Signal::TERM);
         let status = run.wait();
         // Before the program has its handlers, the signal ends it.
