@@ -83,7 +83,7 @@ impl OwnSchedule {
         latest: &LatestClaim,
         owner: &str,
     ) -> Option<JobConflict> {
-        if stored.fingerprint != self.mark.fingerprint {
+        if !stored.has_same_ticks(&self.mark) {
             let (by, other) = (Arc::clone(&stored.owner), stored.text.clone());
             return Some(JobConflict::Schedule { by, other });
         }
@@ -102,5 +102,49 @@ impl OwnSchedule {
         self.is_known = true;
         debug_assert!(!self.replaces(), "a schedule replaces another one once");
         replaced
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::{FormerClaim, TickRun};
+
+    const TICK: Duration = Duration::from_secs(7_200);
+
+    fn own(period: u64, work: Option<&str>) -> OwnSchedule {
+        OwnSchedule::new(&Schedule::every(Duration::from_secs(period)), work, TICK, "me".into())
+    }
+
+    /// The latest run of a job, by the schedule and the work of another program.
+    fn latest(mark: ScheduleMark) -> LatestClaim {
+        let run = FormerClaim::from(TickRun::new(TICK, 1, TICK));
+        let (owner, schedule) = (Some("other".into()), Some(mark));
+        LatestClaim::of_former(FormerClaim { owner, schedule, ..run })
+    }
+
+    #[test]
+    fn schedulers_compare_ticks_only() {
+        let cron = own(60, Some("./sync eu")).mark;
+        let mut scheduler = own(60, None);
+
+        assert_eq!(scheduler.compare(&cron, &latest(cron.clone()), "me"), None);
+        assert!(own(90, None).compare(&cron, &latest(cron.clone()), "me").is_some());
+    }
+
+    #[test]
+    fn unknown_schedule_is_no_conflict() {
+        let other = own(60, Some("./sync eu")).mark;
+        let unknown = ScheduleMark { text: None, ..other.clone() };
+        let conflict = |own: OwnSchedule, stored| own.conflict(&latest(stored));
+
+        assert!(matches!(
+            conflict(own(60, Some("./sync us")), other.clone()),
+            Some(JobConflict::Work { by }) if &*by == "other"
+        ));
+        assert!(conflict(own(90, Some("./sync us")), other.clone()).is_some());
+        assert_eq!(conflict(own(60, Some("./sync eu")), other.clone()), None);
+        assert_eq!(conflict(own(60, None), other), None, "it says only its schedule");
+        assert_eq!(conflict(own(60, Some("./sync us")), unknown), None);
     }
 }

@@ -248,7 +248,7 @@ impl JobTask {
         self.env.job.seen(self.fleet.latest.as_ref());
         let (job, own) = (&self.env.job.name, &self.fleet.own_schedule.mark);
         match replaced {
-            Some(replaced) if replaced.fingerprint == own.fingerprint => crate::log::info!(
+            Some(replaced) if replaced.has_same_ticks(own) => crate::log::info!(
                 %job,
                 former = replaced.zones.as_deref().unwrap_or_default(),
                 now = own.zones.as_deref().unwrap_or_default(),

@@ -304,7 +304,7 @@ impl FleetKnowledge {
         let other = latest
             .schedule
             .as_ref()
-            .filter(|stored| !is_known && stored.fingerprint != self.own_schedule.mark.fingerprint);
+            .filter(|stored| !is_known && !stored.has_same_ticks(&self.own_schedule.mark));
         let base = other.map(|stored| millis(self.base_after(latest, stored, clock.now)));
         let own = &mut self.own_schedule;
         let Some(stored) = &latest.schedule else {

@@ -128,15 +128,15 @@ impl From<TickRun> for FormerClaim {
 /// The schedule of a job, as stored by nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ScheduleMark {
-    /// A hash of the schedule, above zero, equal in all processes and versions.
+    /// A hash of the schedule, and of what runs at its ticks where the program says that. Above zero,
+    /// equal in all processes and versions.
     pub fingerprint: u64,
     /// Time from which the job has it, in whole milliseconds since the Unix epoch. Earlier ticks do
     /// not belong to the job.
     pub since: Duration,
     /// The owner that gave it to the job.
     pub owner: Arc<str>,
-    /// The text of which the fingerprint is a hash; `None` in a claim of an earlier version, and if
-    /// it is longer than [`MAX_TEXT_BYTES`](Self::MAX_TEXT_BYTES).
+    /// The text of the schedule; `None` in a claim of an earlier version, and if it is longer than [`MAX_TEXT_BYTES`](Self::MAX_TEXT_BYTES).
     pub text: Option<Arc<str>>,
     /// Version of the time zone database by which the author of the claim computes ticks; `None` if
     /// the ticks depend on no time zone.
@@ -223,6 +223,11 @@ impl ScheduleMark {
             self.since = stored.since;
             self.owner = Arc::clone(&stored.owner);
         }
+    }
+
+    /// Returns whether both are the same schedule, whatever runs at its ticks.
+    pub fn has_same_ticks(&self, other: &Self) -> bool {
+        self.fingerprint == other.fingerprint || (self.text.is_some() && self.text == other.text)
     }
 
     /// Creates the description of a schedule that a job has since `since`.

@@ -24,8 +24,8 @@ use tower_redlock::{LockContext, Redlock};
 
 pub(super) use self::{
     after_faults::{
-        every_process_acquires, neither_kind_starves, no_request_for_slots_starves, writers_that_leave_delay_nobody,
-        no_request_starves,
+        every_process_acquires, neither_kind_starves, no_request_for_slots_starves,
+        no_request_starves, writers_that_leave_delay_nobody,
     },
     several_sets::names_that_fail,
 };

@@ -142,7 +142,10 @@ pub(in crate::world) async fn no_request_for_slots_starves(machines: &Machines, 
 }
 
 /// Does the same for a name that is shared, while one process wants it alone and gives up again and again.
-pub(in crate::world) async fn writers_that_leave_delay_nobody(machines: &Machines, oracle: &Oracle) {
+pub(in crate::world) async fn writers_that_leave_delay_nobody(
+    machines: &Machines,
+    oracle: &Oracle,
+) {
     let kinds = |process: &Process| {
         let kinds = match process.shared.client % 3 {
             _ if !process.shared.scene.shares => &[][..],
