@@ -1,7 +1,6 @@
 //! Signals to `redlock run`.
 
 use rustix::process::Signal;
-use std::time::Duration;
 use std::time::{Duration, Instant};
 
 use crate::{
