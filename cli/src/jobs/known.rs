@@ -28,7 +28,7 @@ pub(super) async fn check(client: &Client, job: &str, otherwise: &str) -> Result
 /// Returns the failure of a command for an unknown job, with the names of known ones.
 pub(super) async fn unknown(client: &Client, job: &str, otherwise: &str) -> Failure {
     let names = client.redlock.claimed_jobs().take(NAMES + 1).collect::<Vec<_>>().await;
-    let names: Vec<_> = names.into_iter().flatten().map(|name| shown(&name).to_string()).collect();
+    let names: Vec<_> = names.into_iter().flatten().map(|name| shown(&name)).collect();
     let (first, more) = (names.iter().take(NAMES), names.len() > NAMES);
     let mut known = first.cloned().collect::<Vec<_>>().join(", ");
     if more {

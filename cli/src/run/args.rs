@@ -64,8 +64,8 @@ pub(crate) struct RunArgs {
     /// With --tick: when the ticks are, as in crontab(5)
     #[arg(long, value_name = "EXPRESSION", requires = "tick")]
     pub(crate) cron: Option<String>,
-    /// With --cron: the time zone, such as Europe/Berlin [default: that of this host, as cron(8) has it: CRON_TZ,
-    /// TZ, /etc/localtime]
+    /// With --cron: the time zone, such as Europe/Berlin [default: that of this host, as cron(8) has it:
+    /// `CRON_TZ`, `TZ`, /etc/localtime]
     #[arg(long, value_name = "ZONE", requires = "cron")]
     pub(crate) tz: Option<String>,
     /// With --tick: run the latest tick at this time, such as 2026-03-01T03:00:00Z; an empty text means now

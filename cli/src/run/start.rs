@@ -16,7 +16,7 @@ use crate::exit::Failure;
 /// The argument that makes this program the process of a command.
 pub(super) const ARGUMENT: &str = "__start";
 
-/// Variables of sd_watchdog_enabled(3) and sd_listen_fds(3): each names the process that they are for.
+/// Variables of `sd_watchdog_enabled(3)` and `sd_listen_fds(3)`: each names the process that they are for.
 const PID_VARIABLES: [&str; 2] = ["WATCHDOG_PID", "LISTEN_PID"];
 /// The value of such a variable that is for the command, whatever its process id will be.
 const OF_COMMAND: &str = "redlock-run";

@@ -212,7 +212,7 @@ mod piled_up {
         let mut site = Site::new();
         site.servers.iter_mut().for_each(crate::support::RedisServer::kill);
         tick(&site, 0, "echo > ran", &[]).ends(69, "");
-        assert_eq!((site.read("ran"), site.read("told")), ("".into(), "unavailable\n".into()));
+        assert_eq!((site.read("ran"), site.read("told")), (String::new(), "unavailable\n".into()));
     }
 }
 

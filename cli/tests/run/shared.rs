@@ -82,12 +82,16 @@ fn break_ends_all_readers() {
     }
 
     // A renewal that comes before the writer would take the lock back.
-    [&first, &second].map(|reader| reader.signal(Signal::STOP));
+    for reader in [&first, &second] {
+        reader.signal(Signal::STOP);
+    }
     site.start_command(site.redlock(&["break", "a", "--yes"]))
         .ends(0, "deleted on a quorum of nodes");
 
     site.line_of("writes");
-    [&first, &second].map(|reader| reader.signal(Signal::CONT));
+    for run in [&mut first, &mut second] {
+        run.signal(Signal::CONT);
+    }
     for run in [&mut first, &mut second] {
         run.ends(70, "the lock was lost");
     }

@@ -1,7 +1,8 @@
 //! Signals to `redlock run`.
 
+use std::time::Instant;
+
 use rustix::process::Signal;
-use std::time::{Duration, Instant};
 
 use crate::{
     program::{Site, is_alive, is_gone},

@@ -9,7 +9,7 @@ use std::{
 
 use crate::program::{HANG_GUARD, Site};
 
-/// Sends to the socket as sd_notify(3) does.
+/// Sends to the socket as `sd_notify(3)` does.
 const NOTIFY: &str = r#"perl -e '
     use Socket;
     socket(my $to, AF_UNIX, SOCK_DGRAM, 0) or die $!;
