@@ -58,15 +58,15 @@ impl OwnSchedule {
     pub(super) fn conflict(&self, latest: &LatestClaim) -> Option<JobConflict> {
         let stored =
             latest.schedule.as_ref().filter(|it| it.fingerprint != self.mark.fingerprint)?;
-        let by = latest.owner.as_ref().unwrap_or(&stored.owner);
-        let by = Arc::clone(by);
-        if stored.text != self.mark.text {
-            return Some(JobConflict::Schedule { by, other: stored.text.clone() });
+        // Of an earlier version, and of a long text, only the fingerprint is known.
+        let (own_text, other) = (self.mark.text.as_deref()?, stored.text.as_ref()?);
+        let by = Arc::clone(latest.owner.as_ref().unwrap_or(&stored.owner));
+        if **other != *own_text {
+            return Some(JobConflict::Schedule { by, other: Some(Arc::clone(other)) });
         }
-        // Of an earlier version, or of a request without such an id, only the schedule is known.
-        let of_schedule = self.mark.text.as_deref().map(|text| fingerprint(text, None));
-        let both = [stored.fingerprint, self.mark.fingerprint];
-        let is_known = of_schedule.is_some_and(|of_schedule| !both.contains(&of_schedule));
+        // A request without such an id says only its schedule.
+        let of_schedule = fingerprint(own_text, None);
+        let is_known = ![stored.fingerprint, self.mark.fingerprint].contains(&of_schedule);
         is_known.then_some(JobConflict::Work { by })
     }
 
