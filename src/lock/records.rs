@@ -29,11 +29,13 @@ pub(crate) type Asked = NodeQuery<fn(&[Result<Answer, Reason>]) -> bool>;
 /// so that all requests are told the same one.
 pub(crate) fn read(client: &Arc<Client>, name: &Arc<str>) -> Asked {
     let op = Op::ReadRecord(Arc::clone(name));
-    let enough = |answers: &[Result<Answer, Reason>]| {
-        let answered = answers.iter().filter(|answer| answer.is_ok()).count();
-        answered >= formulas::quorum(answers.len()) && status(answers).is_settled()
-    };
-    query_and_repair(client, name, &op, enough)
+    query_and_repair(client, name, &op, is_settled)
+}
+
+/// Returns whether a quorum has answered, and further answers change nothing.
+fn is_settled(answers: &[Result<Answer, Reason>]) -> bool {
+    let answered = answers.iter().filter(|answer| answer.is_ok()).count();
+    answered >= formulas::quorum(answers.len()) && status(answers).is_settled()
 }
 
 fn query_and_repair(
@@ -144,5 +146,32 @@ impl Repair {
             let op = Op::Repair(RepairOp { name, record, retain });
             self.client.nodes[node].send(op, Reply::from_fn(|_| {}));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::StoredLease;
+
+    fn done(token: u64) -> Answer {
+        let left = Duration::from_secs(60);
+        let nonce = Nonce::from_bytes([u8::try_from(token).expect("a small token"); 16]);
+        let lease = StoredLease::new(nonce, token, left, "worker".into());
+        let record = Record::new(true, lease, Arc::from([]));
+        Answer::Recorded(Some((Arc::new(record), left)))
+    }
+
+    /// The first answer may have the record of a worker that was frozen, and ended last.
+    #[test]
+    fn done_record_is_reported_by_a_quorum() {
+        let open = || Err(Reason::NotAwaited);
+
+        assert!(!is_settled(&[open(), Ok(done(1)), open()]));
+
+        let answers = [Ok(done(2)), Ok(done(1)), open()];
+        assert!(is_settled(&answers));
+        let RecordStatus::Done { record, .. } = status(&answers) else { panic!("it is done") };
+        assert_eq!(record.lease.token, 2);
     }
 }

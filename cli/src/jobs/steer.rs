@@ -100,7 +100,16 @@ pub(super) async fn trigger(client: &Client, job: &str, reason: &Reason) -> Resu
     let id = command.await.map_err(failure)?;
     if !is_known && !is_taken_over(client, job, id).await? {
         // The request is all that the servers have of the job.
-        client.redlock.forget_job(job).await.map_err(failure)?;
+        client.redlock.forget_job(job).await.map_err(|error| {
+            let Failure { code, message } = failure(error);
+            let kept = format!(
+                "request {id} to run {job:?} is not withdrawn, and no replica has taken it over"
+            );
+            Failure::new(
+                code,
+                format!("{kept}: `redlock jobs forget {job}` withdraws it: {message}"),
+            )
+        })?;
         let otherwise = format!("; no replica has taken the request over within {TAKE_OVER:?}");
         return Err(known::unknown(client, job, &otherwise).await);
     }

@@ -6,7 +6,7 @@ use crate::program::{Running, Site};
 
 const TICK: &str = "echo $REDLOCK_TICK > tick";
 
-/// Returns the time by `date`, in this zone; in that of the host without one.
+/// Returns the time by `date` in a zone, by default in the zone of the host.
 fn date(zone: Option<&str>, format: &str) -> String {
     let mut command = Command::new("date");
     command.env_remove("TZ").envs(zone.map(|zone| ("TZ", zone))).arg(format!("+{format}"));

@@ -65,7 +65,7 @@ fn no_moment_ignores_signals() {
     let started = Instant::now();
     let mut first = site.script(&[], "echo > first; sleep 60");
     site.line_of("first");
-    // The signals come in the time that a start takes, and in as much after it.
+    // Signals are sent from the start of the program up to twice the time until its command begins.
     let step = started.elapsed() / 30;
     first.signal(Signal::TERM);
     first.wait();
