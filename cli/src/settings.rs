@@ -60,20 +60,20 @@ impl Settings {
     /// Replaces the nodes by the entries of the list `url,name=url,…`, which `option` was set to. Several
     /// sets have a semicolon between them.
     pub(crate) fn set_nodes(&mut self, option: &str, urls: &str) -> Result<(), Failure> {
-        let sets: Vec<_> = urls.split(';').filter(|set| !set.trim().is_empty()).collect();
-        let (name, value): (_, Value) = match sets[..] {
-            [] | [_] => ("nodes", urls.trim_matches([';', ' ']).into()),
-            _ => ("sets", sets.into()),
-        };
+        let sets = urls.split(';').filter(|set| !set.trim().is_empty()).count();
+        let (name, urls) =
+            if sets > 1 { ("sets", urls) } else { ("nodes", urls.trim_matches([';', ' '])) };
         for name in ["nodes", "sets"] {
             self.table.remove(name);
         }
-        self.set(name, value.clone());
-        let only = Table::from_iter([(name.to_owned(), value)]);
+        self.set(name, urls);
+        let only = Table::from_iter([(name.to_owned(), urls.into())]);
         match only.try_into::<Config>() {
             Ok(_) => Ok(()),
-            // Its message repeats no value.
-            Err(error) => Err(Failure::config(format!("{option}: {}", error.message()))),
+            Err(error) => {
+                let problem = error.message().trim_start_matches(&format!("{name}: "));
+                Err(Failure::config(format!("{option}: {problem}")))
+            }
         }
     }
 
@@ -137,7 +137,7 @@ impl Settings {
 
     fn config(&self) -> Result<Config, Failure> {
         self.table.clone().try_into().map_err(|error: toml::de::Error| {
-            Failure::config(format!("settings: {}", without_values(&error)))
+            Failure::config(format!("settings: {}", error.message()))
         })
     }
 }
@@ -156,17 +156,4 @@ fn read(path: &Path) -> Result<Table, Failure> {
         let line = error.span().map_or(0, |span| text[..span.start].matches('\n').count()) + 1;
         Failure::config(format!("{shown}, line {line}: not valid TOML"))
     })
-}
-
-/// Returns the message without the value, which may be a password: the text from the first quote to the
-/// description of the expected value is left out. Names of settings are shown.
-fn without_values(error: &toml::de::Error) -> String {
-    let message = error.message();
-    let of_names = ["unknown field", "missing field", "duplicate field"];
-    let is_of_name = of_names.iter().any(|kind| message.starts_with(kind));
-    let Some(start) = message.find(['"', '`']).filter(|_| !is_of_name) else {
-        return message.to_owned();
-    };
-    let expected = message.rfind(", expected ").filter(|expected| *expected > start);
-    format!("{}…{}", &message[..start], expected.map_or("", |expected| &message[expected..]))
 }

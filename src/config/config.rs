@@ -2,16 +2,16 @@
 
 use std::{fmt, path::PathBuf, time::Duration};
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
-use super::{NamedUrl, NodeUrl, SetNodes, node_list};
+use super::{Buffered, NamedUrl, NodeUrl, SetNodes, node_list};
 use crate::{
     error::BuildError,
     lock::{LockOptions, Overrun, Redlock, RedlockBuilder},
     node::redis::{Credentials, EvictionGuard, RestartGuard, TlsOptions},
 };
 
-/// The settings of a manager, from a file: any format that serde reads.
+/// The settings of a manager, from a file: any format that serde reads and that describes itself.
 ///
 /// Durations are written as `"10s"` or `"250ms"`. Unknown keys are refused, so that a misspelt key
 /// is not ignored. All keys except `nodes` are optional. The defaults and the meaning of the keys
@@ -20,7 +20,7 @@ use crate::{
 /// | key | form | default |
 /// |---|---|---|
 /// | `nodes` | list of URLs, or of `{ name = text, url = URL }`; or a text `URL,name=URL,…`, as in a variable of the environment | |
-/// | `sets` | in place of `nodes`, a list of such lists or texts: the nodes of each set of [`Redlock::sharded`] | none |
+/// | `sets` | in place of `nodes`, the nodes of each set of [`Redlock::sharded`]: a list of such lists or texts, or a text `URL,URL;URL,URL` | none |
 /// | `ttl` | duration | `"10s"` |
 /// | `max_ttl` | duration | the TTL |
 /// | `wait` | duration | `"0s"`: one attempt |
@@ -71,13 +71,17 @@ use crate::{
 /// a part of a service's settings. `figment` takes a variable of digits for a number: put a password of
 /// digits in quotes (`APP_REDLOCK__PASSWORD='"007"'`).
 ///
-/// Errors about a `Config` repeat no value. The crate of a format may add the line with the error,
-/// which may contain a password. Of `toml`'s error, show only `message()`.
+/// A text from the environment is also read as the number or the boolean that it contains.
+///
+/// Errors about a `Config` name the setting and repeat no value. An error of the format's syntax is that of
+/// its crate, which may repeat a line with a password: of `toml`'s error, show only `message()`.
 #[derive(Clone, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+// Derives a function `deserialize` of this type, which `Deserialize` calls.
+#[serde(remote = "Self", default, deny_unknown_fields)]
 pub struct Config {
     #[serde(deserialize_with = "node_list::read")]
     nodes: Vec<NodeUrl>,
+    #[serde(deserialize_with = "node_list::read_sets")]
     sets: Vec<SetNodes>,
     #[serde(with = "humantime_serde")]
     ttl: Option<Duration>,
@@ -116,16 +120,15 @@ pub struct Config {
     max_records: Option<usize>,
     max_stored_response_bytes: Option<usize>,
     username: Option<String>,
-    password: Option<Password>,
+    password: Option<String>,
     password_file: Option<PathBuf>,
     tls: Option<TlsFiles>,
 }
 
-/// A string. Its error does not repeat another value.
-#[derive(Clone, Deserialize)]
-#[serde(untagged, expecting = "password: expected a text, in quotes")]
-enum Password {
-    Text(String),
+impl<'de> Deserialize<'de> for Config {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::deserialize(Buffered(deserializer))
+    }
 }
 
 /// `{ min = "5ms", max = "40ms" }`.
@@ -241,7 +244,6 @@ impl Config {
         if let Some(DelayRange { min, max }) = retry_delay {
             builder = builder.retry_delay(min..=max);
         }
-        let password = password.map(|Password::Text(password)| password);
         let credentials = match (username, password, password_file) {
             (_, Some(_), Some(_)) => {
                 let reason = "it conflicts with password_file: set only one of them";
@@ -307,118 +309,5 @@ impl fmt::Debug for Config {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(text: &str) -> Result<Config, toml::de::Error> {
-        toml::from_str(text)
-    }
-
-    #[test]
-    fn unknown_keys_are_refused_by_name() {
-        let error = parse("nodes = []\nttl_ms = 10").unwrap_err().to_string();
-        assert!(error.contains("ttl_ms"), "{error}");
-        let error = parse("retry_delay = { min = '1ms', max = '2ms', mid = '1ms' }").unwrap_err();
-        assert!(error.to_string().contains("mid"), "{error}");
-    }
-
-    #[test]
-    fn durations_need_a_unit() {
-        assert!(parse("ttl = '250ms'").is_ok());
-        assert!(parse("ttl = '250'").is_err());
-        assert!(parse("ttl = 250").is_err());
-    }
-
-    #[test]
-    fn passwords_are_never_shown() {
-        let config = parse("nodes = ['redis://:s3cret@h']\npassword = 's3cret'").unwrap();
-
-        assert!(!format!("{config:?}").contains("s3cret"));
-
-        let builder = config.into_builder().unwrap();
-        assert!(!format!("{builder:?}").contains("s3cret"));
-
-        for document in [
-            serde_json::json!({ "password": 471_142 }),
-            serde_json::json!({ "password": ["471142"] }),
-            serde_json::json!({ "nodes": "redis://h,:471142@h" }),
-            serde_json::json!({ "nodes": ["redis://:471142@h", 5] }),
-            serde_json::json!({ "nodes": [{ "url": "redis://:471142@h" }] }),
-        ] {
-            let error = serde_json::from_value::<Config>(document).err().unwrap().to_string();
-            assert!(error.contains("expected") || error.contains("URL"), "{error}");
-            assert!(!error.contains("471142"), "{error}");
-        }
-        for text in ["password = 471142", "nodes = 'redis://h,:471142@h'", "password = '471142"] {
-            let error = toml::from_str::<Config>(text).err().unwrap();
-            assert!(!error.message().contains("471142"), "{error}");
-            assert!(error.to_string().contains("471142"), "the line is shown: {error}");
-        }
-    }
-
-    #[test]
-    fn invalid_settings_are_refused_by_name() {
-        let error = |text| Redlock::from_config(parse(text).unwrap()).unwrap_err().to_string();
-        assert!(error("nodes = []").contains("no nodes"));
-        assert!(error("nodes = ['redis://h']\nusername = 'u'").contains("username"));
-        assert!(error("nodes = ['redis://h']\ndrift_factor = 1.5").contains("drift_factor"));
-        let twice = "nodes = ['redis://h']\npassword = 'p'\npassword_file = '/p'";
-        assert!(error(twice).contains("password_file"));
-    }
-
-    #[test]
-    fn unreadable_files_are_named() {
-        let error = |text| Redlock::from_config(parse(text).unwrap()).unwrap_err().to_string();
-        let password = error("nodes = ['redis://h']\npassword_file = '/nonexistent'");
-        assert!(password.contains("/nonexistent"), "{password}");
-        if cfg!(feature = "tls") {
-            let ca = error("nodes = ['rediss://h']\ntls = { ca = '/nonexistent' }");
-            assert!(ca.contains("/nonexistent"), "{ca}");
-        }
-    }
-
-    #[test]
-    fn sets_are_lists_or_texts_of_nodes() {
-        let config = parse("sets = [['redis://a', 'redis://b'], 'redis://c,n=redis://d']").unwrap();
-        let redlock = Redlock::from_config(config.clone()).unwrap();
-        let names: Vec<_> = redlock.nodes().iter().map(|node| node.name().to_string()).collect();
-        assert_eq!(names, ["a:6379/0", "b:6379/0", "c:6379/0", "n"]);
-        assert_eq!(config.clone().into_builders().unwrap().len(), 2);
-        assert!(config.into_builder().is_err());
-
-        let both = parse("nodes = ['redis://a']\nsets = [['redis://b']]").unwrap();
-        let error = Redlock::from_config(both).unwrap_err().to_string();
-        assert!(error.contains("conflicts with nodes"), "{error}");
-        let error = parse("sets = [['redis://a'], 'redis://h,:471142@h']").unwrap_err();
-        assert!(!error.message().contains("471142"), "{error}");
-    }
-
-    #[test]
-    fn one_text_names_several_nodes() {
-        let names = |text: &str| {
-            let config: Config = serde_json::from_value(serde_json::json!({ "nodes": text }))?;
-            let redlock = Redlock::from_config(config).expect("valid settings");
-            let nodes = redlock.nodes().iter().map(|node| node.name().to_string());
-            Ok::<_, serde_json::Error>(nodes.collect::<Vec<_>>())
-        };
-
-        let read = names("redis://h1:7000, b = redis://:s3,cret@h2").unwrap();
-        assert_eq!(read, ["h1:7000/0", "b"]);
-        for (text, reason) in [("", "no server"), (",", "no server"), ("redis://h,b", "%2C")] {
-            let error = names(text).unwrap_err().to_string();
-            assert!(error.contains(reason), "{text}: {error}");
-        }
-    }
-
-    #[test]
-    fn documented_settings_are_accepted() {
-        let page = include_str!("../../docs/production.md");
-        let block = page
-            .split("```toml")
-            .map(|part| part.split("```").next().unwrap_or_default())
-            .find(|block| block.contains("node_timeout"))
-            .unwrap();
-        let config = parse(block).unwrap();
-        assert_eq!(config.max_hold, Some(Duration::from_secs(300)));
-    }
-}
+#[path = "config_tests.rs"]
+mod tests;

@@ -2,7 +2,11 @@
 
 #[expect(clippy::module_inception, reason = "it has the type `Config`")]
 pub(crate) mod config;
+mod config_error;
 mod node_list;
 mod node_url;
+mod value;
 
+use config_error::ConfigError;
 use node_url::{NamedUrl, NodeUrl, SetNodes};
+use value::Buffered;

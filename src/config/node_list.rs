@@ -1,4 +1,4 @@
-//! The nodes of a configuration: a list, or a text with commas.
+//! The nodes of a configuration: a list, or a text with commas; with semicolons between sets.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{
     de::{Error, SeqAccess, Visitor, value::SeqAccessDeserializer},
 };
 
-use super::{NamedUrl, NodeUrl};
+use super::{NamedUrl, NodeUrl, SetNodes};
 
 /// Reads a list of nodes, or a text `url,name=url,…`. Errors do not repeat the text, as a URL may contain
 /// a password.
@@ -25,21 +25,50 @@ pub(super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Nod
         }
 
         fn visit_str<E: Error>(self, list: &str) -> Result<Self::Value, E> {
-            let entries = entries(list);
-            if entries.is_empty() {
-                return Err(E::custom("it names no server"));
-            }
-            if entries.iter().any(|entry| !entry.contains("://")) {
-                // Not shown: it may be a part of a password.
-                return Err(E::custom(
-                    "an entry between two commas is not a URL such as redis://host:port; write a comma \
-                     in a password as %2C",
-                ));
-            }
-            Ok(entries.iter().map(|entry| node(entry)).collect())
+            nodes(list)
         }
     }
     deserializer.deserialize_any(NodeList)
+}
+
+/// Reads a list of sets, each of which [`read`] reads, or a text `url,url;url,url`.
+pub(super) fn read_sets<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<SetNodes>, D::Error> {
+    struct Sets;
+    impl<'de> Visitor<'de> for Sets {
+        type Value = Vec<SetNodes>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of sets, each of them a list of URLs")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+            Vec::deserialize(SeqAccessDeserializer::new(list))
+        }
+
+        fn visit_str<E: Error>(self, sets: &str) -> Result<Self::Value, E> {
+            let sets = sets.split(';').filter(|set| !set.trim().is_empty());
+            sets.map(|set| nodes(set).map(SetNodes)).collect()
+        }
+    }
+    deserializer.deserialize_any(Sets)
+}
+
+/// Parses `url,name=url,…`.
+fn nodes<E: Error>(list: &str) -> Result<Vec<NodeUrl>, E> {
+    let entries = entries(list);
+    if entries.is_empty() {
+        return Err(E::custom("it names no server"));
+    }
+    if entries.iter().any(|entry| !entry.contains("://")) {
+        // Not shown: it may be a part of a password.
+        return Err(E::custom(
+            "an entry between two commas is not a URL such as redis://host:port; write a comma in a \
+             password as %2C",
+        ));
+    }
+    Ok(entries.iter().map(|entry| node(entry)).collect())
 }
 
 /// Parses `url` or `name=url`.
