@@ -66,6 +66,7 @@ impl RedlockBuilder {
         named_nodes::check_prefix(&self.key_prefix, &endpoints)?;
         self.check_embedded()?;
         self.check_guarded()?;
+        named_nodes::warn_of_any_host(&endpoints, self.access.tls.as_ref());
         let clock = Arc::new(AdjustedClock::new(self.clock));
         let redis = RedisSettings {
             events: Arc::clone(&events),

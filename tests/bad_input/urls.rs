@@ -55,6 +55,8 @@ fn malformed_directory_hides_the_password() {
         "redis+sentinel://a/locks/x?sentinel_pass=s3cret",
         "redis+sentinel://a/locks?sentinel_user=s3cret",
         "redis+sentinel://a/locks?sentinel=s3cret",
+        "redis+sentinel://a/locks?hosts=s3cret*",
+        "redis+cluster://a?hosts=",
         "redis+cluster://:s3cret@",
         "redis+cluster://:s3cret@a/1",
         "redis+cluster://:s3cret@a?db=1",

@@ -6,7 +6,7 @@ use ::redis::{ConnectionAddr, IntoConnectionInfo, RedisConnectionInfo};
 
 use super::{
     Address, Credentials,
-    directory::{Directory, DirectoryKind, Location},
+    directory::{AllowedHosts, Directory, DirectoryKind, Location},
     node_address::{AddressForm, NodeAddress},
 };
 use crate::error::{BuildError, Reason};
@@ -221,7 +221,15 @@ impl Endpoint {
         if is_tls && cfg!(not(feature = "tls")) {
             return Err(BuildError::TlsNotBuilt { url: format!("rediss://{names}") });
         }
-        let directory = Directory::new(kind, servers, is_tls, credentials);
+        let hosts = match parameter(query, "hosts") {
+            None => AllowedHosts::default(),
+            Some(list) => AllowedHosts::parse(list).ok_or_else(|| {
+                invalid(
+                    "its hosts are not a list of host names, addresses, *.domain or 10.0.*, with commas",
+                )
+            })?,
+        };
+        let directory = Directory::new(kind, servers, is_tls, credentials, hosts);
         Ok(Self { place: Place::Named(Arc::new(directory)), name: name.into(), ..first })
     }
 
@@ -378,8 +386,8 @@ impl Scheme {
         match self {
             Self::Tcp | Self::Tls => &["protocol"],
             Self::Unix => &["db", "user", "pass", "protocol"],
-            Self::Sentinel { .. } => &["sentinel_user", "sentinel_pass", "sentinel_tls"],
-            Self::Cluster { .. } => &[],
+            Self::Sentinel { .. } => &["sentinel_user", "sentinel_pass", "sentinel_tls", "hosts"],
+            Self::Cluster { .. } => &["hosts"],
         }
     }
 }

@@ -6,8 +6,8 @@ use super::{down_for, set_of};
 use crate::{
     guards::scene::{guarded, quick, works},
     support::{
-        Cluster, Feature, RedisServer, SERVICE, Sentinels, acl, all_vote, eventually_async, has,
-        in_time, over, patient,
+        Cluster, Feature, RedisServer, SERVICE, Sentinel, Sentinels, acl, all_vote,
+        eventually_async, has, in_time, over, patient,
     },
     tls,
 };
@@ -71,6 +71,7 @@ async fn documented_rules_suffice_in_cluster() {
     let url = cluster
         .url()
         .replace("redis+cluster://", &acl::login().replace("redis://", "redis+cluster://"));
+    let url = format!("{url}?hosts=127.0.0.1");
     let urls = [vec![url], fixed.iter().map(RedisServer::url).collect()].concat();
     let redlock = guarded(quick().key_prefix("{redlock}"), urls).build().unwrap();
     in_time(all_vote(&redlock)).await;
@@ -88,6 +89,27 @@ async fn documented_rules_suffice_in_cluster() {
         .replace("redis+cluster://", &acl::login().replace("redis://", "redis+cluster://"));
     let refused = over(patient().key_prefix("{redlock}"), [url]).build().unwrap();
     is_down_for(&refused, "permission denied").await;
+}
+
+/// A Sentinel that names another server does not get a password sent to it.
+#[tokio::test]
+async fn named_server_has_to_be_allowed() {
+    let server = RedisServer::start();
+    let sentinel = Sentinel::start(server.addr(), None, "");
+    let node = |hosts: &str| {
+        let url = format!("redis+sentinel://:s3cret@{}/{SERVICE}?hosts={hosts}", sentinel.addr());
+        over(patient(), [url]).build().unwrap()
+    };
+
+    let refused = node("*.locks.internal,10.0.*");
+    is_down_for(&refused, "`hosts` in the URL does not allow").await;
+    let clients = server.cli(&["CLIENT", "LIST"]).text();
+    let strangers = clients.lines().filter(|it| !it.contains("name=sentinel")).count();
+    assert_eq!(strangers, 1, "only this command: {clients}");
+    drop(refused);
+
+    // The server has no password, so it is reached and refuses this one.
+    is_down_for(&node("*.locks.internal,127.0.0.*"), "AUTH").await;
 }
 
 /// Sentinels and the master accept TLS only.

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use tokio::sync::watch;
 
-use super::{Location, location_reports::LocationState};
+use super::{AllowedHosts, Location, location_reports::LocationState};
 use crate::{
     error::Reason,
     node::redis::{Address, Credentials},
@@ -31,6 +31,8 @@ pub(crate) struct Directory {
     pub(crate) tls: bool,
     /// The directory's own credentials.
     pub(super) credentials: Option<Credentials>,
+    /// The hosts that may be named as the node's server.
+    pub(crate) hosts: AllowedHosts,
     found: watch::Sender<LocationState>,
 }
 
@@ -40,8 +42,9 @@ impl Directory {
         servers: Vec<Address>,
         tls: bool,
         credentials: Option<Credentials>,
+        hosts: AllowedHosts,
     ) -> Self {
-        Self { kind, servers, tls, credentials, found: watch::Sender::default() }
+        Self { kind, servers, tls, credentials, hosts, found: watch::Sender::default() }
     }
 
     pub(crate) fn is_cluster(&self) -> bool {

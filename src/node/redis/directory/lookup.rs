@@ -139,15 +139,25 @@ impl<'a> DirectoryLookup<'a> {
 
     async fn ask_now(&self, queried: &mut QueriedServer) -> Result<ReportedLocation, Reason> {
         let QueriedServer { address, server, .. } = queried;
-        match &self.directory.kind {
+        let mut report = match &self.directory.kind {
             DirectoryKind::Sentinel { service } => {
-                sentinel::parse(service, server.ask(&sentinel::ask(service)).await?)
+                sentinel::parse(service, server.ask(&sentinel::ask(service)).await?)?
             }
             DirectoryKind::Cluster => {
                 let answers = server.ask(&cluster::ask()).await?;
-                cluster::parse(self.slot, address, self.directory.tls, answers)
+                cluster::parse(self.slot, address, self.directory.tls, answers)?
             }
+        };
+        let is_itself = self.directory.is_cluster() && report.at == *address;
+        if !is_itself && !self.directory.hosts.allow(&report.at) {
+            let reason = format!(
+                "it names the server {}, which `hosts` in the URL does not allow",
+                report.at
+            );
+            return Err(Reason::NotLocated(reason.into()));
         }
+        report.others.retain(|server| self.directory.hosts.allow(server));
+        Ok(report)
     }
 }
 

@@ -11,7 +11,9 @@
 //! | the task that queries them | [`DirectoryLookup`] |
 //! | which report counts | `location_reports` |
 //! | what a Sentinel, or a node of a Cluster, answers | `sentinel`, `cluster` |
+//! | the hosts that they may name | [`AllowedHosts`] |
 
+mod allowed_hosts;
 mod cluster;
 #[expect(clippy::module_inception, reason = "the module's main type")]
 mod directory;
@@ -22,6 +24,7 @@ mod lookup;
 mod sentinel;
 mod slot;
 
+pub(crate) use allowed_hosts::AllowedHosts;
 pub(crate) use directory::{Directory, DirectoryKind};
 pub(crate) use lookup::DirectoryLookup;
 pub(crate) use slot::{hash_tag, slot_of};
