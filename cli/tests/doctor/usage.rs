@@ -56,7 +56,7 @@ fn bad_usage_has_its_exit_code() {
 #[test]
 fn senseless_settings_are_refused() {
     let nodes = ["redis://127.0.0.1:1"];
-    Doctor::configured(&nodes, "ttl_ms = 5").run(&[]).is(78, &["unknown field `ttl_ms`"]);
+    Doctor::configured(&nodes, "ttl_ms = 5").run(&[]).is(78, &["unknown setting `ttl_ms`"]);
     let range = "retry_delay = { min = '1ms' }";
     Doctor::configured(&nodes, range).run(&[]).is(78, &["missing field `max`"]);
     Doctor::configured(&nodes, "ttl = '1ms'").run(&[]).is(78, &["ttl"]);
