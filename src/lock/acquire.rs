@@ -190,6 +190,10 @@ impl Acquisition {
                     }
                     Poll::Ready(Err(error)) => return self.end(Err(error)),
                     Poll::Pending if self.is_waiting(cx) => {
+                        if !self.was_in_line {
+                            let RetryState { core, resource, .. } = &self.retry;
+                            core.client.busy_names.note(resource, core.client.clock().now());
+                        }
                         self.was_in_line = true;
                         self.step = AcquireStep::QueueWait(queueing);
                         return Poll::Pending;

@@ -8,6 +8,7 @@ use std::{
 
 use super::{
     attempts::AttemptLimiter,
+    busy_names::BusyNames,
     counts::LockCounters,
     fences::Fences,
     hold_times::HoldTimes,
@@ -50,6 +51,7 @@ pub(crate) struct Client {
     names: Box<[Arc<str>]>,
     pub(crate) timers: Arc<Timers>,
     pub(crate) fences: Fences,
+    pub(crate) busy_names: BusyNames,
     pub(crate) hold_times: HoldTimes,
     pub(crate) attempts: Arc<AttemptLimiter>,
     pub(crate) repeaters: Repeaters,
@@ -105,6 +107,7 @@ impl Client {
         let client = Arc::new(Self {
             remote_requests: RemoteRequests::new(lingering, &timers, nodes.len()),
             hold_times: HoldTimes::new(),
+            busy_names: BusyNames::new(),
             attempts: AttemptLimiter::new(Arc::clone(&timers)),
             #[cfg(feature = "http")]
             body_room: super::BodyRoom::new(

@@ -74,13 +74,8 @@ impl Fences {
     ///
     /// If leases are so frequent that their blocks exceed the clock, blocks get smaller, down to a
     /// single token. They are also small in a new set of nodes, whose floor is at the maximum lead.
-    /// A lease that may linger for `linger` gets up to a token for each µs of it.
-    pub(crate) fn propose(
-        &self,
-        resource: &Resource,
-        wall: Duration,
-        linger: Duration,
-    ) -> Proposal {
+    /// `most` is the maximum length of the block.
+    pub(crate) fn propose(&self, resource: &Resource, wall: Duration, most: u64) -> Proposal {
         let wall = micros(wall);
         let known = resource.stripes().map(|stripe| self.known(stripe, wall)).max();
         let floor = self.floor(wall);
@@ -92,8 +87,7 @@ impl Fences {
             .filter(|end| *end <= limit);
         let next = known.max(reserved.max().unwrap_or(0)).saturating_add(1);
         let token = wall.max(next);
-        let most = micros(linger).clamp(BLOCK, LINGER_BLOCK);
-        let block = block_of(token - wall, floor > wall, most);
+        let block = block_of(token - wall, floor > wall, BLOCK.max(most)).min(most);
         self.reserve(resource, block_end(token, block));
         Proposal { token, block }
     }
@@ -158,6 +152,12 @@ impl Fences {
     }
 }
 
+/// Returns the maximum number of tokens for a lease that is handed on. One that may linger gets up to a token for
+/// each µs of it.
+pub(crate) fn block_for(linger: Option<Duration>) -> u64 {
+    micros(linger.unwrap_or_default()).clamp(BLOCK, LINGER_BLOCK)
+}
+
 fn micros(wall: Duration) -> u64 {
     u64::try_from(wall.as_micros()).unwrap_or(u64::MAX)
 }
@@ -187,9 +187,8 @@ mod tests {
     #[test]
     fn proposals_follow_clock_and_fences() {
         let fences = Fences::new(None);
-        let propose = |seconds| {
-            fences.propose(&resource(), Duration::from_secs(seconds), Duration::ZERO).token
-        };
+        let propose =
+            |seconds| fences.propose(&resource(), Duration::from_secs(seconds), BLOCK).token;
         assert_eq!(propose(1), 1_000_000);
         assert_eq!(propose(1), 1_000_256, "above the first block");
         fences.see(&resource(), 5_000_000, || Duration::from_secs(1));
@@ -202,8 +201,8 @@ mod tests {
         let fences = Fences::new(None);
         fences.accepted(&Resource::try_from("b").unwrap(), 700);
         let set = Resource::try_from(["a", "b"]).unwrap();
-        assert_eq!(fences.propose(&set, Duration::ZERO, Duration::ZERO).token, 701);
-        assert_eq!(fences.propose(&resource(), Duration::ZERO, Duration::ZERO).token, 957);
+        assert_eq!(fences.propose(&set, Duration::ZERO, BLOCK).token, 701);
+        assert_eq!(fences.propose(&resource(), Duration::ZERO, BLOCK).token, 957);
     }
 
     #[test]
@@ -211,10 +210,10 @@ mod tests {
         let fences = Fences::new(None);
         let wall = Duration::from_secs(100);
         fences.see(&resource(), 160_000_001, || wall);
-        assert_eq!(fences.propose(&resource(), wall, Duration::ZERO).token, 100_000_000);
+        assert_eq!(fences.propose(&resource(), wall, BLOCK).token, 100_000_000);
         fences.see(&resource(), 160_000_000, || wall);
         assert_eq!(
-            fences.propose(&resource(), wall, Duration::ZERO).token,
+            fences.propose(&resource(), wall, BLOCK).token,
             160_000_001,
             "just within bounds"
         );
@@ -228,18 +227,18 @@ mod tests {
         let fences = Fences::new(None);
 
         for _ in 0..3 {
-            fences.propose(&resource(), AHEAD, Duration::ZERO);
+            fences.propose(&resource(), AHEAD, BLOCK);
         }
-        assert_eq!(fences.propose(&resource(), RIGHT, Duration::ZERO).token, 100_000_000);
+        assert_eq!(fences.propose(&resource(), RIGHT, BLOCK).token, 100_000_000);
 
         // Nor are raises.
         for end in [9_000_000_000, 130_000_000] {
             fences.reserve(&resource(), end);
-            assert_eq!(fences.propose(&resource(), RIGHT, Duration::ZERO).token, 100_000_000);
+            assert_eq!(fences.propose(&resource(), RIGHT, BLOCK).token, 100_000_000);
         }
 
         assert_eq!(
-            fences.propose(&resource(), RIGHT, Duration::ZERO).token,
+            fences.propose(&resource(), RIGHT, BLOCK).token,
             100_000_256,
             "one in flight is kept"
         );
@@ -249,11 +248,11 @@ mod tests {
     fn clock_reset_forgets_accepted_tokens() {
         let fences = Fences::new(None);
         fences.accepted(&resource(), 7_300_000_255);
-        assert_eq!(fences.propose(&resource(), AHEAD, Duration::ZERO).token, 7_300_000_256);
-        assert_eq!(fences.propose(&resource(), RIGHT, Duration::ZERO).token, 100_000_000);
+        assert_eq!(fences.propose(&resource(), AHEAD, BLOCK).token, 7_300_000_256);
+        assert_eq!(fences.propose(&resource(), RIGHT, BLOCK).token, 100_000_000);
         fences.see(&resource(), 120_000_000, || RIGHT);
         assert_eq!(
-            fences.propose(&resource(), RIGHT, Duration::ZERO).token,
+            fences.propose(&resource(), RIGHT, BLOCK).token,
             120_000_001,
             "fences count again"
         );
@@ -294,7 +293,7 @@ mod tests {
         let mut last = 0;
 
         for wall in leases(1_000_000) {
-            let Proposal { token, block } = fences.propose(&resource(), wall, Duration::ZERO);
+            let Proposal { token, block } = fences.propose(&resource(), wall, BLOCK);
             assert!(token > last, "tokens never fall back");
             last = block_end(token, block);
             fences.accepted(&resource(), last);

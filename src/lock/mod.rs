@@ -69,6 +69,7 @@ mod all_sets;
 mod attempts;
 mod build;
 pub(crate) mod builder;
+mod busy_names;
 #[cfg(feature = "scheduler")]
 pub(crate) mod claims;
 pub(crate) mod client;

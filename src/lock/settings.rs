@@ -345,6 +345,15 @@ impl Plan {
         lead.min(self.validity.min(self.max_hold) / 8)
     }
 
+    /// Returns whether a single token is enough for a name that is free: the lease has one holder, and no other
+    /// process is expected to ask for the name at the same time.
+    pub(crate) fn takes_one_token(&self) -> bool {
+        self.mode == Mode::Exclusive
+            && self.linger.is_zero()
+            && self.lead_node.is_none()
+            && !self.awaits_release
+    }
+
     /// Returns whether a wait for the release follows a refused attempt.
     pub(crate) fn awaits_release(&self) -> bool {
         self.awaits_release || (!self.wait.is_zero() && self.max_attempts != Some(1))

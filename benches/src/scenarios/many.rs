@@ -230,12 +230,12 @@ fn measure_wanted(servers: &Servers, wanted: Wanted, time: Duration) {
         hold: Wanted::HOLD,
         time,
     };
-    // An acquire of one name reads its fence with HGET.
-    let commands = ["hget", "evalsha"].map(|command| (command, servers.calls(command)));
+    // An acquire of one name reads its fence with ZSCORE, in the script that contended names need.
+    let commands = ["zscore", "evalsha"].map(|command| (command, servers.calls(command)));
     let turns = run_all(servers, part, Wanted::PROCESSES as usize);
     for (command, before) in commands {
         let each = (servers.calls(command) - before) / child::count(&turns) / servers.count();
-        let what = if command == "hget" { ACQUIRES } else { SCRIPTS };
+        let what = if command == "zscore" { ACQUIRES } else { SCRIPTS };
         tell(&case, Kind::Ours.name(), what, each);
         eprintln!("    {} {what}", significant(each));
     }

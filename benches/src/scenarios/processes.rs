@@ -42,10 +42,10 @@ pub(crate) fn measure(servers: &Servers, options: &Options) {
     for (case, tasks, hold) in cases {
         options.rounds(&KINDS, |kind| {
             let part = Part { kind, tasks, locks: Locks::Names(1), hold, time: options.time };
-            // An acquire of one name reads its fence with HGET.
-            let before = servers.calls("hget");
+            // An acquire of one name reads its fence with ZSCORE, in the script that contended names need.
+            let before = servers.calls("zscore");
             let turns = run_all(servers, part, PROCESSES);
-            let acquires = servers.calls("hget") - before;
+            let acquires = servers.calls("zscore") - before;
             let waits = child::waits(&turns, options.time);
             waits.tell(&case, kind.name());
             let others = u32::try_from(PROCESSES * tasks - 1).expect("a few");

@@ -33,8 +33,8 @@ pub(crate) fn measure(servers: &Servers, options: &Options) {
     for _ in 0..options.rounds {
         let locks = Locks::Slots(SLOTS);
         let part = Part { kind: Kind::Ours, tasks: TASKS, locks, hold: HOLD, time: options.time };
-        // An acquire of one name reads its fence with HGET.
-        let calls = || ["hget", "evalsha"].map(|command| servers.calls(command));
+        // An acquire of one name reads its fence with ZSCORE, in the script that contended names need.
+        let calls = || ["zscore", "evalsha"].map(|command| servers.calls(command));
         let before = calls();
         let turns = run_all(servers, part, PROCESSES);
         let after = calls();

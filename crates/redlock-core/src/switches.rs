@@ -37,6 +37,8 @@ pub enum Switch {
     SlotTurns,
     /// Guarded work is not polled after the end of its lock.
     HardStop,
+    /// An acquire by plain commands counts only if the second one finds the fences of the view.
+    SecondCommand,
 }
 
 /// Returns whether a guard is removed.

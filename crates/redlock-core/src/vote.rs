@@ -179,7 +179,8 @@ pub enum Reason {
 impl Reason {
     /// Returns whether the operation may have run on the node.
     ///
-    /// False only if it certainly did not run: it was not sent, or the server refused it.
+    /// False only if it certainly did not run: it was not sent, or the server refused it. An acquire that finds
+    /// another tag may have stored its key before.
     pub fn may_have_run(&self) -> bool {
         !matches!(
             self,
@@ -193,7 +194,6 @@ impl Reason {
                 | Self::ReadOnly
                 | Self::Busy
                 | Self::Loading
-                | Self::WrongTag { .. }
                 | Self::Probation { .. }
                 | Self::OtherLayout { .. }
                 | Self::SameServer { .. }

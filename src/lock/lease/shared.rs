@@ -10,7 +10,10 @@ use crate::{
     FencingToken,
     error::{LockError, LossCause, Reason, VoteOutcome, Votes, WaitingRequest},
     events::LockEventKind,
-    lock::{attempts::Permit, client::Client, queue::Ticket, settings::Plan, wait_mark::WaitMark},
+    lock::{
+        attempts::Permit, client::Client, fences::block_for, queue::Ticket, settings::Plan,
+        wait_mark::WaitMark,
+    },
     metrics,
     node::{ClockJump, ReplySink},
     protocol::{
@@ -222,12 +225,15 @@ impl SharedLease {
         let wall = client.clock().wall();
         let nodes_wall = client.nodes_wall(now, wall);
         let lingers = !plan.linger.is_zero() && !client.remote_requests.is_paused(&resource, now);
+        let is_free = plan.takes_one_token()
+            && resource.slot().is_none()
+            && client.busy_names.are_free(&resource, now);
         let propose = || {
             if plan.is_shared() {
                 client.fences.propose_shared(&resource, nodes_wall)
             } else {
-                let linger = if lingers { plan.linger } else { Duration::ZERO };
-                client.fences.propose(&resource, nodes_wall, linger)
+                let most = if is_free { 1 } else { block_for(lingers.then_some(plan.linger)) };
+                client.fences.propose(&resource, nodes_wall, most)
             }
         };
         let proposal = client.settings.fencing.then(propose);
@@ -235,6 +241,7 @@ impl SharedLease {
         let owner = Arc::clone(&client.settings.owner);
         let id =
             LeaseId::new(resource, nonce, owner, wall).lingering(lingers).shared(plan.is_shared());
+        let id = if is_free && block == 1 { id.with_single_token(token) } else { id };
         let nodes = client.nodes.len();
         let mut actions = scratch::actions();
         let lease = Lease::start(plan.terms(nodes, proposal, nodes_wall), now, &mut actions);
@@ -431,6 +438,9 @@ impl ReplySink for SharedLease {
             mark.attempted(&self.client, node, &result);
         }
         if let Ok(answer) = &result {
+            if matches!(answer, Answer::Held(_)) {
+                self.client.busy_names.note(self.resource(), self.client.clock().now());
+            }
             self.learn(op, answer);
             if let (true, OpId::Extend(started), Answer::Extended(extended)) =
                 (self.id.is_shared(), op, answer)

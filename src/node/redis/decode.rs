@@ -17,6 +17,7 @@ use crate::{
         Op, PromisedAnswer, RaiseOp, RaisedAnswer, Record, ReleasedAnswer, ScannedAnswer, Stored,
         StoredLease, TickClaim,
     },
+    switches::{self, Switch},
     time::MAX_DURATION,
 };
 
@@ -83,6 +84,31 @@ pub(super) fn decode(keys: &Keys, op: &Op, value: Value) -> Result<Decoded, NoSc
         }
         _ => timed(op, &items),
     })
+}
+
+/// The replies to plain commands are no answer. The operation is sent as its script.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct NoAnswer {
+    /// Whether the commands may have stored a key.
+    pub(super) stored: bool,
+}
+
+/// Decodes the replies to an operation in its plain form.
+pub(super) fn decode_plain(op: &Op, replies: &[Value]) -> Result<Decoded, NoAnswer> {
+    match (op, replies) {
+        (Op::Acquire(_), [Value::Okay, second])
+            if *second == Value::Int(1) || switches::is_out(Switch::SecondCommand) =>
+        {
+            let answer = Answer::Granted(GrantedAnswer { accepted: true, fence: 0 });
+            Ok(Decoded { granted: true, ..Decoded::timeless(Ok(answer)) })
+        }
+        (Op::Release(_), [Value::Int(1)]) => Ok(Decoded::timeless(released(1, Some(1), false))),
+        (_, replies) => {
+            let is_stored = |set: &Value| !matches!(set, Value::Nil | Value::ServerError(_));
+            let stored = matches!(op, Op::Acquire(_)) && replies.first().is_some_and(is_stored);
+            Err(NoAnswer { stored })
+        }
+    }
 }
 
 /// Decodes a reply to an acquire that is a list.

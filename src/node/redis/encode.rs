@@ -22,7 +22,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Keys {
     pub(super) meta: String,
-    /// The hash of the fences while the node has no vote. While it votes, its name ends with the
+    /// The sorted set of the fences while the node has no vote. While it votes, its name ends with the
     /// view.
     fences: String,
     /// A key that never exists: the fences of a vote that is sent while the node has no vote.
@@ -374,7 +374,7 @@ fn awaited_mark(lease: &LeaseId) -> &'static str {
 
 /// Writes the value of a lock's key: nonce, token, time of the request (ms since the epoch), owner,
 /// a carriage return if the owner may keep the lease idle, and the mark of a waiter.
-fn value(cmd: &mut Command, lease: &LeaseId, token: u64, mark: &str) {
+pub(super) fn value(cmd: &mut Command, lease: &LeaseId, token: u64, mark: &str) {
     let (nonce, since) = (lease.nonce().to_hex(), lease.since().as_millis());
     cmd.written(|text| {
         text.extend_from_slice(&nonce);
@@ -399,7 +399,7 @@ fn write_record(cmd: &mut Command, record: &Record) {
 }
 
 /// Adds the field of each key's fence.
-fn stripe_fields(cmd: &mut Command, lease: &LeaseId) {
+pub(super) fn stripe_fields(cmd: &mut Command, lease: &LeaseId) {
     for stripe in lease.resource().stripes() {
         cmd.arg(stripe);
     }

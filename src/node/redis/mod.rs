@@ -92,6 +92,7 @@ mod login;
 mod node;
 mod node_address;
 mod permissions;
+mod plain_form;
 mod reconnect_state;
 mod request;
 mod scripts;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     error::Reason,
-    node::Reply,
+    node::{Reply, redis::plain_form},
     protocol::{Answer, Op, views::View},
     sync::atomic::{AtomicUsize, Ordering},
 };
@@ -13,6 +13,10 @@ use crate::{
 pub(super) struct NodeRequest {
     pub(super) op: Op,
     pub(super) reply: Reply,
+    /// Number of plain commands that it is sent as; `None` if it is sent as a script.
+    plain: Option<usize>,
+    /// Whether plain commands stored a key that did not count as a grant.
+    stored: bool,
     /// Whether the operation met another tag and was sent again.
     begun_again: bool,
     counted: Counted,
@@ -32,7 +36,25 @@ impl NodeRequest {
     /// `in_flight` counts the request until it is answered or dropped.
     pub(super) fn new(op: Op, reply: Reply, in_flight: &Arc<AtomicUsize>) -> Self {
         in_flight.fetch_add(1, Ordering::Relaxed);
-        Self { op, reply, begun_again: false, counted: Counted(Arc::clone(in_flight)) }
+        let plain = plain_form::commands(&op);
+        let counted = Counted(Arc::clone(in_flight));
+        Self { op, reply, plain, stored: false, begun_again: false, counted }
+    }
+
+    /// Returns whether the operation is sent as plain commands.
+    pub(super) const fn is_plain(&self) -> bool {
+        self.plain.is_some()
+    }
+
+    /// Returns the number of commands that it is sent as.
+    pub(super) fn commands(&self) -> usize {
+        self.plain.unwrap_or(1)
+    }
+
+    /// Makes the script the form of the operation. `stored`: whether its plain commands stored a key.
+    pub(super) const fn use_script(&mut self, stored: bool) {
+        self.plain = None;
+        self.stored |= stored;
     }
 
     /// Returns true at the first call.
@@ -42,12 +64,19 @@ impl NodeRequest {
 
     /// Sends the answer; the request is no longer counted by then.
     pub(super) fn answer(self, result: Result<Answer, Reason>, view: Option<Arc<View>>) {
-        let Self { reply, counted, .. } = self;
+        let Self { reply, counted, stored, .. } = self;
         drop(counted);
-        reply.send_with_view(result, view);
+        // The script may not have run, but a key is there.
+        let is_there = |reason: Reason| {
+            if stored && !reason.may_have_run() { Reason::Unknown } else { reason }
+        };
+        reply.send_with_view(result.map_err(is_there), view);
     }
 
     pub(super) fn not_sent(self, reason: Reason) {
+        if self.stored {
+            return self.answer(Err(reason), None);
+        }
         let Self { reply, counted, .. } = self;
         drop(counted);
         reply.not_sent(reason);

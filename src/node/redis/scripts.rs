@@ -86,6 +86,7 @@ operation_scripts! {
 }
 
 pub(super) const CHANGE: Enrolling = enrolling!("scripts/change.lua");
+pub(super) const FENCES: &str = include_str!("scripts/fences.lua");
 pub(super) const READ_RECORDS: &str = include_str!("scripts/read_records.lua");
 pub(super) const KINDS: &str = include_str!("scripts/kinds.lua");
 pub(super) const COPY_RECORDS: &str = include_str!("scripts/copy_records.lua");
@@ -181,8 +182,8 @@ mod tests {
     /// Commands without a key.
     const KEYLESS: [&str; 6] = ["'TIME'", "'INFO'", "'PING'", "'PUBLISH'", "'PUBSUB'", "'SCAN'"];
     /// The functions whose first argument is a key.
-    const OF_KEY: [&str; 6] =
-        ["held", "held_shared", "longest", "expire", "shared_value", "marked"];
+    const OF_KEY: [&str; 7] =
+        ["held", "held_shared", "longest", "expire", "shared_value", "marked", "take"];
     /// Names for declared keys in loops, and a list of such keys.
     const LOOPS: [&str; 3] = ["key in ipairs(KEYS)", "key in ipairs(gone)", "key in ipairs(free)"];
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ::redis::{Pipeline, Value};
 
-use super::{RestartGuard, directory::hash_tag, values::info};
+use super::{RestartGuard, directory::hash_tag, plain_form::DeleteIfEqual, values::info};
 use crate::{
     error::{Reason, UnfitServer},
     node::{Finding, ServerKind},
@@ -85,6 +85,7 @@ impl Probe {
         let has_flags = matches!(kind, Some(ServerKind::Redis | ServerKind::Valkey));
         Ok(ServerTraits {
             kind,
+            deletes: DeleteIfEqual::of(kind, version.as_deref()),
             version,
             knows_flags: has_flags && number >= FLAGS_VERSION,
             limits: limits.into(),
@@ -121,6 +122,8 @@ pub(crate) struct ServerTraits {
     pub(super) version: Option<Arc<str>>,
     /// Whether the server supports script flags (Redis 7).
     pub(super) knows_flags: bool,
+    /// Its command that deletes a key with a certain value.
+    pub(super) deletes: Option<DeleteIfEqual>,
     pub(super) limits: Arc<[Finding]>,
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ::redis::Value;
 
 use super::server_error::reason;
-use crate::error::Reason;
+use crate::{error::Reason, token::TOKEN_LIMIT};
 
 /// Returns a non-negative integer.
 pub(super) fn int(value: &Value) -> Option<u64> {
@@ -15,12 +15,27 @@ pub(super) fn int(value: &Value) -> Option<u64> {
     }
 }
 
-/// Parses an integer, or a string of its digits.
+/// Parses an integer, or the text of one.
 pub(super) fn number(value: &Value) -> Option<u64> {
     match value {
-        Value::BulkString(digits) => std::str::from_utf8(digits).ok()?.parse().ok(),
+        Value::BulkString(digits) => score(std::str::from_utf8(digits).ok()?),
         other => int(other),
     }
+}
+
+/// Parses the score of a member of a sorted set that is a whole number below 2^53, which a server may write
+/// as `1.7e+15`.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "whole numbers in these bounds are exact"
+)]
+pub(super) fn score(text: &str) -> Option<u64> {
+    text.parse().ok().or_else(|| {
+        let score: f64 = text.parse().ok()?;
+        let is_whole = score.fract() == 0.0 && score >= 0.0;
+        Some(score as u64).filter(|number| is_whole && *number < TOKEN_LIMIT)
+    })
 }
 
 /// Returns a string; empty for other values.
@@ -77,5 +92,30 @@ pub(super) fn read_time(answer: Value) -> Result<u64, Reason> {
         }
         Value::ServerError(error) => Err(reason(&error)),
         _ => Err(Reason::Protocol("TIME did not answer with a list".into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scores_are_whole_numbers_in_any_form() {
+        for (text, number) in [
+            ("0", Some(0)),
+            ("1764000000000001", Some(1_764_000_000_000_001)),
+            ("1.764e+15", Some(1_764_000_000_000_000)),
+            ("1.764000000000001e+15", Some(1_764_000_000_000_001)),
+            ("9007199254740991", Some(TOKEN_LIMIT - 1)),
+            ("9.1e+15", None),
+            ("1.5", None),
+            ("-1", None),
+            ("nan", None),
+            ("inf", None),
+            ("", None),
+            ("x", None),
+        ] {
+            assert_eq!(score(text), number, "{text}");
+        }
     }
 }

@@ -69,8 +69,8 @@ async fn tokens_grow_despite_frozen_minorities() {
 /// Moves the fences of all names on this server an hour ahead.
 fn put_fences_ahead(server: &RedisServer) {
     let fence = (SystemClock::new().wall() + Duration::from_secs(3_600)).as_micros().to_string();
-    let stripes = (0..1_024).flat_map(|stripe| [stripe.to_string(), fence.clone()]);
-    let command = ["HSET".to_owned(), fences_key(server)].into_iter().chain(stripes);
+    let stripes = (0..1_024).flat_map(|stripe| [fence.clone(), stripe.to_string()]);
+    let command = ["ZADD".to_owned(), fences_key(server)].into_iter().chain(stripes);
     assert!(matches!(server.cli(&command.collect::<Vec<_>>()), Resp::Int(_)));
 }
 
@@ -127,7 +127,12 @@ async fn handed_on_token_may_be_overtaken() {
     // There is no renewal before the handover, so the deletion is not noticed.
     let settings = || patient().ttl(LONG);
     let (a, b) = (scene.direct(settings()).await, scene.direct(settings()).await);
-    let lock = a.lock("x").await.unwrap();
+    // A name that was waited for is acquired with tokens for handovers.
+    let first = a.lock("x").await.unwrap();
+    let mut second = a.lock("x").wait(LONG).into_future();
+    assert!(poll_once(&mut second).is_pending());
+    drop(first);
+    let lock = second.await.unwrap();
     scene.servers.iter().for_each(|server| assert_eq!(server.cli(&["DEL", &key("x")]).int(), 1));
 
     let other = b.lock("x").await.unwrap();

@@ -49,6 +49,13 @@ impl Contender {
         Self { lease: Arc::new(lease.shared(true)), ..self }
     }
 
+    /// Makes it the same lease, on a name that is believed to be free.
+    pub(super) fn free(self, token: u64) -> Self {
+        let (resource, owner) = (self.lease.resource().clone(), Arc::clone(self.lease.owner()));
+        let lease = LeaseId::new(resource, self.lease.nonce(), owner, self.lease.since());
+        Self { lease: Arc::new(lease.with_single_token(token)), ..self }
+    }
+
     /// Returns the same lease on another node.
     pub(super) fn at(&self, node: &Arc<dyn Node>) -> Self {
         Self { node: node.clone(), ..self.clone() }
@@ -68,6 +75,12 @@ impl Contender {
 
     pub(super) async fn acquire_with(&self, token: u64) -> Response {
         self.ask(self.acquire_op(TTL, token)).await
+    }
+
+    /// Acquires with a single token, as a name that is believed to be free.
+    pub(super) async fn acquire_free(&self, token: u64) -> Response {
+        let acquire = AcquireOp::new(self.lease.clone(), TTL, soon()).fencing(token, token);
+        self.ask(Op::Acquire(acquire.waits(self.lease.clone()))).await
     }
 
     pub(super) async fn raise(&self, token: u64) -> Response {

@@ -75,13 +75,13 @@ async fn key_shows_owner_and_time() {
 }
 
 #[tokio::test]
-async fn fences_stay_in_one_hash() {
+async fn fences_stay_in_one_key() {
     let subject = Subject::server().await;
     let redis = subject.redis();
 
     let fences = fences_key(redis);
 
-    assert_eq!(redis.cli(&["HLEN", &fences]), Resp::Int(1_024));
+    assert_eq!(redis.cli(&["ZCARD", &fences]), Resp::Int(1_024));
 
     for i in 0..200 {
         let contender = subject.contender(&*format!("n{i}"));
@@ -89,7 +89,7 @@ async fn fences_stay_in_one_hash() {
         contender.release().await.unwrap();
     }
 
-    assert_eq!(redis.cli(&["HLEN", &fences]), Resp::Int(1_024));
+    assert_eq!(redis.cli(&["ZCARD", &fences]), Resp::Int(1_024));
     assert_eq!((redis.pttl("redlock:meta"), redis.pttl(&fences)), (-1, -1));
 
     let mut keys = redis.keys("*");

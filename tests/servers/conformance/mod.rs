@@ -30,6 +30,7 @@ mod foreign_keys;
 mod grants;
 mod hints;
 mod late;
+mod plain;
 mod raising;
 mod records;
 mod releasing;

@@ -124,23 +124,21 @@ async fn documented_rules_suffice() {
 #[tokio::test]
 async fn denied_downgrade_keeps_the_key() {
     let servers = RedisServer::start_n(3);
-    for denied in ["+zadd", "+pexpireat"] {
-        let rules: Vec<_> = acl::rules().into_iter().filter(|rule| *rule != denied).collect();
-        for server in &servers {
-            server.set_rules(&rules);
-        }
-        let redlock = manager(urls(&servers));
-        works(&redlock).await;
-        let lock = redlock.lock(denied).await.unwrap().downgrade().unwrap();
-
-        let renewed = lock.extend().await;
-
-        assert!(matches!(renewed, Err(LockError::NoQuorum { .. })), "{denied}: {renewed:?}");
-        let name = format!("redlock:lock:{denied}");
-        assert!(lock.is_valid() && servers.iter().all(|server| server.get(&name).is_some()));
-        let other = manager(urls(&servers)).lock(denied).await;
-        assert!(matches!(other, Err(LockError::Held { .. })), "{denied}: {other:?}");
+    let rules: Vec<_> = acl::rules().into_iter().filter(|rule| *rule != "+pexpireat").collect();
+    for server in &servers {
+        server.set_rules(&rules);
     }
+    let redlock = manager(urls(&servers));
+    works(&redlock).await;
+    let lock = redlock.lock("a").await.unwrap().downgrade().unwrap();
+
+    let renewed = lock.extend().await;
+
+    assert!(matches!(renewed, Err(LockError::NoQuorum { .. })), "{renewed:?}");
+    let is_there = |server: &RedisServer| server.get("redlock:lock:a").is_some();
+    assert!(lock.is_valid() && servers.iter().all(is_there));
+    let other = manager(urls(&servers)).lock("a").await;
+    assert!(matches!(other, Err(LockError::Held { .. })), "{other:?}");
 }
 
 /// Whether a diagnosis shows that the node's user lacks this rule.

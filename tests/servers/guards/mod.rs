@@ -12,6 +12,7 @@ mod claims;
 mod copying;
 mod crowd;
 mod duplicates;
+mod former_fences;
 mod full;
 mod herd;
 mod history;

@@ -141,9 +141,15 @@ pub(crate) fn fences_key(server: &RedisServer) -> String {
 
 /// The fences of all stripes with a fence.
 pub(crate) fn fences(server: &RedisServer) -> BTreeMap<String, u64> {
-    let fields = hash(server, &fences_key(server)).into_iter();
-    let numbers = fields.map(|(field, value)| (field, value.parse().expect("a number")));
+    let scores = pairs(server.cli(&["ZRANGE", &fences_key(server), "0", "-1", "WITHSCORES"]));
+    let numbers = scores.into_iter().map(|(stripe, score)| (stripe, whole(&score)));
     numbers.filter(|(_, fence)| *fence > 0).collect()
+}
+
+/// Reads a score, which newer servers write as `1.7e+15`.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "fences are exact")]
+fn whole(score: &str) -> u64 {
+    score.parse::<f64>().expect("a score") as u64
 }
 
 /// A wall clock that is an hour behind: the tokens that it proposes are below all others.

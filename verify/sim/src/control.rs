@@ -140,18 +140,28 @@ fn safety() -> Vec<Control> {
             control("block ends", Profile::Network, Work::Locks, Fencing, 10),
             &[
                 (
-                    "redis.call('HSET', KEYS[1], ARGV[6], ARGV[4])",
-                    "redis.call('HSET', KEYS[1], ARGV[6], ARGV[3])",
+                    "redis.call('ZADD', KEYS[1], ARGV[4], ARGV[6])",
+                    "redis.call('ZADD', KEYS[1], ARGV[3], ARGV[6])",
                 ),
                 (
-                    "for i = 6, #ARGV do redis.call('HSET', KEYS[1], ARGV[i], ARGV[4]) end",
-                    "for i = 6, #ARGV do redis.call('HSET', KEYS[1], ARGV[i], ARGV[3]) end",
+                    "for i = 6, #ARGV do redis.call('ZADD', KEYS[1], ARGV[4], ARGV[i]) end",
+                    "for i = 6, #ARGV do redis.call('ZADD', KEYS[1], ARGV[3], ARGV[i]) end",
                 ),
                 (
-                    "for i = 5, #ARGV do redis.call('HSET', KEYS[1], ARGV[i], ARGV[4]) end",
-                    "for i = 5, #ARGV do redis.call('HSET', KEYS[1], ARGV[i], ARGV[3]) end",
+                    "for i = 5, #ARGV do redis.call('ZADD', KEYS[1], ARGV[4], ARGV[i]) end",
+                    "for i = 5, #ARGV do redis.call('ZADD', KEYS[1], ARGV[3], ARGV[i]) end",
                 ),
             ],
+        ),
+        switched(
+            control(
+                "second command of a plain acquire",
+                Profile::Servers,
+                Work::Locks,
+                Fencing,
+                40,
+            ),
+            Switch::SecondCommand,
         ),
         switched(
             control("restart probation", Profile::Servers, Work::Locks, Exclusion, 80),
@@ -242,11 +252,14 @@ fn sharing() -> Vec<Control> {
                 "if false then",
             )],
         ),
-        shared(
-            "end of a mark with its request",
-            Liveness,
-            &[("and redis.call('ZREM', key, ARGV[1]) == 1 then", "and false then")],
-        ),
+        Control {
+            seeds: 60,
+            ..shared(
+                "end of a mark with its request",
+                Liveness,
+                &[("and redis.call('ZREM', key, ARGV[1]) == 1 then", "and false then")],
+            )
+        },
     ]
 }
 

@@ -62,6 +62,7 @@ pub struct LeaseId {
     since: Duration,
     lingers: bool,
     is_shared: bool,
+    single_token: Option<u64>,
     over: AtomicBool,
     wakes_none: AtomicBool,
 }
@@ -71,7 +72,21 @@ impl LeaseId {
     /// the Unix epoch, for display).
     pub fn new(resource: Resource, nonce: Nonce, owner: Arc<str>, since: Duration) -> Self {
         let [over, wakes_none] = [false, false].map(AtomicBool::new);
-        Self { resource, nonce, owner, since, lingers: false, is_shared: false, over, wakes_none }
+        let (lingers, is_shared, single_token) = (false, false, None);
+        Self { resource, nonce, owner, since, lingers, is_shared, single_token, over, wakes_none }
+    }
+
+    /// Sets the only token of the lease, which is acquired as one of a name that is believed to be free. Its
+    /// release expects the key as it was stored with this token.
+    #[must_use]
+    pub fn with_single_token(mut self, token: u64) -> Self {
+        self.single_token = Some(token);
+        self
+    }
+
+    /// Returns the only token of the lease, if its name was believed to be free.
+    pub fn single_token(&self) -> Option<u64> {
+        self.single_token
     }
 
     /// Sets whether the process may keep the lease after a release, for its next request. The nodes

@@ -23,7 +23,7 @@ pub(crate) struct Layout {
 
 /// The form of the data that a node stores. A client of another form never votes on the same node:
 /// it reports this text.
-const FORM: &str = "form 2 (upgrade a client that reports this as another set of its own nodes)";
+const FORM: &str = "form 3 (upgrade a client that reports this as another set of its own nodes)";
 
 impl Layout {
     pub(crate) fn new(names: &[Arc<str>], prefix: &str, guard: RestartGuard) -> Self {
@@ -146,9 +146,9 @@ mod tests {
         let base = layout(&["a:1/0", "b:1/0"], RestartGuard::Probation);
         assert_eq!(
             &*base.description,
-            "2 nodes (a:1/0, b:1/0), prefix redlock, restart guard on, form 2 (upgrade a client that reports this as another set of its own nodes)"
+            "2 nodes (a:1/0, b:1/0), prefix redlock, restart guard on, form 3 (upgrade a client that reports this as another set of its own nodes)"
         );
-        assert_eq!(&*base.hash, "856e1f593ea8edf9");
+        assert_eq!(&*base.hash, "d90dc8fbeb4cd6a4");
     }
 
     #[test]

@@ -6,7 +6,10 @@ use ::redis::Value;
 
 use super::{Tag, node_report::leading_number};
 use crate::{
-    node::redis::{claim_text, values::text},
+    node::redis::{
+        claim_text,
+        values::{score, text},
+    },
     stripe::STRIPES,
 };
 
@@ -49,10 +52,10 @@ impl LearntState {
         self.max_ttl.max(self.longer)
     }
 
-    /// Parses a hash of fences.
+    /// Parses stripes and their fences.
     pub(super) fn learn_fences(&mut self, fences: &Value) {
         for (field, value) in pairs(fences) {
-            let number = value.parse().unwrap_or(0);
+            let number = score(&value).unwrap_or(0);
             if let Some(stripe) = stripe_of(&field).filter(|_| number > 0) {
                 self.fences.insert(stripe, number);
             }

@@ -76,7 +76,7 @@ pub(crate) fn add_check(pipeline: &mut Pipeline, keys: &Keys, tag: &Tag, others:
     for name in others {
         record.arg(format!("owner:{name}"));
     }
-    pipeline.cmd("HLEN").arg(keys.fences(tag));
+    pipeline.cmd("ZCARD").arg(keys.fences(tag));
     pipeline.cmd("TIME");
     pipeline.cmd("INFO").arg("server");
     pipeline.cmd("INFO").arg("replication");

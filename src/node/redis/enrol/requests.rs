@@ -12,7 +12,12 @@ use super::{
 };
 use crate::{
     error::Reason,
-    node::redis::{permissions, scripts::Enrolling, server_error::reason, values::text},
+    node::redis::{
+        permissions,
+        scripts::{self, Enrolling},
+        server_error::{reason, unexpected},
+        values::text,
+    },
     stripe::STRIPES,
 };
 
@@ -53,19 +58,23 @@ impl NodeSet {
             let [meta] = self.ask_all(node, pipeline).await?;
             let (tag, mut known) = LearntState::of_meta(&meta);
             let stored = tag.clone().unwrap_or_else(|| Tag::new(""));
-            let mut pipeline = Pipeline::with_capacity(2);
-            pipeline.cmd("HGETALL").arg(self.keys.fences(&stored));
+            let mut pipeline = Pipeline::with_capacity(1);
+            pipeline.cmd("EVAL").arg(scripts::FENCES).arg(2);
+            pipeline.arg(self.keys.fences(&stored)).arg(&self.keys.meta);
+            let [answer] = self.ask_all(node, pipeline).await?;
+            let Value::Array(items) = answer else { return Err(unexpected(&answer)) };
+            let [fences, tag_after] = &items[..] else {
+                return Err(unexpected(&Value::Array(items)));
+            };
+            found = text(tag_after);
             // The fences are stored under this key while the tag is unchanged.
-            pipeline.cmd("HGET").arg(&self.keys.meta).arg("tag");
-            let [fences, tag_after] = self.ask_all(node, pipeline).await?;
-            found = text(&tag_after);
             if found != *stored.text() {
                 continue;
             }
-            known.learn_fences(&fences);
+            known.learn_fences(fences);
             // A node that lost some of its fences is not a source for the other nodes.
             let votes = stored.is_active() && *stored.layout() == *self.layout.hash;
-            if votes && pairs(&fences).count() < STRIPES {
+            if votes && pairs(fences).count() < STRIPES {
                 break;
             }
             return Ok((tag, known));

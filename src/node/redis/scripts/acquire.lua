@@ -15,13 +15,13 @@
 -- costs a third of a command. So the code that the common case, one free name, does not need comes
 -- after it.
 if #KEYS == 2 then
-  local fence = redis.call('HGET', KEYS[1], ARGV[6])
+  local fence = redis.call('ZSCORE', KEYS[1], ARGV[6])
   if not fence then return {4} end
   local set = redis.pcall('SET', KEYS[2], ARGV[1], 'NX', 'PXAT', ARGV[2])
   if set then
     if set.err then return set end
     if tonumber(fence) >= tonumber(ARGV[3]) then return {2, fence} end
-    redis.call('HSET', KEYS[1], ARGV[6], ARGV[4])
+    redis.call('ZADD', KEYS[1], ARGV[4], ARGV[6])
     return 1
   end
 end

@@ -1,6 +1,7 @@
 -- The rest of acquire.lua: several names, or one that is not free.
 local nonce, fence = string.sub(ARGV[1], 1, 32), 0
-for i, stored in ipairs(redis.call('HMGET', KEYS[1], unpack(ARGV, 6))) do
+for i = 6, #ARGV do
+  local stored = redis.call('ZSCORE', KEYS[1], ARGV[i])
   if not stored then return {4} end
   if tonumber(stored) > tonumber(fence) then fence = stored end
 end
@@ -20,5 +21,5 @@ for _, key in ipairs(free) do
 end
 if failed then return failed end
 if tonumber(fence) >= tonumber(ARGV[3]) then return {2, fence} end
-for i = 6, #ARGV do redis.call('HSET', KEYS[1], ARGV[i], ARGV[4]) end
+for i = 6, #ARGV do redis.call('ZADD', KEYS[1], ARGV[4], ARGV[i]) end
 return 1

@@ -7,7 +7,7 @@
 -- is not above it, and becomes the fence.
 --
 -- Answers: those of acquire.lua.
-local fence = redis.call('HGET', KEYS[1], ARGV[5])
+local fence = redis.call('ZSCORE', KEYS[1], ARGV[5])
 if not fence then return {4} end
 local kind = redis.call('TYPE', KEYS[2]).ok
 if kind == 'zset' then
@@ -33,7 +33,7 @@ if tonumber(ARGV[2]) > now_ms() then
 end
 if tonumber(ARGV[3]) > 0 then
   if tonumber(fence) > tonumber(ARGV[3]) then return {2, fence} end
-  if tonumber(fence) < tonumber(ARGV[3]) then redis.call('HSET', KEYS[1], ARGV[5], ARGV[3]) end
+  if tonumber(fence) < tonumber(ARGV[3]) then redis.call('ZADD', KEYS[1], ARGV[3], ARGV[5]) end
   return 1
 end
 return {2, fence}

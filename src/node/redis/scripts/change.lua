@@ -17,17 +17,30 @@ for i = first, last, 2 do
   if (redis.call('HGET', KEYS[1], ARGV[i]) or '') ~= ARGV[i + 1] then return 0 end
 end
 local function raise(stripe, fence)
-  local stored = redis.call('HGET', KEYS[3], stripe)
+  local stored = redis.call('ZSCORE', KEYS[3], stripe)
   if not stored or tonumber(fence) > tonumber(stored) then
-    redis.call('HSET', KEYS[3], stripe, fence)
+    redis.call('ZADD', KEYS[3], fence, stripe)
   end
+end
+-- Takes the fences under a key. Form 2 kept them in a hash.
+local function take(key)
+  local kind, fences = redis.call('TYPE', key).ok, {}
+  if kind == 'hash' then fences = redis.call('HGETALL', key) end
+  if kind == 'zset' then fences = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES') end
+  redis.call('DEL', key)
+  return fences
 end
 
 -- This write comes first, so that nothing is changed if it is denied. A node without fences has
 -- none to move. Existing fences stay if they are greater.
-if KEYS[2] ~= KEYS[3] and redis.call('HLEN', KEYS[2]) > 0 then
-  local there = redis.call('HLEN', KEYS[3]) > 0 and redis.call('HGETALL', KEYS[3]) or {}
-  redis.call('RENAME', KEYS[2], KEYS[3])
+if KEYS[2] ~= KEYS[3] and redis.call('TYPE', KEYS[2]).ok ~= 'none' then
+  local there = take(KEYS[3])
+  if redis.call('TYPE', KEYS[2]).ok == 'zset' then
+    redis.call('RENAME', KEYS[2], KEYS[3])
+  else
+    local former = take(KEYS[2])
+    for i = 1, #former, 2 do raise(former[i], former[i + 1]) end
+  end
   for i = 1, #there, 2 do raise(there[i], there[i + 1]) end
 end
 first, last = pairs_of()

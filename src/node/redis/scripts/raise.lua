@@ -5,7 +5,8 @@
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local token, fence = tonumber(ARGV[3]), 0
-for _, stored in ipairs(redis.call('HMGET', KEYS[1], unpack(ARGV, 5))) do
+for i = 5, #ARGV do
+  local stored = redis.call('ZSCORE', KEYS[1], ARGV[i])
   if not stored then return {4, now} end
   fence = math.max(fence, tonumber(stored))
 end
@@ -20,5 +21,5 @@ for i = 2, #KEYS do
   local mark = string.byte(redis.call('GET', KEYS[i]), -1) == 10 and '\n' or ''
   redis.call('SET', KEYS[i], ARGV[2] .. mark, 'KEEPTTL')
 end
-for i = 5, #ARGV do redis.call('HSET', KEYS[1], ARGV[i], ARGV[4]) end
+for i = 5, #ARGV do redis.call('ZADD', KEYS[1], ARGV[4], ARGV[i]) end
 return {1, now, fence}

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     error::Reason,
     node::redis::{
-        decode::{Decoded, NoScript, decode},
+        decode::{Decoded, NoAnswer, NoScript, decode, decode_plain},
         encode::ScriptRef,
         handshake,
         request::NodeRequest,
@@ -65,8 +65,9 @@ impl Session<'_> {
         let sent_tag = vote.as_deref().map_or("", VotingTag::text);
         let received = self.settings.clock.now();
         // The server's TIME follows the operations.
-        debug_assert!((0..=1).contains(&(values.len() - requests.len())), "TIME is the only extra");
-        let time = (values.len() > requests.len()).then(|| values.pop().unwrap_or(Value::Nil));
+        let commands: usize = requests.iter().map(NodeRequest::commands).sum();
+        debug_assert!((0..=1).contains(&(values.len() - commands)), "TIME is the only extra");
+        let time = (values.len() > commands).then(|| values.pop().unwrap_or(Value::Nil));
         let (end, no_time) = match time.map(read_time).transpose() {
             Ok(end) => (end, None),
             Err(reason) if handshake::keeps_keys(&reason) => (None, Some(reason)),
@@ -81,9 +82,29 @@ impl Session<'_> {
             self.observe(sent, received, micros)
         });
         let mut unusable = None;
-        let mut forgotten = Vec::new();
-        for (mut request, value) in requests.into_iter().zip(values) {
-            let mut decoded = match decode(&self.member.set.keys, &request.op, value) {
+        let (mut forgotten, mut refused) = (Vec::new(), Vec::new());
+        let mut at = 0;
+        for mut request in requests {
+            let replies = &mut values[at..at + request.commands()];
+            at += request.commands();
+            let decoded = if request.is_plain() {
+                match decode_plain(&request.op, replies) {
+                    Ok(answered) => Ok(answered),
+                    Err(NoAnswer { stored }) => {
+                        // For example, the user may not call the command.
+                        if let (Op::Release(_), [Value::ServerError(_)]) = (&request.op, replies) {
+                            self.deletes = None;
+                        }
+                        request.use_script(stored);
+                        refused.push(request);
+                        continue;
+                    }
+                }
+            } else {
+                let reply = std::mem::replace(&mut replies[0], Value::Nil);
+                decode(&self.member.set.keys, &request.op, reply)
+            };
+            let mut decoded = match decoded {
                 Ok(decoded) => decoded,
                 Err(NoScript(_)) if by == ScriptRef::Digest => {
                     forgotten.push(request);
@@ -102,6 +123,11 @@ impl Session<'_> {
                 decoded = Decoded { result: Err(reason.clone()), granted: false, ..decoded };
             }
             self.judge(&request.op, &mut decoded, is_sound, server_clock);
+            match decoded.result {
+                Ok(_) => self.runs_scripts |= decoded.granted,
+                Err(Reason::NoPermission(_)) => self.runs_scripts = false,
+                Err(_) => {}
+            }
             // The operation was sent although the node had no vote.
             if let Err(Reason::WrongTag { .. }) = &decoded.result
                 && vote.is_none()
@@ -126,10 +152,13 @@ impl Session<'_> {
         }
         // For example, a server that became a replica is down until it votes again.
         if let Some(reason) = unusable {
-            self.lose(forgotten.into_iter(), (sent, server_clock), &reason);
+            let unanswered = forgotten.into_iter().chain(refused);
+            self.lose(unanswered, (sent, server_clock), &reason);
             return Err(reason);
         }
         self.resend(forgotten);
+        // The script finds the holder, and tells the views apart.
+        self.send_again(refused, ScriptRef::Digest, self.settings.clock.now());
         Ok(())
     }
 

@@ -30,6 +30,7 @@ use crate::{
         encode::{Encoder, ScriptRef, script_of},
         enrol::{AdminRequest, Membership},
         handshake::{self, ReadyConnection},
+        plain_form::DeleteIfEqual,
         reconnect_state::ReconnectState,
         request::NodeRequest,
         scripts::{self, OperationScript},
@@ -92,6 +93,11 @@ pub(in crate::node::redis) struct Session<'a> {
     /// The buffer for a command.
     command: Command,
     pub(super) refusals: RefusalRecord,
+    /// Whether the server has granted an acquire to a script on this connection: what is acquired by plain commands
+    /// is released by a script.
+    pub(super) runs_scripts: bool,
+    /// The server's command for the release of such a lease.
+    pub(super) deletes: Option<DeleteIfEqual>,
 }
 
 impl<'a> Session<'a> {
@@ -117,6 +123,8 @@ impl<'a> Session<'a> {
             send_queue: SendQueue::default(),
             command: Command::default(),
             refusals: RefusalRecord::new(),
+            runs_scripts: false,
+            deletes: member.set.traits(member.index).deletes,
         }
     }
 
@@ -344,7 +352,7 @@ impl<'a> Session<'a> {
 
     /// Writes operations, and TIME after an acquire. The clock is checked before the votes count,
     /// and shows whether the expiry of the keys had passed.
-    fn write(&mut self, requests: Vec<NodeRequest>, by: ScriptRef, now: Timestamp) {
+    fn write(&mut self, mut requests: Vec<NodeRequest>, by: ScriptRef, now: Timestamp) {
         let ReadyConnection { wire, digests, server_clock, .. } = &mut self.link;
         let keys = &self.member.set.keys;
         let vote = self.vote.clone();
@@ -363,11 +371,19 @@ impl<'a> Session<'a> {
             now,
             may_grant: !self.reconnect.offsets.is_barred(now),
         };
-        for request in &requests {
-            encoder.encode(&request.op, by, &mut self.command);
-            wire.push(&self.command);
+        let mut commands = 0;
+        for request in &mut requests {
+            // Without a vote, the script stores nothing.
+            let may_be_plain = request.is_plain() && vote.is_some() && self.runs_scripts;
+            let (delete, push) = (self.deletes, |command: &Command| wire.push(command));
+            if !may_be_plain || !encoder.encode_plain(&request.op, delete, &mut self.command, push)
+            {
+                request.use_script(false);
+                encoder.encode(&request.op, by, &mut self.command);
+                wire.push(&self.command);
+            }
+            commands += request.commands();
         }
-        let mut commands = requests.len();
         if requests.iter().any(|request| matches!(request.op, Op::Acquire(_))) {
             self.command.clear();
             self.command.arg("TIME");
@@ -375,7 +391,8 @@ impl<'a> Session<'a> {
             commands += 1;
         }
         self.checks.note_use(now);
-        let scripts = requests.iter().filter_map(|request| script_of(&request.op));
+        let scripted = requests.iter().filter(|request| !request.is_plain());
+        let scripts = scripted.filter_map(|request| script_of(&request.op));
         let unknown: Vec<_> = scripts.filter(|script| digests.asks(*script)).collect();
         let server_clock = *server_clock;
         let operations = OperationBatch { requests, by, vote, server_clock };

@@ -30,7 +30,7 @@ use crate::{
             wire::Wire,
         },
     },
-    protocol::{AcquireOp, Answer, LeaseId, Nonce, Op, ReleasedAnswer},
+    protocol::{AcquireOp, Answer, GrantedAnswer, LeaseId, Nonce, Op, ReleasedAnswer},
     resource::Resource,
     stripe::STRIPES,
     time::Timestamp,
@@ -240,8 +240,8 @@ async fn dropped_node_is_served_to_the_last_answer() {
     assert!(matches!(scene.session.await.unwrap(), SessionEnd::Closed));
 }
 
-#[tokio::test(start_paused = true)]
-async fn votes_name_the_tag_of_the_first_check() {
+/// A session of a server that votes.
+async fn voting_session() -> SessionFixture {
     let mut scene = SessionFixture::new();
     let layout = &scene.set.set.layout.hash;
     let run = format!("{}{}", "a".repeat(16), "b".repeat(16));
@@ -251,19 +251,104 @@ async fn votes_name_the_tag_of_the_first_check() {
         assert!(scene.receive().await.contains("HMGET"));
         scene.answer(&voting(&tag)).await;
     }
-    let acquire = AcquireOp {
-        lease: lease(7),
+    scene
+}
+
+fn acquire(lease: &Arc<LeaseId>, block_end: u64) -> Op {
+    Op::Acquire(AcquireOp {
+        lease: Arc::clone(lease),
         ttl: Duration::from_secs(1),
         token: 1,
-        block_end: 1,
+        block_end,
         expires: Timestamp::MAX,
         waiter: None,
-    };
+    })
+}
 
-    let mut acquired = scene.send(Op::Acquire(acquire));
+const TIME: &str = "*2\r\n$1\r\n1\r\n$1\r\n0\r\n";
+const GRANTED: Result<Answer, Reason> =
+    Ok(Answer::Granted(GrantedAnswer { accepted: true, fence: 0 }));
+
+#[tokio::test(start_paused = true)]
+async fn votes_name_the_tag_of_the_first_check() {
+    let mut scene = voting_session().await;
+
+    let mut acquired = scene.send(acquire(&lease(7), 2));
 
     let sent = scene.receive().await;
     assert!(acquired.try_recv().is_err(), "it waits for its answer");
     assert!(sent.contains("EVALSHA"), "{sent}");
     assert!(sent.contains(&format!("p:fences:{:016x}-10000", 7)), "{sent}");
+}
+
+/// A session of a server that votes and runs scripts.
+async fn serving_session() -> SessionFixture {
+    let mut scene = voting_session().await;
+    let acquired = scene.send(acquire(&lease(1), 1));
+    let sent = scene.receive().await;
+    assert!(sent.contains("EVALSHA") && !sent.contains("ZADD"), "the first is a script: {sent}");
+    scene.answer(&[":1\r\n", TIME].concat()).await;
+    assert_eq!(acquired.await, Ok(GRANTED));
+    scene
+}
+
+#[tokio::test(start_paused = true)]
+async fn single_token_is_acquired_by_plain_commands() {
+    let mut scene = serving_session().await;
+
+    let acquired = scene.send(acquire(&lease(7), 1));
+
+    let sent = scene.receive().await;
+    let at = |part: &str| sent.find(part).unwrap_or_else(|| panic!("no {part}: {sent}"));
+    assert!(at("SET") < at("ZADD") && at("ZADD") < at("TIME"), "{sent}");
+    assert!(!sent.contains("EVAL"), "{sent}");
+    scene.answer(&["+OK\r\n:1\r\n", TIME].concat()).await;
+    assert_eq!(acquired.await, Ok(GRANTED));
+}
+
+/// Only `OK` and 1 are a grant.
+#[tokio::test(start_paused = true)]
+async fn other_answers_to_plain_commands_lead_to_the_script() {
+    for (set, raised) in [
+        ("$-1", ":1"),
+        ("$-1", ":0"),
+        ("+OK", ":0"),
+        ("+OK", "-WRONGTYPE"),
+        ("-OOM", ":1"),
+        ("$2\r\nno", ":1"),
+        ("+OK", ":2"),
+    ] {
+        let mut scene = serving_session().await;
+        let mut acquired = scene.send(acquire(&lease(7), 1));
+        assert!(scene.receive().await.contains("ZADD"));
+        scene.answer(&format!("{set}\r\n{raised}\r\n{TIME}")).await;
+
+        let again = scene.receive().await;
+
+        assert!(acquired.try_recv().is_err(), "{set} {raised} is no answer");
+        assert!(again.contains("EVALSHA") && again.contains("TIME"), "{again}");
+        assert!(again.contains(&"07".repeat(16)), "the same nonce: {again}");
+        scene.answer(&[":1\r\n", TIME].concat()).await;
+        assert_eq!(acquired.await, Ok(GRANTED));
+    }
+}
+
+/// The script of an ended lease could run after its release. A key that was stored may still be there.
+#[tokio::test(start_paused = true)]
+async fn ended_lease_is_not_sent_as_the_script() {
+    for (set, reason) in [("+OK", Reason::Unknown), ("$-1", Reason::Stale)] {
+        let mut scene = serving_session().await;
+        let lease = lease(7);
+        let acquired = scene.send(acquire(&lease, 1));
+        assert!(scene.receive().await.contains("ZADD"));
+        lease.end();
+        let released = scene.send(Op::Release(lease));
+        assert!(scene.receive().await.contains("EVALSHA"), "the release");
+
+        scene.answer(&format!("{set}\r\n:0\r\n{TIME}:1\r\n")).await;
+
+        assert_eq!(scene.receive().await, "");
+        assert_eq!(acquired.await, Ok(Err(reason)));
+        assert_eq!(released.await, Ok(RELEASED));
+    }
 }

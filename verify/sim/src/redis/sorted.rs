@@ -1,4 +1,4 @@
-//! Commands on sorted sets, without options of ZADD.
+//! Commands on sorted sets, with the options XX, GT and CH of ZADD.
 
 use super::{
     Bytes, Reply, Server,
@@ -64,17 +64,41 @@ fn shown(score: f64) -> Reply {
 }
 
 fn add(server: &mut Server, call: &Call, args: &[Bytes]) -> Reply {
-    if !args.len().is_multiple_of(2) {
+    let (mut only_known, mut only_greater, mut counts_changed) = (false, false, false);
+    let mut rest = &args[2..];
+    while let Some((option, others)) = rest.split_first() {
+        match option.to_ascii_uppercase().as_slice() {
+            b"XX" => only_known = true,
+            b"GT" => only_greater = true,
+            b"CH" => counts_changed = true,
+            _ => break,
+        }
+        rest = others;
+    }
+    if rest.is_empty() || !rest.len().is_multiple_of(2) {
         return Reply::error("ERR syntax error");
     }
-    let pairs = args[2..].chunks_exact(2);
+    let pairs = rest.chunks_exact(2);
     let pairs: Option<Vec<_>> = pairs.map(|pair| Some((score(&pair[0])?, &pair[1]))).collect();
     let Some(pairs) = pairs else { return Reply::error(NOT_A_FLOAT) };
-    let Some(set) = server.store.sorted_mut(&args[1], call.millis()) else {
-        return Reply::error(WRONG_TYPE);
-    };
-    let is_new = |(score, member): (f64, &Bytes)| set.insert(member.clone(), score).is_none();
-    count(pairs.into_iter().map(is_new).filter(|is_new| *is_new).count())
+    let (key, now) = (&args[1], call.millis());
+    if only_known && server.store.get(key, now).is_none() {
+        return Reply::Int(0);
+    }
+    let Some(set) = server.store.sorted_mut(key, now) else { return Reply::error(WRONG_TYPE) };
+    let mut counted = 0;
+    for (score, member) in pairs {
+        let former = set.get(member).copied();
+        let is_kept = match former {
+            None => only_known,
+            Some(former) => former == score || (only_greater && score < former),
+        };
+        if !is_kept {
+            set.insert(member.clone(), score);
+            counted += usize::from(former.is_none() || counts_changed);
+        }
+    }
+    count(counted)
 }
 
 /// Removes members. The key of an empty set is deleted.

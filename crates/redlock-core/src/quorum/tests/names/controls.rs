@@ -19,6 +19,32 @@ fn finds(part: RulePart, setup: NamesSetup, walks: u64) -> (Violation, Vec<Names
     search(without(part, setup), walks).expect("the search finds what the part prevents")
 }
 
+/// Name 0 leads client 0 to another server, which it activates; client 1 stays with the former one.
+fn name_0_moves_for_client_0() -> impl Iterator<Item = NamesStep> + Clone {
+    use NamesStep::{Activate, Begin, Fence, Look, Merge, Move, Open, Store, Tick};
+    let steps = [
+        Move { client: Some(0), node: 0, machine: 1 },
+        Open { client: 0, node: 0 },
+        Look { client: 0, node: 0 },
+        Store { client: 0, into: 1, of: 0 },
+        Store { client: 0, into: 2, of: 0 },
+        Merge { client: 0, node: 0 },
+        Look { client: 0, node: 1 },
+        Look { client: 0, node: 2 },
+        Look { client: 0, node: 0 },
+        Tick,
+        Tick,
+        Tick,
+        Begin { client: 0, node: 0 },
+        Fence { client: 0, node: 1 },
+        Fence { client: 0, node: 2 },
+        Activate { client: 0 },
+        // It reads the view under which the server votes.
+        Look { client: 0, node: 0 },
+    ];
+    steps.into_iter()
+}
+
 mod groups {
     use super::*;
 
@@ -124,10 +150,42 @@ mod locks {
     }
 }
 
+mod plain {
+    use super::{super::setups::plain, *};
+
+    /// Name 0 moves for client 0 alone, which takes the lock on its new server and on server 1. Client 1 knows
+    /// the former views, and asks the former server of name 0, and server 2.
+    #[test]
+    fn second_command_decides() {
+        let faults = FaultBudget { moves: 1, ..FaultBudget::default() };
+        let rule = plain(NamesSetup { faults, ..moves(3) });
+        let (vote, twice) = (|client, node| NamesStep::Vote { client, node }, [0, 1]);
+        let votes = [(0, 0), (0, 1), (1, 0), (1, 2)];
+        let votes = votes.map(|(client, node)| twice.map(|_| vote(client, node)));
+        let attempts = [0, 1].map(|client| NamesStep::Attempt { client });
+        let steps = name_0_moves_for_client_0().chain(attempts).chain(votes.into_iter().flatten());
+        let holders = |setup: NamesSetup| {
+            let mut world = NamesWorld::new(setup);
+            for step in steps.clone() {
+                world.apply(step);
+            }
+            world.holders()
+        };
+
+        assert_eq!(holders(rule), 1, "the votes of client 1 do not count");
+        assert_eq!(holders(without(RulePart::SecondCommand, rule)), 2);
+    }
+
+    #[test]
+    fn fences_are_named_by_the_view() {
+        finds(RulePart::NamedFences, plain(moves(3)), WALKS);
+    }
+}
+
 mod work {
     use super::*;
     use NamesStep::{
-        Activate, Ask, Attempt, Begin, BeginCopy, CopyFrom, EndCopy, Fence, Look, Merge, Move,
+        Activate, Ask, Attempt, Begin, BeginCopy, CopyFrom, EndCopy, Fence, Look, Merge,
     };
     use NamesStep::{Open, Raise, RaiseVote, Release, Restart, Store, Tick, Vote, Work};
 
@@ -147,24 +205,6 @@ mod work {
     fn claims_compare_views() {
         let faults = FaultBudget { moves: 1, ..FaultBudget::default() };
         let rule = claiming(NamesSetup { faults, ..moves(3) });
-        let moved = [
-            Move { client: Some(0), node: 0, machine: 1 },
-            Open { client: 0, node: 0 },
-            Look { client: 0, node: 0 },
-            Store { client: 0, into: 1, of: 0 },
-            Store { client: 0, into: 2, of: 0 },
-            Merge { client: 0, node: 0 },
-            Look { client: 0, node: 1 },
-            Look { client: 0, node: 2 },
-            Look { client: 0, node: 0 },
-            Tick,
-            Tick,
-            Tick,
-            Begin { client: 0, node: 0 },
-            Fence { client: 0, node: 1 },
-            Fence { client: 0, node: 2 },
-            Activate { client: 0 },
-        ];
         let asks = |client: usize, nodes: [usize; 2]| {
             [nodes, nodes].concat().into_iter().map(move |node| Ask { client, node })
         };
@@ -184,7 +224,7 @@ mod work {
             RaiseVote { client: 0, node: 2 },
             Work { client: 0 },
         ];
-        let claimed = moved.into_iter().chain(first).chain(asks(1, [0, 1]));
+        let claimed = name_0_moves_for_client_0().chain(first).chain(asks(1, [0, 1]));
         let steps: Vec<_> = claimed.chain(second).chain(asks(0, [0, 2])).collect();
         let found = run(without(RulePart::ViewsOnWork, rule), &steps);
 

@@ -99,6 +99,37 @@ mod drift {
     }
 }
 
+/// Clients ask for locks by plain commands first.
+mod plain {
+    use super::super::setups::plain;
+    use super::*;
+
+    #[test]
+    fn three_names_move() {
+        holds_as_watched(plain(moves(3)));
+    }
+
+    #[test]
+    fn three_names_fail_over() {
+        holds_as_watched(plain(fails_over(3)));
+    }
+
+    #[test]
+    fn three_servers_restart() {
+        holds_as_watched(plain(restarts(3)));
+    }
+
+    #[test]
+    fn three_clocks_drift() {
+        holds_as_watched(plain(drifting(moves(3))));
+    }
+
+    #[test]
+    fn five_names_move() {
+        holds_as_watched(plain(moves(5)));
+    }
+}
+
 /// Clients claim a tick, or do work with a record, under their locks.
 mod work {
     use super::*;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{
+    plain::PlainVote,
     rule::RulePart,
     step::Violation,
     world::{CLIENTS, NAMES, NamesWorld, PerName, Tick, WorldKey},
@@ -30,6 +31,7 @@ pub(crate) struct ModelLease {
     pub(crate) targets: PerName<Option<usize>>,
     pub(crate) asked: PerName<bool>,
     pub(crate) grants: PerName<Option<ModelGrant>>,
+    pub(crate) plain: PerName<PlainVote>,
     /// The number that is proposed or raised.
     pub(crate) number: u16,
     pub(crate) raising: bool,
@@ -68,6 +70,7 @@ impl NamesWorld {
             targets: self.drivers[client].conn,
             asked: [false; NAMES],
             grants: std::array::from_fn(|_| None),
+            plain: std::array::from_fn(|_| PlainVote::None),
             number,
             raising: false,
             seen: 0,
@@ -87,6 +90,12 @@ impl NamesWorld {
     pub(crate) fn vote(&mut self, client: usize, node: usize) -> bool {
         if !self.is_acquiring(client) || self.leases[client].as_ref().is_none_or(|l| l.raising) {
             return false;
+        }
+        let lease = self.leases[client].as_ref().expect("it is under way");
+        if let Some(machine) = lease.targets[node].filter(|_| !lease.asked[node])
+            && self.plain_vote(client, node, machine)
+        {
+            return true;
         }
         let Some(machine) = self.asked(client, node) else { return false };
         let (now, ttl) = (self.server_now(node, machine), self.setup.ttl);
@@ -119,7 +128,7 @@ impl NamesWorld {
         largest_group(chosen.map(|grant| views.then_some(&grant.view))).0
     }
 
-    fn decide(&mut self, client: usize) {
+    pub(super) fn decide(&mut self, client: usize) {
         if self.group(client, |grant| grant.accepted) < self.quorum() {
             return;
         }

@@ -10,7 +10,7 @@
 //! | faults, and how many names may change at once | `faults` |
 //! | clocks that run at different rates | `clocks` |
 //! | what a client reads, stores, waits for and activates | `client_view`, `activation` |
-//! | locks and tokens; or the groups that could grant one | `lock`; `groups` |
+//! | locks and tokens; votes by plain commands; or the groups that could grant one | `lock`; `plain`; `groups` |
 //! | work that is done once under a lock, ticks that are claimed; copies of records | `work`; `copies` |
 //! | random walks | `walk` |
 //! | every state of a small set; hashes of states | `exhaust`; `fingerprint` |
@@ -35,6 +35,7 @@ pub(super) mod groups;
 mod holds;
 mod limits;
 mod lock;
+mod plain;
 pub(super) mod rule;
 mod settle;
 pub(super) mod setups;

@@ -76,4 +76,8 @@ pub(crate) enum RulePart {
     OldSet,
     /// A blank server that was last seen in another layout is not enrolled.
     Elsewhere,
+    /// A vote by plain commands counts only if the second one finds the fences of the view.
+    SecondCommand,
+    /// The key of the fences is named by the view, and no view is made twice.
+    NamedFences,
 }

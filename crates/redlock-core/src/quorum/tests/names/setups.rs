@@ -35,6 +35,7 @@ pub(crate) fn moves(names: usize) -> NamesSetup {
         changes_while_copying: false,
         is_layout: false,
         clocks_go_back: false,
+        plain: false,
     }
 }
 
@@ -86,6 +87,11 @@ pub(crate) fn recording_in_turns(setup: NamesSetup) -> NamesSetup {
 pub(crate) fn clocks_only(names: usize) -> NamesSetup {
     let setup = moves(names);
     drifting(NamesSetup { faults: FaultBudget::default(), ..setup })
+}
+
+/// Returns the same set, whose clients ask for locks by plain commands first.
+pub(crate) fn plain(setup: NamesSetup) -> NamesSetup {
+    NamesSetup { plain: true, ..setup }
 }
 
 /// Returns the same set, watched by the groups that could grant a lock instead of by locks.

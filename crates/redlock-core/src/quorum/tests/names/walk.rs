@@ -150,6 +150,11 @@ impl NamesWalk {
         for &node in &order {
             self.apply(NamesStep::Vote { client, node });
         }
+        if self.world.setup.plain {
+            for &node in order.iter().chain(&order) {
+                self.apply(NamesStep::Vote { client, node });
+            }
+        }
         self.apply(NamesStep::Raise { client });
         for node in order {
             self.apply(NamesStep::RaiseVote { client, node });

@@ -120,6 +120,8 @@ pub(crate) struct NamesSetup {
     pub(crate) is_layout: bool,
     /// Whether the servers' clocks go back: a bootstrap has no floor for its tokens.
     pub(crate) clocks_go_back: bool,
+    /// Whether votes are two plain commands at first.
+    pub(crate) plain: bool,
 }
 
 #[derive(Clone, Debug)]
