@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::{
     http::{Answer, follow_events, get, host, post},
     run::{HANG_GUARD, run, run_with},
-    scene::{Running, nodes, redlock, store},
+    scene::{Running, nodes, redlock, store, store_record},
     support::{RedisServer, TempDir, eventually},
 };
 
@@ -100,6 +100,41 @@ fn rebound_names_are_refused() {
     let refused = get(served.address, "/api/nodes", &["Host: evil.example"]);
     assert!(refused.text.contains("by an IP address or as localhost"), "{refused:?}");
     assert!(!refused.text.contains("127.0.0.1:1/0"), "{refused:?}");
+}
+
+#[test]
+fn other_sites_load_nothing_in_the_background() {
+    let served = Served::start(NOWHERE, &[], None);
+    let cross = "Sec-Fetch-Site: cross-site";
+
+    let image = ["Sec-Fetch-Mode: no-cors", "Sec-Fetch-Dest: image"];
+    let refused = served.get("/api/once?key=a", &[cross, image[0], image[1]]);
+    assert_eq!(refused.status, 403, "{refused:?}");
+
+    let link = ["Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"];
+    assert_eq!(served.get("/nodes", &[cross, link[0], link[1]]).status, 200);
+}
+
+#[test]
+fn pages_restore_no_record() {
+    let mut servers = RedisServer::start_n(3);
+    redlock(&servers, &["status"]).is(0, &[]);
+    let record = "redlock:done:once:order:7";
+    store_record(&servers[1..2], "order:7", 'd', "night-shift");
+    // An answer then needs both of the others.
+    servers[2].kill();
+    let served = Served::start(&nodes(&servers), &[], None);
+
+    // A second look is sent on the same connections after all that the first one had sent.
+    eventually("a second look", || {
+        let json = served.get("/api/once?key=order:7", &[]).json();
+        let fleet = &json["fleet"];
+        fleet["state"] == "done" && fleet["look"]["number"].as_u64() >= Some(2)
+    });
+
+    assert!(!servers[0].exists(record), "a GET writes nothing");
+    redlock(&servers, &["once", "status", "order:7"]).is(0, &["is done"]);
+    eventually("`once status` restores the record", || servers[0].exists(record));
 }
 
 #[test]
