@@ -15,8 +15,8 @@ const HEAD: Duration = Duration::from_secs(10);
 const IDLE: Duration = Duration::from_secs(620);
 /// Interval between checks of a connection.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// The first bytes of a connection over HTTP/2. Its later frames do not begin requests by themselves.
-const PREFACE: &[u8] = b"PRI";
+/// The first bytes of a connection over HTTP/2 (RFC 9113, section 3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// The activity of a connection. Clones share it.
 #[derive(Clone, Debug)]
@@ -25,8 +25,32 @@ pub(super) struct Activity(Arc<Mutex<State>>);
 #[derive(Debug)]
 struct State {
     phase: Phase,
-    /// `None` before the first bytes.
-    is_http2: Option<bool>,
+    protocol: Protocol,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Protocol {
+    /// The bytes so far are this many of the preface.
+    Unknown {
+        matching: usize,
+    },
+    Http1,
+    /// Its frames do not begin requests by themselves.
+    Http2,
+}
+
+impl Protocol {
+    /// Returns the protocol after these bytes, too.
+    fn after(self, bytes: &[u8]) -> Self {
+        let Self::Unknown { matching } = self else { return self };
+        let expected = &PREFACE[matching..];
+        let compared = expected.len().min(bytes.len());
+        match () {
+            () if bytes[..compared] != expected[..compared] => Self::Http1,
+            () if compared == expected.len() => Self::Http2,
+            () => Self::Unknown { matching: matching + compared },
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +72,8 @@ impl Activity {
     pub(super) fn new() -> Self {
         // A client connects to send a request.
         let phase = Phase::Head { since: Instant::now() };
-        Self(Arc::new(Mutex::new(State { phase, is_http2: None })))
+        let protocol = Protocol::Unknown { matching: 0 };
+        Self(Arc::new(Mutex::new(State { phase, protocol })))
     }
 
     /// Notes that the head of a request has arrived.
@@ -78,12 +103,11 @@ impl Activity {
             return;
         }
         let mut state = self.state();
-        let is_first = state.is_http2.is_none();
-        let is_http2 = *state.is_http2.get_or_insert(bytes.starts_with(PREFACE));
+        state.protocol = state.protocol.after(bytes);
         let now = Instant::now();
-        match state.phase {
-            Phase::Head { .. } if is_first && is_http2 => state.phase = Phase::Idle { since: now },
-            Phase::Idle { .. } if !is_http2 => state.phase = Phase::Head { since: now },
+        match (state.phase, state.protocol) {
+            (Phase::Head { .. }, Protocol::Http2) => state.phase = Phase::Idle { since: now },
+            (Phase::Idle { .. }, Protocol::Http1) => state.phase = Phase::Head { since: now },
             _ => {}
         }
     }
@@ -105,5 +129,28 @@ impl Activity {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_preface_is_http2() {
+        let protocol = |parts: &[&[u8]]| {
+            let first = Protocol::Unknown { matching: 0 };
+            parts.iter().fold(first, |protocol, part| protocol.after(part))
+        };
+        let (begin, end) = PREFACE.split_at(3);
+
+        assert!(matches!(protocol(&[PREFACE]), Protocol::Http2));
+        assert!(matches!(protocol(&[begin, end, b"more"]), Protocol::Http2));
+        assert!(matches!(protocol(&[begin]), Protocol::Unknown { matching: 3 }));
+        for other in [&b"PRI /nodes HTTP/1.1\r\n"[..], b"PRI * HTTP/1.1\r\n", b"GET / HTTP/1.1\r\n"]
+        {
+            assert!(matches!(protocol(&[other]), Protocol::Http1));
+            assert!(matches!(protocol(&[begin, &other[3..], end]), Protocol::Http1));
+        }
     }
 }

@@ -23,6 +23,8 @@ use crate::{exit::Failure, signals::Signals};
 
 /// Time for responses that have begun.
 const GRACE: Duration = Duration::from_secs(1);
+/// Maximum length of the head of a request over HTTP/1.1, in bytes. That over HTTP/2 has 16 KiB at most.
+const MAX_HEAD: usize = 64 << 10;
 /// Pause after a connection that was not accepted: there may be too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -80,7 +82,8 @@ fn connection<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     });
     let of_reads = activity.clone();
     let stream = TokioIo::new(InspectReader::new(stream, move |bytes| of_reads.note_read(bytes)));
-    let http = auto::Builder::new(TokioExecutor::new());
+    let mut http = auto::Builder::new(TokioExecutor::new());
+    http.http1().max_buf_size(MAX_HEAD);
     let connection = graceful.watch(http.serve_connection(stream, service).into_owned());
     async move {
         tokio::select! {

@@ -204,8 +204,15 @@ fn connections_beyond_the_limit_wait() {
 
 #[test]
 fn slow_senders_are_cut_off() {
-    let served = Served::start(NOWHERE, &["--max-connections=2"], None);
-    let connections = ["", "GET /nodes HTTP/1.1\r\nHost"].map(|begun| {
+    let served = Served::start(NOWHERE, &["--max-connections=4"], None);
+    // Two of them begin like a connection over HTTP/2.
+    let begun = [
+        "",
+        "GET /nodes HTTP/1.1\r\nHost",
+        "PRI /nodes HTTP/1.1\r\nHost",
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r",
+    ];
+    let connections = begun.map(|begun| {
         let mut connection = TcpStream::connect(served.address).unwrap();
         connection.set_read_timeout(Some(HANG_GUARD)).unwrap();
         connection.write_all(begun.as_bytes()).unwrap();
@@ -219,6 +226,22 @@ fn slow_senders_are_cut_off() {
     // The default of the server's library is 30 s.
     assert!(begun.elapsed() < Duration::from_secs(25), "{:?}", begun.elapsed());
     assert_eq!(served.get("/nodes", &[]).status, 200);
+}
+
+#[test]
+fn long_heads_are_refused() {
+    let served = Served::start(NOWHERE, &[], None);
+    let mut connection = TcpStream::connect(served.address).unwrap();
+    connection.set_read_timeout(Some(HANG_GUARD)).unwrap();
+
+    let begun = format!("GET /nodes HTTP/1.1\r\n{}\r\nA: ", host(served.address));
+    connection.write_all(begun.as_bytes()).unwrap();
+    // The server may close before it has read all.
+    let _ = connection.write_all(&[b'a'; 80 << 10]);
+
+    let mut first = [0; 12];
+    connection.read_exact(&mut first).expect("an answer before the end of the head");
+    assert_eq!(&first, b"HTTP/1.1 431");
 }
 
 #[test]
