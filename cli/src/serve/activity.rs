@@ -68,6 +68,25 @@ enum Phase {
     },
 }
 
+/// A request that waits for the head of its response. A client may reset it, which drops it.
+#[derive(Debug)]
+pub(super) struct ActiveRequest(Activity);
+
+impl Drop for ActiveRequest {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.phase = match state.phase {
+            Phase::Responding { requests: requests @ 2.. } => {
+                Phase::Responding { requests: requests - 1 }
+            }
+            phase => {
+                debug_assert!(matches!(phase, Phase::Responding { .. }), "the request is counted");
+                Phase::Idle { since: Instant::now() }
+            }
+        };
+    }
+}
+
 impl Activity {
     pub(super) fn new() -> Self {
         // A client connects to send a request.
@@ -77,24 +96,11 @@ impl Activity {
     }
 
     /// Notes that the head of a request has arrived.
-    pub(super) fn begin(&self) {
+    pub(super) fn begin(&self) -> ActiveRequest {
         let mut state = self.state();
         let others = if let Phase::Responding { requests } = state.phase { requests } else { 0 };
         state.phase = Phase::Responding { requests: others + 1 };
-    }
-
-    /// Notes that the head of a response is known.
-    pub(super) fn end(&self) {
-        let mut state = self.state();
-        state.phase = match state.phase {
-            Phase::Responding { requests: requests @ 2.. } => {
-                Phase::Responding { requests: requests - 1 }
-            }
-            phase => {
-                assert!(matches!(phase, Phase::Responding { .. }), "a response has a request");
-                Phase::Idle { since: Instant::now() }
-            }
-        };
+        ActiveRequest(self.clone())
     }
 
     /// Notes that these bytes have arrived.

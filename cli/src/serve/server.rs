@@ -72,12 +72,10 @@ fn connection<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     let activity = Activity::new();
     let (of_requests, service) = (activity.clone(), TowerToHyperService::new(dashboard));
     let service = service_fn(move |request| {
-        of_requests.begin();
-        let (response, of_request) = (service.call(request), of_requests.clone());
+        let (request_is_active, response) = (of_requests.begin(), service.call(request));
         async move {
-            let response = response.await;
-            of_request.end();
-            response
+            let _is_active = request_is_active;
+            response.await
         }
     });
     let of_reads = activity.clone();
@@ -115,13 +113,42 @@ async fn accept(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
-    use tower_redlock::Redlock;
+    use tower_redlock::{
+        Redlock,
+        node::{Node, NodeHealth, Op, Reply},
+    };
+    use tower_redlock_dashboard::Access;
 
     use super::*;
 
+    /// A node that answers nothing.
+    #[derive(Debug, Default)]
+    struct Silent(Mutex<Vec<Reply>>);
+
+    impl Node for Silent {
+        fn send(&self, _: Op, reply: Reply) {
+            self.0.lock().unwrap().push(reply);
+        }
+
+        fn name(&self) -> &'static str {
+            "silent"
+        }
+
+        fn health(&self) -> NodeHealth {
+            NodeHealth::voting("silent")
+        }
+    }
+
     fn connect() -> DuplexStream {
-        let dashboard = Dashboard::new(Redlock::embedded());
+        connect_to(Redlock::embedded())
+    }
+
+    fn connect_to(redlock: Redlock) -> DuplexStream {
+        let access = |_: &hyper::http::request::Parts| Access::All;
+        let dashboard = Dashboard::new(redlock).access(access);
         let (ours, theirs) = tokio::io::duplex(1 << 20);
         // Its end would end the connection.
         let graceful = Box::leak(Box::new(GracefulShutdown::new()));
@@ -176,19 +203,59 @@ mod tests {
         assert!(is_closed(&mut stream).await);
     }
 
-    /// The preface of a client, and its empty settings (RFC 9113, section 3.4).
+    /// Opens a connection over HTTP/2: the preface, and empty settings (RFC 9113, section 3.4).
+    async fn begin_http2(mut stream: DuplexStream) -> DuplexStream {
+        stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
+        send_frame(&mut stream, 4, 0, 0, &[]).await;
+        assert_eq!(next_frame(&mut stream).await, 4, "the settings of the server");
+        stream
+    }
+
+    /// Sends a frame (RFC 9113, section 4.1).
+    async fn send_frame(to: &mut DuplexStream, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
+        let [_, length @ ..] = u32::try_from(payload.len()).unwrap().to_be_bytes();
+        let head = [&length[..], &[kind, flags], &stream.to_be_bytes()].concat();
+        to.write_all(&[&head, payload].concat()).await.unwrap();
+    }
+
+    /// Receives a frame. Returns its type.
+    async fn next_frame(from: &mut DuplexStream) -> u8 {
+        let mut head = [0; 9];
+        from.read_exact(&mut head).await.expect("a frame");
+        let [a, b, c, kind, ..] = head;
+        let length = u32::from_be_bytes([0, a, b, c]).try_into().unwrap();
+        from.read_exact(&mut vec![0; length]).await.expect("its payload");
+        kind
+    }
+
     #[tokio::test(start_paused = true)]
     async fn http2_is_spoken() {
-        let mut stream = connect();
-        stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
-        stream.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).await.unwrap();
-        let mut frame = [0; 9];
-        stream.read_exact(&mut frame).await.unwrap();
-        assert_eq!(frame[3], 4, "settings: {frame:?}");
+        let mut stream = begin_http2(connect()).await;
         sleep(Duration::from_secs(60)).await;
         // A ping, after much longer than a head may take.
-        stream.write_all(&[0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]).await.unwrap();
+        send_frame(&mut stream, 6, 0, 0, b"12345678").await;
         sleep(Duration::from_secs(60)).await;
         assert!(!is_closed(&mut stream).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn reset_requests_end() {
+        let redlock = Redlock::builder().node(Silent::default()).build().unwrap();
+        let mut stream = begin_http2(connect_to(redlock)).await;
+        // HEADERS with END_STREAM and END_HEADERS: GET, http, and a path, by HPACK's static table.
+        let head = [&[0x82, 0x86, 0x04, 15][..], b"/api/once?key=a"].concat();
+        send_frame(&mut stream, 1, 5, 1, &head).await;
+        sleep(Duration::from_millis(100)).await;
+
+        // RST_STREAM, with CANCEL.
+        send_frame(&mut stream, 3, 0, 1, &8_u32.to_be_bytes()).await;
+
+        // The connection is idle from then on.
+        sleep(Duration::from_secs(622)).await;
+        while timeout(Duration::from_millis(1), stream.read_u8())
+            .await
+            .is_ok_and(|read| read.is_ok())
+        {}
+        assert!(is_closed(&mut stream).await, "the request has ended");
     }
 }
