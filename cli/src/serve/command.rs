@@ -9,12 +9,16 @@ use std::{
     time::Duration,
 };
 
+use hyper::http::request::Parts;
 use rustix::process::Signal;
 use serde_json::json;
 use tokio::time::timeout;
-use tower_redlock_dashboard::{Access, BasicAuth, Dashboard, by_address};
+use tower_redlock_dashboard::{Access, Authorize, BasicAuth, Dashboard, by_address};
 
-use super::server::{accept_until_signal, listen};
+use super::{
+    activity::Activity,
+    server::{accept_until_signal, listen},
+};
 use crate::{
     exit::Failure,
     options::SharedArgs,
@@ -47,7 +51,7 @@ pub(crate) struct ServeArgs {
     /// Allow no actions
     #[arg(long)]
     read_only: bool,
-    /// Maximum number of connections; further ones wait
+    /// Maximum number of connections; at the limit, one that is idle ends for a new one, or the new one waits
     #[arg(long, value_name = "NUMBER", default_value_t = 1024, value_parser = clap::value_parser!(u16).range(1..))]
     max_connections: u16,
 }
@@ -124,9 +128,22 @@ impl Viewers {
     /// Gives them access.
     fn admit(self, dashboard: Dashboard) -> Dashboard {
         match self {
-            Self::Local => dashboard.access(by_address(Access::ReadOnly)),
-            Self::User(user) => dashboard.access(user),
+            Self::Local => dashboard.access(noted(by_address(Access::ReadOnly))),
+            Self::User(user) => dashboard.access(noted(user)),
         }
+    }
+}
+
+/// Notes in the activity of a connection that a request has access.
+fn noted(access: impl Authorize) -> impl Authorize {
+    move |request: &Parts| {
+        let viewer = access.viewer(request);
+        if viewer.access() != Access::Forbidden
+            && let Some(activity) = request.extensions.get::<Activity>()
+        {
+            activity.admit();
+        }
+        viewer
     }
 }
 

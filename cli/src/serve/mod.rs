@@ -4,10 +4,15 @@
 //! |---|---|
 //! | the options, which users may read and act, and the password | `command` |
 //! | connections, and their end | `server` |
-//! | connections that are idle | `activity` |
+//! | which connection ends at their limit | `places` |
+//! | connections that are idle, or take too long | `activity`, `protocol` |
 
 mod activity;
 mod command;
+mod places;
+mod protocol;
 mod server;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use self::command::{ServeArgs, serve};

@@ -5,6 +5,7 @@ use std::{
     io::{BufRead, BufReader, ErrorKind, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
     process::{ChildStderr, Command, Stdio},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -200,6 +201,79 @@ fn connections_beyond_the_limit_wait() {
     other.set_read_timeout(Some(HANG_GUARD)).unwrap();
     other.read_exact(&mut first).unwrap();
     assert_eq!(&first, b"HTTP/1.1 200");
+}
+
+/// Opens a connection, sends these bytes, and waits for the first bytes of an answer.
+fn answered(served: &Served, sent: &str) -> TcpStream {
+    let mut connection = TcpStream::connect(served.address).unwrap();
+    connection.set_read_timeout(Some(HANG_GUARD)).unwrap();
+    connection.write_all(sent.as_bytes()).unwrap();
+    connection.read_exact(&mut [0; 9]).expect("an answer");
+    connection
+}
+
+/// Whether the server has closed the connection.
+fn is_closed(connection: &mut TcpStream) -> bool {
+    connection.set_nonblocking(true).unwrap();
+    let read = connection.read_to_end(&mut Vec::new());
+    !read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+}
+
+#[test]
+fn idle_strangers_make_room_for_the_user() {
+    let request = "GET /nodes HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
+    // The preface of HTTP/2, and empty settings.
+    let preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\u{4}\0\0\0\0\0";
+    let args = ["--user=ann", "--max-connections=2"];
+    let served = Served::start(NOWHERE, &args, Some("s3cret"));
+    for sent in [request, preface] {
+        let mut strangers = [answered(&served, sent), answered(&served, sent)];
+
+        assert_eq!(served.get("/nodes", &[RIGHT]).status, 200);
+
+        assert!(is_closed(&mut strangers[0]), "the oldest ends");
+        assert!(!is_closed(&mut strangers[1]), "no other one ends");
+    }
+}
+
+#[test]
+fn strangers_keep_no_place_by_requests() {
+    let args = ["--user=ann", "--max-connections=1"];
+    let served = Served::start(NOWHERE, &args, Some("s3cret"));
+    let request = "GET /nodes HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
+    let mut stranger = answered(&served, request);
+    stranger.set_nonblocking(false).unwrap();
+    let busy = thread::spawn(move || {
+        while stranger.write_all(request.as_bytes()).is_ok()
+            && stranger.read(&mut [0; 4096]).is_ok_and(|read| read > 0)
+        {}
+    });
+
+    assert_eq!(served.get("/nodes", &[RIGHT]).status, 200);
+    busy.join().unwrap();
+}
+
+#[test]
+fn idle_reader_makes_room() {
+    let served = Served::start(NOWHERE, &["--max-connections=1"], None);
+    let request = format!("GET /nodes HTTP/1.1\r\n{}\r\n\r\n", host(served.address));
+    let mut idle = answered(&served, &request);
+
+    assert_eq!(served.get("/nodes", &[]).status, 200);
+
+    assert!(is_closed(&mut idle));
+}
+
+#[test]
+fn burst_beyond_the_limit_is_answered() {
+    let served = Served::start(NOWHERE, &["--max-connections=2"], None);
+    thread::scope(|scope| {
+        let gets: Vec<_> =
+            (0..20).map(|_| scope.spawn(|| served.get("/nodes", &[]).status)).collect();
+        for get in gets {
+            assert_eq!(get.join().unwrap(), 200);
+        }
+    });
 }
 
 #[test]
