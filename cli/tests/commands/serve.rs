@@ -93,14 +93,32 @@ fn strangers_may_only_read() {
 
 #[test]
 fn rebound_names_are_refused() {
-    let served = Served::start(NOWHERE, &[], None);
-    let port = served.address.port();
-    let status = |host: &str| get(served.address, "/api/nodes", &[&format!("Host: {host}")]).status;
-    assert_eq!(status(&format!("localhost:{port}")), 200);
-    assert_eq!(status(&format!("evil.example:{port}")), 403);
-    let refused = get(served.address, "/api/nodes", &["Host: evil.example"]);
-    assert!(refused.text.contains("by an IP address or as localhost"), "{refused:?}");
-    assert!(!refused.text.contains("127.0.0.1:1/0"), "{refused:?}");
+    for (args, password) in [(&[][..], None), (&["--user=ann"], Some("s3cret"))] {
+        let served = Served::start(NOWHERE, args, password);
+        let port = served.address.port();
+        let status = |host: &str| {
+            get(served.address, "/api/nodes", &[&format!("Host: {host}"), RIGHT]).status
+        };
+        assert_eq!(status(&format!("localhost:{port}")), 200);
+        assert_eq!(status(&format!("evil.example:{port}")), 403);
+        let refused = get(served.address, "/api/nodes", &["Host: evil.example", RIGHT]);
+        assert!(refused.text.contains("by an IP address or as localhost"), "{refused:?}");
+        assert!(!refused.text.contains("127.0.0.1:1/0"), "{refused:?}");
+    }
+}
+
+#[test]
+fn names_of_the_proxy_are_accepted() {
+    let args = ["--user=ann", "--host=locks.example", "--host=locks.internal"];
+    let served = Served::start(NOWHERE, &args, Some("s3cret"));
+    let status = |host: &str, more: &[&str]| {
+        get(served.address, "/nodes", &[&[&*format!("Host: {host}")], more].concat()).status
+    };
+    for host in ["locks.example", "locks.internal:8443"] {
+        assert_eq!(status(host, &[RIGHT]), 200);
+        assert_eq!(status(host, &[]), 401);
+    }
+    assert_eq!(status("evil.example", &[RIGHT]), 403);
 }
 
 #[test]
@@ -356,7 +374,7 @@ fn unsafe_usage_is_refused() {
     let empty = dir.path().join("empty");
     fs::write(&empty, "\ns3cret\n").unwrap();
     let empty = format!("--password-file={}", empty.display());
-    let usage: [(&[&str], &str, &str); 10] = [
+    let usage: [(&[&str], &str, &str); 11] = [
         (&["--listen=0.0.0.0:0"], "", "--user"),
         (&["--listen=[::]:0"], "s3cret", "--user"),
         (&["--listen=localhost"], "", "an address such as 127.0.0.1:8700"),
@@ -366,6 +384,7 @@ fn unsafe_usage_is_refused() {
         (&["--user="], "s3cret", "not empty"),
         (&[&empty], "s3cret", "--user <NAME>"),
         (&["--max-connections=0"], "", "0 is not in 1..=65535"),
+        (&["--host=locks.example:80"], "", "a name without a port"),
         (&["--password=s3cret"], "", "unexpected argument '--password'"),
     ];
     for (args, password, words) in usage {
