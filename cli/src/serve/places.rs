@@ -163,7 +163,9 @@ mod tests {
         assert_eq!(displaced_by_next(&places, &mut connections).await, 4);
         // The others are idle for less time.
         for expected in [2, 1] {
-            connections.iter().for_each(|place| place.activity().admit());
+            for place in &connections {
+                place.activity().admit();
+            }
             assert_eq!(displaced_by_next(&places, &mut connections).await, expected);
         }
     }

@@ -106,10 +106,10 @@ async fn begin_http2(mut stream: DuplexStream, settings: &[u8]) -> DuplexStream 
     stream
 }
 
-/// SETTINGS_INITIAL_WINDOW_SIZE of zero: the server may send no byte of a body.
+/// `SETTINGS_INITIAL_WINDOW_SIZE` of zero: the server may send no byte of a body.
 const NO_WINDOW: [u8; 6] = [0, 4, 0, 0, 0, 0];
 
-/// Sends a GET: HEADERS with END_STREAM and END_HEADERS, and the fields by HPACK's static table.
+/// Sends a GET: HEADERS with `END_STREAM` and `END_HEADERS`, and the fields by HPACK's static table.
 async fn send_get(to: &mut DuplexStream, path: &str) {
     let head = [&[0x82, 0x86, 0x04, u8::try_from(path.len()).unwrap()], path.as_bytes()].concat();
     send_frame(to, 1, 5, 1, &head).await;
