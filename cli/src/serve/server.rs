@@ -88,7 +88,7 @@ pub(super) fn connection<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     let (of_requests, service) = (activity.clone(), TowerToHyperService::new(dashboard));
     let service = service_fn(move |mut request: Request<Incoming>| {
         let mut active = of_requests.begin();
-        // For the one that decides on access.
+        // The decision on access is noted there.
         request.extensions_mut().insert(of_requests.clone());
         let response = service.call(request);
         async move {
