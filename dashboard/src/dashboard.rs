@@ -25,7 +25,7 @@ use crate::{access::Authorize, reply::DashboardBody, router::answer, site::Site}
 ///
 /// A call panics outside of a Tokio runtime with a timer: requests are answered on it.
 #[derive(Clone)]
-pub struct Dashboard(Site);
+pub struct Dashboard(pub(crate) Site);
 
 impl Dashboard {
     /// Returns the pages of a manager. Every request is answered 403 until [`access`](Self::access) is set.

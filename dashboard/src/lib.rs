@@ -47,7 +47,9 @@
 //! errors of runs.
 //!
 //! A form acts once, also if it is sent twice to one process. A POST from another origin is refused, by
-//! `Sec-Fetch-Site`, or where a browser does not send that, by comparing `Origin` with `Host`. There are no cookies.
+//! `Sec-Fetch-Site`, or where a browser does not send that, by comparing `Origin` with `Host`. A GET that a page of
+//! another origin causes in the background is refused by `Sec-Fetch-Site`. A GET writes nothing to the servers. There
+//! are no cookies.
 //! Pages can't be framed, run no inline script, and load nothing from elsewhere. Texts from the servers are escaped.
 //!
 //! # Load

@@ -15,6 +15,7 @@ use tower_service::Service as _;
 use crate::{Access, Dashboard, reply::Reply};
 
 mod sets;
+mod stalled;
 
 /// Over these nodes, in a process that may have to wait for a processor.
 fn patient(nodes: &EmbeddedNodes) -> RedlockBuilder {

@@ -103,6 +103,11 @@ impl Redlock {
         records::read(self.set_of(name).client(), name)
     }
 
+    /// See [`records::inspect`].
+    pub(crate) fn inspect_record(&self, name: &Arc<str>) -> Asked {
+        records::inspect(self.set_of(name).client(), name)
+    }
+
     /// Returns the record of ended work that this process owes to the nodes, and the time for which it is
     /// kept.
     pub(crate) fn owed_record(&self, name: &Arc<str>) -> Option<(Arc<Record>, Duration)> {

@@ -32,6 +32,11 @@ pub(crate) fn read(client: &Arc<Client>, name: &Arc<str>) -> Asked {
     query_and_repair(client, name, &op, is_settled)
 }
 
+/// Reads the record of a name as [`read`] does, and writes nothing.
+pub(crate) fn inspect(client: &Client, name: &Arc<str>) -> Asked {
+    query(client, &Op::ReadRecord(Arc::clone(name)), is_settled)
+}
+
 /// Returns whether a quorum has answered, and further answers change nothing.
 fn is_settled(answers: &[Result<Answer, Reason>]) -> bool {
     let answered = answers.iter().filter(|answer| answer.is_ok()).count();

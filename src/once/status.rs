@@ -8,7 +8,11 @@ use std::{
 use super::{OnceRequest, claim::KeyRequest, record, terms};
 use crate::{
     error::LockError,
-    lock::{Holder, obligations::OwedEnd, records},
+    lock::{
+        Holder, Redlock,
+        obligations::OwedEnd,
+        records::{self, Asked},
+    },
     protocol::{Answer, Record},
     quorum::records::RecordStatus,
     token::FencingToken,
@@ -55,10 +59,31 @@ impl<C, G> OnceRequest<C, G> {
     ///
     /// Cancel safe.
     pub async fn status(&self) -> Result<Option<OnceStatus>, LockError> {
+        self.status_by(Redlock::read_record).await
+    }
+
+    /// Returns the [`status`](Self::status) of the key, and changes nothing. For pages and probes; the next
+    /// request for the key restores a record that nodes lost.
+    ///
+    /// # Errors
+    ///
+    /// As [`status`](Self::status).
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn inspect(&self) -> Result<Option<OnceStatus>, LockError> {
+        self.status_by(Redlock::inspect_record).await
+    }
+
+    async fn status_by(
+        &self,
+        read: fn(&Redlock, &Arc<str>) -> Asked,
+    ) -> Result<Option<OnceStatus>, LockError> {
         let KeyRequest { redlock, resource, .. } = &self.key;
         let resource = resource.as_ref().map_err(Clone::clone)?;
         let name = terms::name(resource);
-        let answers = redlock.read_record(&name).await;
+        let answers = read(redlock, &name).await;
         let of = |state, record: &Record, remaining| OnceStatus {
             state,
             by: Some(Arc::clone(&record.lease.owner)),

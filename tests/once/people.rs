@@ -1,10 +1,18 @@
 //! What a person, or a reconciler, can see and decide.
 
-use std::{convert::Infallible, time::UNIX_EPOCH};
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::UNIX_EPOCH,
+};
 
 use futures_util::FutureExt;
 use tower_redlock::{
-    LockError, Redlock,
+    LockError, Redlock, RedlockBuilder,
+    node::{Answer, Op},
     once::{Once, OnceState, OnceStatus, UnknownOutcome},
     time::Clock,
 };
@@ -47,6 +55,32 @@ fn status_follows_the_key() {
     assert_eq!((seen.state, seen.by.as_deref()), (OnceState::Done, Some("blue")));
     assert_eq!((seen.since, seen.remaining), (Some(began + TTL / 2), Some(96 * HOUR)));
     assert_eq!(seen.token, token);
+}
+
+#[test]
+fn inspection_restores_no_record() {
+    let scene = Scene::new(3);
+    assert_ran(&scene.blue_does(), 1);
+    let (nodes, repairs) = (scene.at_green.nodes(), Arc::<AtomicUsize>::default());
+    let of_node = Arc::clone(&repairs);
+    let lost = MockNode::over(&nodes[0], move |op, reply, inner| match op {
+        Op::ReadRecord(_) => reply.send(Ok(Answer::Recorded(None))),
+        Op::Repair(_) => drop(of_node.fetch_add(1, Ordering::Relaxed)),
+        other => inner.send(other, reply),
+    });
+    let builder = Redlock::builder().clock(scene.clock.clone()).spawner(scene.clock.spawner());
+    let others = nodes[1..].iter().map(MockNode::forwarding);
+    let redlock = others.fold(builder.node(lost), RedlockBuilder::node).build().unwrap();
+
+    let inspected = redlock.once(KEY).inspect().now_or_never().expect("at once");
+    scene.clock.settle();
+    assert_eq!(inspected.unwrap().map(|found| found.state), Some(OnceState::Done));
+    assert_eq!(repairs.load(Ordering::Relaxed), 0);
+
+    let status = redlock.once(KEY).status().now_or_never().expect("at once");
+    scene.clock.settle();
+    assert_eq!(status.unwrap().map(|found| found.state), Some(OnceState::Done));
+    assert_eq!(repairs.load(Ordering::Relaxed), 1, "the status restores it");
 }
 
 #[test]

@@ -2,12 +2,19 @@
 //!
 //! | to find | look in |
 //! |---|---|
-//! | the options, which users may read and act, and the password | `command` |
+//! | the options | `command` |
+//! | which users may read and act, the password, names of the host | `viewers` |
 //! | connections, and their end | `server` |
-//! | connections that are idle | `activity` |
+//! | which connection ends at their limit | `places` |
+//! | connections that are idle, or take too long | `activity`, `protocol` |
 
 mod activity;
 mod command;
+mod places;
+mod protocol;
 mod server;
+#[cfg(test)]
+mod tests;
+mod viewers;
 
 pub(crate) use self::command::{ServeArgs, serve};

@@ -5,6 +5,8 @@ use std::{
     net::{SocketAddr, TcpStream},
 };
 
+use serde_json::Value;
+
 use crate::run::HANG_GUARD;
 
 /// The status and the whole answer.
@@ -12,6 +14,15 @@ use crate::run::HANG_GUARD;
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) text: String,
+}
+
+impl Answer {
+    /// Returns the body.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        let body = self.text.split_once("\r\n\r\n").map(|(_, body)| body);
+        body.and_then(|body| serde_json::from_str(body).ok()).unwrap_or_else(|| panic!("{self:?}"))
+    }
 }
 
 /// Sends a GET with these lines of headers, which include `Host`.

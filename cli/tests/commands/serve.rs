@@ -5,6 +5,7 @@ use std::{
     io::{BufRead, BufReader, ErrorKind, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
     process::{ChildStderr, Command, Stdio},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -14,7 +15,7 @@ use serde_json::Value;
 use crate::{
     http::{Answer, follow_events, get, host, post},
     run::{HANG_GUARD, run, run_with},
-    scene::{Running, nodes, redlock, store},
+    scene::{Running, nodes, redlock, store, store_record},
     support::{RedisServer, TempDir, eventually},
 };
 
@@ -92,14 +93,71 @@ fn strangers_may_only_read() {
 
 #[test]
 fn rebound_names_are_refused() {
+    for (args, password) in [(&[][..], None), (&["--user=ann"], Some("s3cret"))] {
+        let served = Served::start(NOWHERE, args, password);
+        let port = served.address.port();
+        let status = |host: &str| {
+            get(served.address, "/api/nodes", &[&format!("Host: {host}"), RIGHT]).status
+        };
+        assert_eq!(status(&format!("localhost:{port}")), 200);
+        assert_eq!(status(&format!("evil.example:{port}")), 403);
+        let refused = get(served.address, "/api/nodes", &["Host: evil.example", RIGHT]);
+        assert!(refused.text.contains("by an IP address or as localhost"), "{refused:?}");
+        assert!(!refused.text.contains("127.0.0.1:1/0"), "{refused:?}");
+    }
+}
+
+#[test]
+fn names_of_the_proxy_are_accepted() {
+    let args = ["--user=ann", "--host=locks.example", "--host=locks.internal"];
+    let served = Served::start(NOWHERE, &args, Some("s3cret"));
+    let status = |host: &str, more: &[&str]| {
+        get(served.address, "/nodes", &[&[&*format!("Host: {host}")], more].concat()).status
+    };
+    for host in ["locks.example", "locks.internal:8443"] {
+        assert_eq!(status(host, &[RIGHT]), 200);
+        assert_eq!(status(host, &[]), 401);
+    }
+    assert_eq!(status("evil.example", &[RIGHT]), 403);
+}
+
+#[test]
+fn other_sites_load_nothing_in_the_background() {
     let served = Served::start(NOWHERE, &[], None);
-    let port = served.address.port();
-    let status = |host: &str| get(served.address, "/api/nodes", &[&format!("Host: {host}")]).status;
-    assert_eq!(status(&format!("localhost:{port}")), 200);
-    assert_eq!(status(&format!("evil.example:{port}")), 403);
-    let refused = get(served.address, "/api/nodes", &["Host: evil.example"]);
-    assert!(refused.text.contains("by an IP address or as localhost"), "{refused:?}");
-    assert!(!refused.text.contains("127.0.0.1:1/0"), "{refused:?}");
+    let cross = "Sec-Fetch-Site: cross-site";
+
+    let image = ["Sec-Fetch-Mode: no-cors", "Sec-Fetch-Dest: image"];
+    let refused = served.get("/api/once?key=a", &[cross, image[0], image[1]]);
+    assert_eq!(refused.status, 403, "{refused:?}");
+
+    let link = ["Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"];
+    assert_eq!(served.get("/nodes", &[cross, link[0], link[1]]).status, 200);
+}
+
+#[test]
+fn pages_restore_no_record() {
+    let mut servers = RedisServer::start_n(3);
+    redlock(&servers, &["status"]).is(0, &[]);
+    let record = "redlock:done:once:order:7";
+    store_record(&servers[1..2], "order:7", 'd', "night-shift");
+    store(&servers, "invoice:42", "night-shift", 17);
+    let served = Served::start(&nodes(&servers), &[], None);
+    eventually("all servers have been read", || served.get("/locks", &[]).text.contains("3/3"));
+    // An answer then needs both of the others.
+    servers[2].kill();
+
+    // A second look is sent on the same connections after all that the first one had sent.
+    eventually("a second look", || {
+        let json = served.get("/api/once?key=order:7", &[]).json();
+        let fleet = &json["fleet"];
+        fleet["state"] == "done" && fleet["look"]["number"].as_u64() >= Some(2)
+    });
+
+    assert!(!servers[0].exists(record), "a GET writes nothing");
+    eventually("`once status` restores the record", || {
+        redlock(&servers, &["once", "status", "order:7"]).is(0, &["is done"]);
+        servers[0].exists(record)
+    });
 }
 
 #[test]
@@ -167,10 +225,90 @@ fn connections_beyond_the_limit_wait() {
     assert_eq!(&first, b"HTTP/1.1 200");
 }
 
+/// Opens a connection, sends these bytes, and waits for the first bytes of an answer.
+fn answered(served: &Served, sent: &str) -> TcpStream {
+    let mut connection = TcpStream::connect(served.address).unwrap();
+    connection.set_read_timeout(Some(HANG_GUARD)).unwrap();
+    connection.write_all(sent.as_bytes()).unwrap();
+    connection.read_exact(&mut [0; 9]).expect("an answer");
+    connection
+}
+
+/// Whether the server has closed the connection.
+fn is_closed(connection: &mut TcpStream) -> bool {
+    connection.set_nonblocking(true).unwrap();
+    let read = connection.read_to_end(&mut Vec::new());
+    !read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+}
+
+#[test]
+fn idle_strangers_make_room_for_the_user() {
+    let request = "GET /nodes HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
+    // The preface of HTTP/2, and empty settings.
+    let preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\u{4}\0\0\0\0\0";
+    let args = ["--user=ann", "--max-connections=2"];
+    let served = Served::start(NOWHERE, &args, Some("s3cret"));
+    for sent in [request, preface] {
+        let mut strangers = [answered(&served, sent), answered(&served, sent)];
+
+        assert_eq!(served.get("/nodes", &[RIGHT]).status, 200);
+
+        assert!(is_closed(&mut strangers[0]), "the oldest ends");
+        assert!(!is_closed(&mut strangers[1]), "no other one ends");
+    }
+}
+
+#[test]
+fn strangers_keep_no_place_by_requests() {
+    let args = ["--user=ann", "--max-connections=1"];
+    let served = Served::start(NOWHERE, &args, Some("s3cret"));
+    let request = "GET /nodes HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
+    let mut stranger = answered(&served, request);
+    stranger.set_nonblocking(false).unwrap();
+    let busy = thread::spawn(move || {
+        while stranger.write_all(request.as_bytes()).is_ok()
+            && stranger.read(&mut [0; 4096]).is_ok_and(|read| read > 0)
+        {}
+    });
+
+    assert_eq!(served.get("/nodes", &[RIGHT]).status, 200);
+    busy.join().unwrap();
+}
+
+#[test]
+fn idle_reader_makes_room() {
+    let served = Served::start(NOWHERE, &["--max-connections=1"], None);
+    let request = format!("GET /nodes HTTP/1.1\r\n{}\r\n\r\n", host(served.address));
+    let mut idle = answered(&served, &request);
+
+    assert_eq!(served.get("/nodes", &[]).status, 200);
+
+    assert!(is_closed(&mut idle));
+}
+
+#[test]
+fn burst_beyond_the_limit_is_answered() {
+    let served = Served::start(NOWHERE, &["--max-connections=2"], None);
+    thread::scope(|scope| {
+        let gets: Vec<_> =
+            (0..20).map(|_| scope.spawn(|| served.get("/nodes", &[]).status)).collect();
+        for get in gets {
+            assert_eq!(get.join().unwrap(), 200);
+        }
+    });
+}
+
 #[test]
 fn slow_senders_are_cut_off() {
-    let served = Served::start(NOWHERE, &["--max-connections=2"], None);
-    let connections = ["", "GET /nodes HTTP/1.1\r\nHost"].map(|begun| {
+    let served = Served::start(NOWHERE, &["--max-connections=4"], None);
+    // Two of them begin like a connection over HTTP/2.
+    let begun = [
+        "",
+        "GET /nodes HTTP/1.1\r\nHost",
+        "PRI /nodes HTTP/1.1\r\nHost",
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r",
+    ];
+    let connections = begun.map(|begun| {
         let mut connection = TcpStream::connect(served.address).unwrap();
         connection.set_read_timeout(Some(HANG_GUARD)).unwrap();
         connection.write_all(begun.as_bytes()).unwrap();
@@ -184,6 +322,22 @@ fn slow_senders_are_cut_off() {
     // The default of the server's library is 30 s.
     assert!(begun.elapsed() < Duration::from_secs(25), "{:?}", begun.elapsed());
     assert_eq!(served.get("/nodes", &[]).status, 200);
+}
+
+#[test]
+fn long_heads_are_refused() {
+    let served = Served::start(NOWHERE, &[], None);
+    let mut connection = TcpStream::connect(served.address).unwrap();
+    connection.set_read_timeout(Some(HANG_GUARD)).unwrap();
+
+    let begun = format!("GET /nodes HTTP/1.1\r\n{}\r\nA: ", host(served.address));
+    connection.write_all(begun.as_bytes()).unwrap();
+    // The server may close before it has read all.
+    let _ = connection.write_all("a".repeat(80 << 10).as_bytes());
+
+    let mut first = [0; 12];
+    connection.read_exact(&mut first).expect("an answer before the end of the head");
+    assert_eq!(&first, b"HTTP/1.1 431");
 }
 
 #[test]
@@ -224,7 +378,7 @@ fn unsafe_usage_is_refused() {
     let empty = dir.path().join("empty");
     fs::write(&empty, "\ns3cret\n").unwrap();
     let empty = format!("--password-file={}", empty.display());
-    let usage: [(&[&str], &str, &str); 10] = [
+    let usage: [(&[&str], &str, &str); 11] = [
         (&["--listen=0.0.0.0:0"], "", "--user"),
         (&["--listen=[::]:0"], "s3cret", "--user"),
         (&["--listen=localhost"], "", "an address such as 127.0.0.1:8700"),
@@ -234,6 +388,7 @@ fn unsafe_usage_is_refused() {
         (&["--user="], "s3cret", "not empty"),
         (&[&empty], "s3cret", "--user <NAME>"),
         (&["--max-connections=0"], "", "0 is not in 1..=65535"),
+        (&["--host=locks.example:80"], "", "a name without a port"),
         (&["--password=s3cret"], "", "unexpected argument '--password'"),
     ];
     for (args, password, words) in usage {

@@ -3,7 +3,7 @@
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use futures_util::stream::BoxStream;
@@ -17,6 +17,9 @@ use crate::text::{stamp, unix_millis, visible};
 const CAPACITY: usize = 1_000;
 /// Maximum number of streams at a time.
 const MAX_STREAMS: usize = 256;
+/// Maximum duration of a stream. The browser connects again, and misses nothing. A server that shuts down without
+/// [`Dashboard::end_streams`](crate::Dashboard::end_streams) waits for the end of the stream.
+pub(super) const MAX_STREAM_TIME: Duration = Duration::from_secs(20);
 
 /// The events of one source, as they are recorded.
 pub(super) type EventStream = BoxStream<'static, LoggedEvent>;
@@ -28,6 +31,8 @@ pub(crate) struct EventLog {
     sources: Mutex<Vec<EventStream>>,
     /// A permit for each stream; closed once streams have ended for good.
     pub(super) streams: Arc<Semaphore>,
+    /// [`MAX_STREAM_TIME`], or less in tests.
+    pub(super) max_stream_time: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -125,11 +130,25 @@ impl Default for EventLog {
             ring: watch::Sender::new(Ring { last, ..Ring::default() }),
             sources: Mutex::default(),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
+            max_stream_time: MAX_STREAM_TIME,
         }
     }
 }
 
 impl EventLog {
+    /// Returns a log whose streams end after this time.
+    #[cfg(test)]
+    pub(crate) fn with_stream_time(max_stream_time: Duration) -> Self {
+        Self { max_stream_time, ..Self::default() }
+    }
+
+    /// Waits until no stream has a permit.
+    #[cfg(test)]
+    pub(crate) async fn streams_have_ended(&self) {
+        let all = MAX_STREAMS.try_into().unwrap();
+        drop(self.streams.acquire_many(all).await.expect("streams may begin"));
+    }
+
     /// Returns whether events after a number were evicted.
     pub(super) fn lacks_some_after(&self, id: u64) -> bool {
         self.ring.borrow().evicted > id

@@ -2,6 +2,7 @@
 
 mod follow;
 mod log;
+mod permit;
 mod stream;
 
 pub(crate) use log::{EventLog, EventSource, LoggedEvent, NumberedEvent};

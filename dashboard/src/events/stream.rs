@@ -5,15 +5,15 @@ use std::{sync::Arc, time::Duration};
 use futures_util::{Stream, stream::unfold};
 use serde_json::json;
 use tokio::{
-    sync::{OwnedSemaphorePermit, TryAcquireError, watch},
+    sync::{TryAcquireError, watch},
     time::{Instant, timeout},
 };
 
-use super::log::{EventLog, Ring};
+use super::{
+    log::{EventLog, Ring},
+    permit::StreamPermit,
+};
 
-/// Maximum duration of a stream. The browser connects again, and misses nothing. A server that shuts down without
-/// [`Dashboard::end_streams`](crate::Dashboard::end_streams) waits for the end of the stream.
-const LONGEST: Duration = Duration::from_secs(20);
 /// Interval between comments in a quiet stream, which keep proxies from closing it.
 const ALIVE: Duration = Duration::from_secs(10);
 /// Pause before the browser connects again, in ms.
@@ -27,7 +27,7 @@ struct StreamState {
     ends: Instant,
     /// Lines that are sent before the next event.
     pending: String,
-    _permit: OwnedSemaphorePermit,
+    _permit: StreamPermit,
 }
 
 /// Streams the events after a number. Returns the permit's error if no stream may begin.
@@ -35,13 +35,15 @@ pub(crate) fn stream(
     log: &Arc<EventLog>,
     after: u64,
 ) -> Result<impl Stream<Item = String> + Send + use<>, TryAcquireError> {
+    let permit = Arc::clone(&log.streams).try_acquire_owned()?;
+    let ends = Instant::now() + log.max_stream_time;
     let state = StreamState {
         changes: log.changes(),
         log: Arc::clone(log),
         seen: after,
-        ends: Instant::now() + LONGEST,
+        ends,
         pending: format!("retry: {RETRY}\n\n"),
-        _permit: Arc::clone(&log.streams).try_acquire_owned()?,
+        _permit: StreamPermit::new(permit, ends),
     };
     Ok(unfold(state, |mut state| async move {
         let text = state.next().await?;
@@ -52,6 +54,14 @@ pub(crate) fn stream(
 impl StreamState {
     /// Returns what is sent next; `None` at the end.
     async fn next(&mut self) -> Option<String> {
+        let now = Instant::now();
+        if now >= self.ends {
+            return None;
+        }
+        if self.log.streams.is_closed() {
+            // Sends the events so far.
+            self.ends = now;
+        }
         let mut text = std::mem::take(&mut self.pending);
         loop {
             self.changes.mark_unchanged();
@@ -88,8 +98,8 @@ mod tests {
 
     use futures_util::StreamExt as _;
 
-    use super::{Arc, EventLog, Instant, LONGEST, Stream};
-    use crate::events::{EventSource, LoggedEvent};
+    use super::{ALIVE, Arc, EventLog, Instant, Stream};
+    use crate::events::{EventSource, LoggedEvent, log::MAX_STREAM_TIME};
 
     fn stream(log: &Arc<EventLog>, after: u64) -> impl Stream<Item = String> + use<> {
         super::stream(log, after).unwrap()
@@ -151,11 +161,25 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn stream_with_more_events_than_it_sends_ends() {
+        let log = Arc::new(EventLog::default());
+        let begun = Instant::now();
+        let mut events = std::pin::pin!(stream(&log, 0));
+
+        add(&log, "more");
+        while events.next().await.is_some() {
+            assert!(begun.elapsed() <= MAX_STREAM_TIME, "the stream ends in time");
+            tokio::time::advance(ALIVE).await;
+            add(&log, "more");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn quiet_stream_shows_life_and_ends() {
         let log = Arc::new(EventLog::default());
         let begun = Instant::now();
         let texts: Vec<_> = stream(&log, 0).collect().await;
         assert_eq!(texts, ["retry: 1000\n\n", ": alive\n\n", ": alive\n\n"]);
-        assert_eq!(begun.elapsed(), LONGEST);
+        assert_eq!(begun.elapsed(), MAX_STREAM_TIME);
     }
 }

@@ -6,7 +6,7 @@ use http::{HeaderValue, Method, Request, StatusCode, header::ALLOW};
 
 use super::{get::get, post::post};
 use crate::{
-    access::{Access, Action, Admission},
+    access::{Access, Action, Admission, is_loaded_by_another_origin},
     pages,
     problem::Problem,
     reply::Reply,
@@ -39,6 +39,11 @@ where
     let path = path.strip_prefix('/').unwrap_or(path);
     let action = Action::named(path);
     let answer = match (&parts.method, action) {
+        (&Method::GET | &Method::HEAD, _) if is_loaded_by_another_origin(&parts) => {
+            Err(Problem::denied(
+                "A page of another origin may link to these pages, and load nothing from them.",
+            ))
+        }
         (&Method::GET | &Method::HEAD, _) => get(&site, viewer, &parts, path).await,
         (&Method::POST, Some(action)) => post(&site, &viewer, &parts, action, body).await,
         (&Method::POST, None) if !PATHS.contains(&path) => {
