@@ -13,7 +13,7 @@ use tower_service::Service;
 use super::{
     Idempotency,
     accept_encoding::AcceptEncoding,
-    capture::{CaptureSettings, StoreEntry, capture},
+    capture::{CaptureSettings, IdempotentBody, StoreEntry, capture, untouched},
     host::authority,
     key::{name, of_scope},
     payload::Payload,
@@ -23,10 +23,13 @@ use crate::{
     error::LockError,
     guard::LockContext,
     key::{self, RequestHead},
-    layer::{KeyError, ReadyCall, ResourceKey},
+    layer::{
+        KeyError, ReadyCall, ResourceKey,
+        http::{ConnectionUse, HttpBody},
+    },
     lock::Redlock,
     once::{
-        OnceFuture, OnceLayer, OnceService, ReadBody, RestoredBody, WholeBody,
+        OnceFuture, OnceLayer, OnceService, ReadBody, RestoredBody,
         claim::KeyRequest,
         execution::run_attached,
         http::{
@@ -36,7 +39,7 @@ use crate::{
         },
         outcome::RequestEnd,
     },
-    reject::{OnReject, RejectReason, Rejecter},
+    reject::{OnReject, RejectReason, Rejecter, Rejection},
     resource::Resource,
 };
 
@@ -87,7 +90,7 @@ where
     B: Body<Error: Send> + Send + 'static,
     A: Body<Error: Send> + Send + 'static,
 {
-    type Response = Response<RestoredBody<A>>;
+    type Response = Response<HttpBody<RestoredBody<A>>>;
     type Error = S::Error;
     type Future = OnceFuture<Self::Response, S::Error>;
 
@@ -110,7 +113,7 @@ async fn respond<S, C, R, B, A>(
     (redlock, mode): (Redlock, Idempotency),
     key: Result<Option<(KeyRequest, Arc<str>)>, LockError>,
     request: Request<B>,
-) -> Result<Response<RestoredBody<A>>, S::Error>
+) -> Result<Response<IdempotentBody<A>>, S::Error>
 where
     S: Service<Request<RestoredBody<B>>, Response = Response<A>, Error: Send, Future: Send>,
     S: Send + 'static,
@@ -124,10 +127,11 @@ where
         Ok(Some(key)) => key,
         Ok(None) => {
             let call = ReadyCall::new(inner.service, request.map(RestoredBody::untouched));
-            return Ok(call.await?.map(RestoredBody::untouched));
+            return Ok(call.await?.map(untouched));
         }
         Err(error) => return Ok(reject_error(&rejecter, &error)),
     };
+    let connection = ConnectionUse::of(&request);
     let (mut parts, body) = request.into_parts();
     let read = ReadBody::new(&parts.headers, body, mode.body_limit);
     let (data, body) = match read_body(read.for_layer(&redlock, mode.body_timeout)).await {
@@ -141,6 +145,7 @@ where
     let accepts = AcceptEncoding::ask_for_plain(&mut parts.headers);
     let store = mode.store.map(|store| StoreEntry { store, key: in_store });
     let settings = CaptureSettings {
+        connection,
         rules,
         kept: mode.kept,
         fingerprint,
@@ -155,27 +160,28 @@ where
         capture(inner.begin(request, context.clone()).tracked(), settings, context)
     };
     let ended = run_attached(key, Payload::is_final, detached, work).await;
-    let reject = |reason: RejectReason<'_>| reject_http(&rejecter, reason, resource.as_ref());
+    let reject = |reason: RejectReason<'_>| {
+        connection.reject(&rejecter, Rejection::new(reason, resource.as_ref()))
+    };
     let record = match RequestEnd::of(ended, reject)? {
-        RequestEnd::Ran(response) => return Ok(response),
-        RequestEnd::Rejected(answer) => return Ok(whole(answer)),
+        RequestEnd::Ran(response) | RequestEnd::Rejected(response) => return Ok(response),
         RequestEnd::Done(record) => record,
     };
     let again = match replay(&record, fingerprint, store).await {
         Ok(answer) if !accepts.accepts(answer.headers()) => Err(ReplayError::NotAcceptable),
         again => again,
     };
-    let reject = |error: ReplayError| reject_http(&rejecter, error.reason(), resource.as_ref());
-    Ok(whole(again.unwrap_or_else(reject)))
-}
-
-fn whole<A: Body>(answer: Response<Bytes>) -> Response<RestoredBody<A>> {
-    answer.map(|body| WholeBody::from(body).into())
+    Ok(match again {
+        Ok(answer) => answer.map(HttpBody::of_bytes),
+        Err(error) => {
+            connection.reject(&rejecter, Rejection::new(error.reason(), resource.as_ref()))
+        }
+    })
 }
 
 fn reject_error<A: Body>(
     rejecter: &Rejecter<impl OnReject<Response<Bytes>>>,
     error: &LockError,
-) -> Response<RestoredBody<A>> {
-    whole(reject_http(rejecter, RejectReason::Lock(error), None))
+) -> Response<IdempotentBody<A>> {
+    reject_http(rejecter, RejectReason::Lock(error), None).map(HttpBody::of_bytes)
 }
