@@ -17,6 +17,7 @@ mod gone;
 mod idempotency;
 mod keys;
 mod marked;
+mod names;
 mod repeats;
 mod server_errors;
 mod service_errors;

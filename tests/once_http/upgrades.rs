@@ -33,7 +33,7 @@ impl Kind {
     /// The name of the record in `redlock.once`.
     const fn record(self) -> &'static str {
         match self {
-            Self::Header | Self::Body => "hook:evt_1",
+            Self::Header | Self::Body => "layer:hook:evt_1",
             Self::Idempotency => "idempotency:pay://x/5:alice:k",
         }
     }
@@ -88,7 +88,7 @@ async fn session_of_keyed_request_never_begins() {
 
             is_closed_after(500, "upgrade-unguarded", stream).await;
             never_began(&mut sessions).await;
-            let status = site.at_green.once(kind.record()).status().await.unwrap();
+            let status = site.at_green.once_key(kind.record()).status().await.unwrap();
             let state = status.map(|status| status.state);
             assert_eq!(state, Some(OnceState::Unknown), "{kind:?}");
         }

@@ -195,8 +195,9 @@ async fn cut_off_while_put(before: bool) -> (Site, Other, [Client; 2]) {
     let cut_off = tokio::spawn(async move { client.send(pay("k", "")).await });
     eventually_async("it is put", async || store.puts() == 1).await;
     if !before {
-        let recorded =
-            async || site.at_green.once("idempotency:pay://pay.example/5:alice:k").status().await;
+        let recorded = async || {
+            site.at_green.once_key("idempotency:pay://pay.example/5:alice:k").status().await
+        };
         eventually_async("its head is recorded", async || {
             matches!(recorded().await, Ok(Some(OnceStatus { state: OnceState::Done, .. })))
         })

@@ -145,7 +145,7 @@ impl OnceLayer<Unscoped, Always, OnceHttp<DefaultResponse, Idempotency>> {
     /// # Deciding by hand
     ///
     /// For [`mark_done`](crate::once::OnceRequest::mark_done) and [`forget`](crate::once::OnceRequest::forget),
-    /// the key of [`Redlock::once`] is `idempotency:`, the layer's name, the host, the name of the scope
+    /// the key of [`Redlock::once_key`] is `idempotency:`, the layer's name, the host, the name of the scope
     /// with its length in bytes before it, and the header's text:
     ///
     /// | | key |
