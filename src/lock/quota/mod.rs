@@ -34,4 +34,6 @@ mod window;
 #[cfg(feature = "http")]
 pub(crate) use body_room::{BodyRoom, HeldBytes, NoRoom};
 pub(crate) use charge::Charge;
+#[cfg(all(feature = "http", feature = "once"))]
+pub(crate) use quota::WarnThrottle;
 pub(crate) use quota::{Quota, RecordBounds};

@@ -267,7 +267,7 @@ const WARN_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Limits the warnings of one kind to one a minute.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct WarnThrottle {
+pub(crate) struct WarnThrottle {
     last: Option<Timestamp>,
     /// Number of reasons for a warning since the last one.
     count: u64,
@@ -276,7 +276,7 @@ pub(super) struct WarnThrottle {
 impl WarnThrottle {
     /// Counts a reason for a warning. Returns their number since the last warning if it is time for
     /// the next one.
-    pub(super) fn count(&mut self, now: Timestamp) -> Option<u64> {
+    pub(crate) fn count(&mut self, now: Timestamp) -> Option<u64> {
         self.count += 1;
         if self.last.is_some_and(|last| now.saturating_duration_since(last) < WARN_INTERVAL) {
             return None;
