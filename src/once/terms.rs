@@ -127,7 +127,7 @@ fn not_one_name() -> ResourceError {
     ResourceError::Setup("a once key is one name, not a set of names".into())
 }
 
-/// Returns the single name of a result of [`resource`].
+/// Returns the single name of a result of [`resource`], or of a scope.
 pub(super) fn name(resource: &Resource) -> Arc<str> {
     resource.shared_names().first().map_or_else(|| "".into(), Arc::clone)
 }

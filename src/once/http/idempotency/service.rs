@@ -27,7 +27,7 @@ use crate::{
         KeyError, ReadyCall, ResourceKey,
         http::{ConnectionUse, HttpBody},
     },
-    lock::Redlock,
+    lock::{RecordShare, Redlock},
     once::{
         OnceFuture, OnceLayer, OnceService, ReadBody, RestoredBody,
         claim::KeyRequest,
@@ -38,14 +38,15 @@ use crate::{
             key::{read_body, refuse_grpc},
         },
         outcome::RequestEnd,
+        terms,
     },
     reject::{OnReject, RejectReason, Rejecter, Rejection},
     resource::Resource,
 };
 
 impl<K, C, R> OnceLayer<K, C, OnceHttp<R, Idempotency>> {
-    /// Returns the name of a request's record; `None` for a request that needs no key.
-    fn record_name<B>(&self, request: &Request<B>) -> Result<Option<Resource>, KeyError>
+    /// Returns the name of a request's record, and its scope; `None` for a request that needs no key.
+    fn record_name<B>(&self, request: &Request<B>) -> Result<Option<(Resource, Resource)>, KeyError>
     where
         K: ResourceKey<Request<B>>,
     {
@@ -54,13 +55,14 @@ impl<K, C, R> OnceLayer<K, C, OnceHttp<R, Idempotency>> {
             return Ok(None);
         }
         let Some(scope) = self.key.key(request)? else { return Ok(None) };
-        let scope = of_scope(&scope)?;
+        let scope_name = of_scope(&scope)?;
         let key = missing.settle(key::idempotency_key().key(request))?;
         let Some(key) = key else { return Ok(None) };
         let head = RequestHead::from(request);
         let host = if mode.any_host { None } else { Some(authority(&head)?) };
-        let name = name(self.name(), host.as_deref(), scope, &key)?;
-        refuse_grpc(request.headers(), Ok(Some(name)))
+        let name = name(self.name(), host.as_deref(), scope_name, &key)?;
+        let name = refuse_grpc(request.headers(), Ok(Some(name)))?;
+        Ok(name.map(|name| (name, scope)))
     }
 
     /// Returns the request for a request's key, and the key in the store.
@@ -72,11 +74,13 @@ impl<K, C, R> OnceLayer<K, C, OnceHttp<R, Idempotency>> {
         K: ResourceKey<Request<B>>,
     {
         let name = self.record_name(request);
-        let Some(name) = name.map_err(|error| LockError::InvalidResource(error.into()))? else {
-            return Ok(None);
-        };
+        let name = name.map_err(|error| LockError::InvalidResource(error.into()))?;
+        let Some((name, scope)) = name else { return Ok(None) };
         let in_store = Arc::from(name.to_string());
-        Ok(Some((self.request(Ok(name)), in_store)))
+        let mut key = self.request(Ok(name));
+        let records = self.protocol.mode.scope_records;
+        key.share = records.map(|records| RecordShare { scope: terms::name(&scope), records });
+        Ok(Some((key, in_store)))
     }
 }
 
