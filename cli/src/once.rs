@@ -35,14 +35,14 @@ enum OnceCommand {
     ///
     /// Restores the record of done work on servers that lost it.
     Status {
-        /// The key
+        /// The key, as `once ls` lists it: of a request behind a layer, layer:LAYER:KEY
         key: String,
     },
     /// Records that the work is done, without running it
     ///
     /// Use it if the effect of the work was found. Fails with 75 while the work runs.
     Done {
-        /// The key
+        /// The key, as `once ls` lists it: of a request behind a layer, layer:LAYER:KEY
         key: String,
         /// How long the record is kept [default: 4 days]
         #[arg(long, value_name = "TIME", value_parser = time)]
@@ -52,7 +52,7 @@ enum OnceCommand {
     ///
     /// Every server has to answer. Fails with 75 while the work runs.
     Forget {
-        /// The key
+        /// The key, as `once ls` lists it: of a request behind a layer, layer:LAYER:KEY
         key: String,
         /// Confirm; required without a terminal
         #[arg(long)]
@@ -85,7 +85,7 @@ pub(crate) async fn once(shared: &SharedArgs, args: &OnceArgs) -> Result<(), Fai
 }
 
 async fn done(client: &Client, key: &str, retain: Option<Duration>) -> Result<(), Failure> {
-    let mut request = client.redlock.once(key);
+    let mut request = client.redlock.once_key(key);
     if let Some(retain) = retain {
         request = request.retain(retain);
     }
@@ -106,7 +106,7 @@ async fn forget(client: &Client, key: &str, yes: bool) -> Result<(), Failure> {
     client.output.explain(&format!("{}\n{MEANING}", text(key, before.as_ref())))?;
     confirm(&format!("Forget {key:?}?"), yes).await?;
 
-    let forgotten = client.redlock.once(key).forget().await;
+    let forgotten = client.redlock.once_key(key).forget().await;
     client.redlock.shutdown().await;
     let (before, error) = (object(key, before.as_ref()), error_text(&forgotten));
     let existed = forgotten.as_ref().ok();
@@ -136,7 +136,7 @@ async fn ls(client: &Client, glob: &Glob) -> Result<(), Failure> {
 
 /// Asks for the status. Prints that it is unknown if too few nodes answered.
 async fn look(client: &Client, key: &str) -> Result<Option<OnceStatus>, Failure> {
-    let status = client.redlock.once(key).status().await;
+    let status = client.redlock.once_key(key).status().await;
     if let Err(error @ LockError::NoQuorum { .. }) = &status {
         let unknown = json!({ "key": key, "state": null, "error": error.to_string() });
         client.output.show_json(&unknown)?;
@@ -163,8 +163,8 @@ fn object(key: &str, status: Option<&OnceStatus>) -> Value {
 fn text(key: &str, status: Option<&OnceStatus>) -> String {
     let Some(status) = status else {
         return format!(
-            "{key:?} is free: no run of it was recorded as done. It was never begun, has failed, or has crashed; its \
-             layer may also name it otherwise: see `redlock once ls '*{key}*'`\n"
+            "{key:?} is free: no run of it was recorded as done. It was never begun, has failed, or has crashed; the \
+             key of a request behind a layer is layer:LAYER:KEY: see `redlock once ls '*{key}*'`\n"
         );
     };
     let (state, by, end) = match status.state {

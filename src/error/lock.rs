@@ -78,10 +78,11 @@ pub enum LockError {
     /// The request's settings contradict each other, as the text explains. Nothing was sent.
     InvalidRequest(Arc<str>),
     /// Work that runs [once](mod@crate::once) would exceed
-    /// [`max_records`](crate::RedlockBuilder::max_records). Nothing ran. Raise the limit, or keep
+    /// [`max_records`](crate::RedlockBuilder::max_records), or the `max_records_per_scope` of its layer.
+    /// Nothing ran. Raise the limit, or keep
     /// records for a shorter time: [`OnceLayer::retain`](crate::OnceLayer::retain).
     TooManyRecords {
-        /// Maximum number of records, set by the setting or by the servers' memory.
+        /// Maximum number of records, set by the settings or by the servers' memory.
         limit: u64,
         /// When the next records expire.
         retry_after: Option<Duration>,
@@ -223,8 +224,9 @@ impl fmt::Display for LockError {
             Self::NoRandomness(error) => write!(f, "no random numbers for a nonce: {error}"),
             Self::TooManyRecords { limit, .. } => write!(
                 f,
-                "{limit} records of work that is done are kept for this manager, as many as \
-                 max_records allows: raise it, or keep records for less time (retain); nothing ran"
+                "{limit} records of work that is done are kept for this manager, as many as max_records \
+                 allows, or for the request's scope, as many as max_records_per_scope allows: raise it, or \
+                 keep records for less time (retain); nothing ran"
             ),
             Self::Closed => f.write_str("the lock manager is shut down"),
             Self::Forked { built_in } => write!(

@@ -51,6 +51,11 @@ impl<F> Fenced<F> {
         Self { state: FencedState::Running { future, visit, resource } }
     }
 
+    #[cfg(feature = "http")]
+    pub(super) const fn is_running(&self) -> bool {
+        matches!(self.state, FencedState::Running { .. })
+    }
+
     pub(super) const fn name(&self) -> &'static str {
         match self.state {
             FencedState::Refused { .. } => "refused",

@@ -1,6 +1,7 @@
 //! [`FencingLayer`] over HTTP: errors are responses.
 
 use std::{
+    fmt,
     future::Future,
     pin::Pin,
     task::{Context, Poll, ready},
@@ -9,11 +10,15 @@ use std::{
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
+use pin_project::pin_project;
 use tower_service::Service;
 
-use super::{FencingFuture, FencingLayer, FencingService, TokenSource};
+use super::{FencingLayer, FencingService, TokenSource, future::Fenced};
 use crate::{
-    layer::{ResourceKey, http::HttpBody},
+    layer::{
+        ResourceKey,
+        http::{ConnectionUse, HttpBody},
+    },
     reject::{DefaultResponse, OnReject, Rejection},
 };
 
@@ -34,6 +39,10 @@ impl<K, T> FencingLayer<K, T> {
     /// | no token | 428 | `missing-token` | `not-run` |
     /// | a token that can't be read | 400 | `bad-token` | `not-run` |
     /// | no usable key | 400 | `bad-key` | `not-run` |
+    /// | the response upgrades the connection: 101, or a 2xx to CONNECT | 500 | `upgrade-unguarded` | `unknown` |
+    ///
+    /// An upgrade is refused, as no newer token could end its session, and logged at ERROR. Let requests
+    /// that upgrade have no key.
     ///
     /// No response contains the newest token. The outcome is marked for outer layers by
     /// [`RequestOutcome`](crate::reject::RequestOutcome). The error type remains the service's own.
@@ -62,18 +71,42 @@ where
 {
     type Response = Response<HttpBody<A>>;
     type Error = S::Error;
-    type Future = FencingFuture<S::Future, FencingHttp<R>>;
+    type Future = FencingHttpFuture<S::Future, R>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(cx)
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        self.begin(request)
+        let connection = ConnectionUse::of(&request);
+        let on_reject = self.protocol().on_reject.clone();
+        FencingHttpFuture { fenced: self.fenced(request), on_reject, connection }
     }
 }
 
-impl<F, R, A, E> Future for FencingFuture<F, FencingHttp<R>>
+/// The future of a request through a [`FencingLayer`] over HTTP. `F` is the future of the service.
+///
+/// # Cancel safety
+///
+/// Dropping it drops the inner future. The token counts as seen nevertheless.
+///
+/// # Panics
+///
+/// If polled again after it was ready, or if the service panics.
+#[pin_project]
+#[must_use = "futures do nothing unless polled"]
+pub struct FencingHttpFuture<F, R = DefaultResponse> {
+    #[pin]
+    fenced: Fenced<F>,
+    on_reject: R,
+    connection: ConnectionUse,
+}
+
+/// Why a response that upgrades the connection is refused.
+const UPGRADED: &str = "a newer fencing token could not stop the session on the connection; let requests \
+                        that upgrade have no key, and check their tokens in the session";
+
+impl<F, R, A, E> Future for FencingHttpFuture<F, R>
 where
     F: Future<Output = Result<Response<A>, E>>,
     R: OnReject<Response<Bytes>>,
@@ -82,16 +115,31 @@ where
     type Output = Result<Response<HttpBody<A>>, E>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        Poll::Ready(match ready!(this.fenced.poll(cx)) {
-            Ok(result) => {
-                result.map(|response| response.map(|body| HttpBody::of_service(body, None)))
+        let mut this = self.project();
+        let fenced = this.fenced.as_mut();
+        let is_fenced = fenced.is_running();
+        Poll::Ready(match ready!(fenced.poll(cx)) {
+            Ok(Ok(response)) if is_fenced => {
+                let response = this.connection.without_upgrade(response, None, UPGRADED);
+                Ok(response.map_or_else(|refused| this.connection.refuse(refused), of_service))
             }
+            Ok(result) => result.map(of_service),
             Err(error) => {
-                let on_reject = &this.protocol.on_reject;
-                let (response, outcome) = error.reject(|rejection| rejection.answer(on_reject));
-                Ok(outcome.mark(response.map(HttpBody::of_bytes)))
+                let on_reject = this.on_reject;
+                let answer = error.reject(|rejection| rejection.answer(on_reject));
+                Ok(this.connection.answer(error.has_begun(), answer))
             }
         })
+    }
+}
+
+fn of_service<A: Body>(response: Response<A>) -> Response<HttpBody<A>> {
+    response.map(|body| HttpBody::of_service(body, None))
+}
+
+impl<F, R> fmt::Debug for FencingHttpFuture<F, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.fenced.name();
+        f.debug_struct("FencingHttpFuture").field("state", &state).finish_non_exhaustive()
     }
 }

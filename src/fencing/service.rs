@@ -56,7 +56,12 @@ impl<S, K, T, P> FencingService<S, K, T, P> {
         FencingFuture { fenced: self.fenced(request), protocol }
     }
 
-    fn fenced<Request>(&mut self, request: Request) -> Fenced<S::Future>
+    #[cfg(feature = "http")]
+    pub(super) const fn protocol(&self) -> &P {
+        &self.layer.protocol
+    }
+
+    pub(super) fn fenced<Request>(&mut self, request: Request) -> Fenced<S::Future>
     where
         S: Service<Request>,
         K: ResourceKey<Request>,

@@ -58,7 +58,7 @@ impl LockContexts {
     }
 
     /// Returns the lock on this name, alone or within a set; the innermost of several. The name of
-    /// a [`OnceLayer`](crate::OnceLayer)'s lock is `once:`, the layer's name, `:` and the key.
+    /// a [`OnceLayer`](crate::OnceLayer)'s lock is `once:layer:`, the layer's name, `:` and the key.
     pub fn on(&self, name: &str) -> Option<&LockContext> {
         self.contexts()
             .rev()

@@ -131,6 +131,10 @@ pub use lock::{Lost, Release, Stopping};
 pub use obligations::{Owed, OwedKind};
 pub(crate) use options::LockOptions;
 pub use options::Overrun;
+#[cfg(feature = "once")]
+pub(crate) use quota::RecordShare;
+#[cfg(all(feature = "http", feature = "once"))]
+pub(crate) use quota::WarnThrottle;
 #[cfg(feature = "http")]
 pub(crate) use quota::{BodyRoom, HeldBytes, NoRoom};
 pub use readiness::NotReady;

@@ -7,6 +7,7 @@ use super::{
     client::Client,
     obligations::Obligation,
     query::{NodeQuery, query, query_each},
+    quota::RecordShare,
 };
 use crate::{
     error::{LockError, Reason},
@@ -96,9 +97,9 @@ pub(crate) fn is_kept(answers: &[Result<Answer, Reason>]) -> bool {
 }
 
 /// Reserves quota for the record of a lease, before its work begins.
-pub(crate) fn reserve(lease: &ActiveLease) -> Result<(), LockError> {
+pub(crate) fn reserve(lease: &ActiveLease, share: Option<&RecordShare>) -> Result<(), LockError> {
     let [name] = lease.resource().shared_names() else { return Ok(()) };
-    lease.charge().reserve(&lease.client().nodes, name, lease.id().owner())
+    lease.charge().reserve(&lease.client().nodes, name, lease.id().owner(), share)
 }
 
 /// Deletes the record of a lease on each node, in the background. After `retain` it has expired.

@@ -307,8 +307,8 @@ impl Redlock {
     }
 
     /// Enumerates the keys of work that is done or was begun ([`once`](Self::once)), as
-    /// [`locks`](Self::locks) does. [`OnceRequest::status`](crate::once::OnceRequest::status)
-    /// returns the state of a key.
+    /// [`locks`](Self::locks) does. [`once_key`](Self::once_key) makes a request for each, whose
+    /// [`status`](crate::once::OnceRequest::status) is the state of the key.
     pub fn once_keys(&self) -> impl Stream<Item = Result<Arc<str>, LockError>> + Send + use<> {
         let names = self.list(|client| super::listing::names(client, ScanKind::Records));
         names.map_ok(|name| name.strip_prefix("once:").map_or(Arc::clone(&name), Into::into))

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     error::LockError,
     lock::{
-        ActiveLease, Lock, LockRequest, Redlock,
+        ActiveLease, Lock, LockRequest, RecordShare, Redlock,
         records::{self, QueryAnswers},
     },
     quorum::records::RecordStatus,
@@ -27,6 +27,8 @@ pub(crate) struct KeyRequest {
     pub(super) resource: Result<Resource, LockError>,
     pub(super) lock: LockRequest,
     pub(super) terms: Terms,
+    /// The share of its scope, if that is limited.
+    pub(super) share: Option<RecordShare>,
 }
 
 /// A key that is free, and its lock: the work may start.
@@ -52,7 +54,7 @@ impl KeyRequest {
             Ok(resource)
         });
         let lock = redlock.lock_own(resource.clone()).keeps_records().wait(Duration::ZERO);
-        Self { redlock, resource, lock, terms: Terms::DEFAULT }
+        Self { redlock, resource, lock, terms: Terms::DEFAULT, share: None }
     }
 
     /// Checks the key and its terms. Returns the resource.
@@ -74,7 +76,7 @@ impl KeyRequest {
         self,
         is_settled: fn(&[u8]) -> bool,
     ) -> Result<ControlFlow<OnceOutcome<T>, ClaimedKey>, LockError> {
-        let Self { redlock, resource, lock, terms } = self;
+        let Self { redlock, resource, lock, terms, share } = self;
         let (name, started_at) = (terms::name(&resource?), redlock.now());
         if let Some(outcome) = owed(&redlock, &name, is_settled) {
             return Ok(ControlFlow::Break(outcome));
@@ -107,7 +109,7 @@ impl KeyRequest {
                 }
                 RecordStatus::TooFew => {}
                 RecordStatus::Nothing => {
-                    records::reserve(lock.lease())?;
+                    records::reserve(lock.lease(), share.as_ref())?;
                     let UnknownOutcome::Hold(hold) = terms.unknown else {
                         let started = StartedRecord::unstored(lock.lease());
                         return Ok(ControlFlow::Continue(ClaimedKey::new(started, lock)));

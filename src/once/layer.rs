@@ -20,10 +20,10 @@ use crate::{
 /// [`ResourceKey`](crate::layer::ResourceKey). A request for which it returns `None` runs each time. The
 /// key is one name: a set of names is an error.
 ///
-/// The layer's name is the prefix of its keys. Use the same name on every replica, and different names for
-/// routes with different handlers: routes that share a layer share its keys. In
-/// [`Redlock::once`](crate::Redlock::once), the key of the layer `shop` and the request `evt_1` is
-/// `shop:evt_1`.
+/// The layer's name is part of its keys. Use the same name on every replica, and different names for
+/// routes with different handlers: routes that share a layer share its keys. The key of the layer `shop`
+/// and the request `evt_1` is `layer:shop:evt_1` for [`Redlock::once_key`](crate::Redlock::once_key). No
+/// key of [`Redlock::once`](crate::Redlock::once) is the same.
 ///
 /// Defaults are the manager's, except for [`wait`](Self::wait).
 ///

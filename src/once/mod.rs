@@ -128,6 +128,6 @@ pub use fingerprint::{Fingerprint, ParseFingerprintError};
 pub use response::{DecodeResponseError, StoredHeaders, StoredResponse};
 #[cfg(feature = "http")]
 pub use store::{
-    DEFAULT_STORE_CAPACITY, MemoryStore, RedisStore, RedisStoreBuilder, ResponseStore, StoreError,
-    StoreFuture, StoredBy,
+    DEFAULT_STORE_BYTES, DEFAULT_STORE_CAPACITY, MemoryStore, RedisStore, RedisStoreBuilder,
+    ResponseStore, StoreError, StoreFuture, StoredBy,
 };

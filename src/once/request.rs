@@ -30,14 +30,54 @@ impl Redlock {
     /// name of at most 507 bytes.
     ///
     /// Its lock, and the name to [inspect](Self::inspect), is `once:` followed by the key, so
-    /// [locks](Self::lock) of the same name are separate. An invalid key, or a set of names, is
-    /// [`LockError::InvalidResource`] when the request runs.
+    /// [locks](Self::lock) of the same name are separate. An invalid key, a set of names, or a key that
+    /// begins with `layer:` or `idempotency:`, is [`LockError::InvalidResource`] when the request runs:
+    /// requests behind an [`OnceLayer`](crate::OnceLayer) have such keys, so no client of a layer can choose a key of
+    /// the application. [`once_key`](Self::once_key) reaches them.
     pub fn once<R>(&self, key: R) -> OnceRequest
     where
         R: TryInto<Resource>,
         R::Error: Into<ResourceError>,
     {
-        let key = key.try_into().map_err(Into::into);
+        self.once_request(key.try_into().map_err(Into::into).and_then(terms::application_key))
+    }
+
+    /// Creates a request for any key, as [`once_keys`](Self::once_keys) lists it, and logs name it after
+    /// `once:`. For people and reconcilers that look at keys of layers, or decide about them.
+    ///
+    /// | the key of | is |
+    /// |---|---|
+    /// | [`once`](Self::once) | itself: `order:7` |
+    /// | the request `evt_1` behind the [`OnceLayer`](crate::OnceLayer) `shop` | `layer:shop:evt_1` |
+    /// | a request with an `Idempotency-Key` | `idempotency:`, the layer's name and [more](crate::OnceLayer::idempotency) |
+    ///
+    /// Use [`once`](Self::once) for keys that contain what a client chose.
+    ///
+    /// ```
+    /// use tower::{Layer, Service, ServiceExt, service_fn};
+    /// use tower_redlock::{OnceLayer, Redlock, once::OnceState};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let redlock = Redlock::embedded();
+    /// let once = OnceLayer::new(redlock.clone(), "orders", |order: &u64| order.to_string());
+    /// let mut ship = once.layer(service_fn(async |_: u64| Ok::<_, std::io::Error>(())));
+    /// ship.ready().await?.call(7).await?;
+    ///
+    /// let status = redlock.once_key("layer:orders:7").status().await?;
+    /// assert_eq!(status.map(|status| status.state), Some(OnceState::Done));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn once_key<R>(&self, key: R) -> OnceRequest
+    where
+        R: TryInto<Resource>,
+        R::Error: Into<ResourceError>,
+    {
+        self.once_request(key.try_into().map_err(Into::into))
+    }
+
+    fn once_request(&self, key: Result<Resource, ResourceError>) -> OnceRequest {
         let resource = key.and_then(|key| terms::resource(&key)).map_err(LockError::from);
         let (check, complete) = (Unchecked(()), Always(()));
         OnceRequest { key: KeyRequest::new(self, resource), check, complete }

@@ -123,13 +123,13 @@ impl<C, G> OnceRequest<C, G> {
     ///
     /// Dropping the future releases the lock; the nodes may have stored the record.
     pub async fn mark_done(self) -> Result<(), LockError> {
-        let KeyRequest { redlock, resource, lock, terms } = self.key;
+        let KeyRequest { redlock, resource, lock, terms, .. } = self.key;
         terms.check()?;
         // Its lock would be held by this process.
         redlock.cancel_owed_record(&terms::name(&resource?));
         let lock = lock.await?;
         let lease = lock.lease();
-        records::reserve(lease)?;
+        records::reserve(lease, None)?;
         let name = terms::name(lease.resource());
         let done = record::new(lease, true, Arc::default());
         let time = record::store_time(lease);

@@ -78,15 +78,30 @@ pub(super) fn resource(key: &Resource) -> Result<Resource, ResourceError> {
     Resource::of_once(name)
 }
 
-/// Prefix of the records of `Idempotency-Key`. No layer has this name.
-#[cfg(feature = "http")]
+/// Prefix of the keys of requests behind a layer. The layer's name and a colon follow.
+const LAYER: &str = "layer:";
+
+/// Prefix of the keys of requests with an `Idempotency-Key`.
 pub(super) const IDEMPOTENCY: &str = "idempotency:";
+
+/// Refuses the keys of layers as names of the application: clients choose them.
+///
+/// # Errors
+///
+/// If the key begins with a prefix of the layers.
+pub(super) fn application_key(key: Resource) -> Result<Resource, ResourceError> {
+    let is_of_layer = |prefix: &&str| key.names().any(|name| name.starts_with(prefix));
+    match [LAYER, IDEMPOTENCY].into_iter().find(is_of_layer) {
+        Some(prefix) => Err(ResourceError::Reserved { prefix }),
+        None => Ok(key),
+    }
+}
 
 /// Maximum length of a layer's name, in bytes.
 const MAX_LAYER_NAME: usize = 64;
 
-/// Checks the name of a layer, the prefix of its keys. A name has no colon, so that two names never share a
-/// key, and differs from the prefix of `Idempotency-Key`.
+/// Checks the name of a layer, which is in its keys. A name has no colon, so that two names never share a
+/// key.
 pub(super) fn layer_name(name: impl Into<Arc<str>>) -> Arc<str> {
     let name = name.into();
     let is_plain = name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b':');
@@ -99,11 +114,11 @@ pub(super) fn layer_name(name: impl Into<Arc<str>>) -> Arc<str> {
     name
 }
 
-/// Returns the key of a request behind a layer, as [`Redlock::once`](crate::Redlock::once) takes it.
+/// Returns the key of a request behind a layer, as [`Redlock::once_key`](crate::Redlock::once_key) takes it.
 pub(super) fn layer_key(layer: &str, key: &Resource) -> Result<Resource, ResourceError> {
     let mut names = key.names();
     match (names.next(), names.next()) {
-        (Some(name), None) => Resource::try_from(format!("{layer}:{name}")),
+        (Some(name), None) => Resource::try_from(format!("{LAYER}{layer}:{name}")),
         _ => Err(not_one_name()),
     }
 }
@@ -112,7 +127,7 @@ fn not_one_name() -> ResourceError {
     ResourceError::Setup("a once key is one name, not a set of names".into())
 }
 
-/// Returns the single name of a result of [`resource`].
+/// Returns the single name of a result of [`resource`], or of a scope.
 pub(super) fn name(resource: &Resource) -> Arc<str> {
     resource.shared_names().first().map_or_else(|| "".into(), Arc::clone)
 }

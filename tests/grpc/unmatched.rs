@@ -53,7 +53,7 @@ async fn unimplemented_passes_around_a_server() {
     }
 
     assert_eq!(redlock.lock("7").await.map(drop), Ok(()));
-    assert_eq!(redlock.once("orders:7").status().await, Ok(None));
+    assert_eq!(redlock.once_key("layer:orders:7").status().await, Ok(None));
 }
 
 /// A missing key fails only the calls of the service that needs it.

@@ -1,5 +1,8 @@
 //! The layer over HTTP: responses, bodies, and locks over real servers and real connections.
 
+#[allow(dead_code, reason = "the tools of other tests, of which only a part is used here")]
+#[path = "../support/upgrades.rs"]
+mod handlers;
 #[path = "../support/mod.rs"]
 mod support;
 #[allow(dead_code, reason = "the tools of another test, of which only a part is used here")]

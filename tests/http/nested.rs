@@ -38,7 +38,7 @@ async fn found(add: impl FnOnce(Router) -> Router) -> Vec<String> {
     async fn handle(locks: LockContexts, innermost: LockContext, request: Request) -> String {
         let mut found = names(locks.iter());
         for (layer, context) in
-            [("account", "7"), ("payments", "once:payments:p1"), ("all", "everything")]
+            [("account", "7"), ("payments", "once:layer:payments:p1"), ("all", "everything")]
         {
             let by_name = locks.get(layer).map(|context| context.resource().to_string());
             assert_eq!(by_name.is_some(), locks.on(context).is_some(), "{locks:?}");
@@ -61,7 +61,7 @@ async fn found(add: impl FnOnce(Router) -> Router) -> Vec<String> {
 }
 
 const ACCOUNT: &str = "7";
-const PAYMENT: &str = "once:payments:p1";
+const PAYMENT: &str = "once:layer:payments:p1";
 
 #[tokio::test]
 async fn a_lock_inside_of_once() {
@@ -99,7 +99,7 @@ async fn nested_once_layers_of_every_kind() {
     let found = found.await;
 
     assert!(found[0].starts_with("once:idempotency:"), "{found:?}");
-    assert_eq!(found[1..], [ACCOUNT, "once:events:p2", "unnamed", "unnamed", "unnamed"]);
+    assert_eq!(found[1..], [ACCOUNT, "once:layer:events:p2", "unnamed", "unnamed", "unnamed"]);
 }
 
 #[tokio::test]

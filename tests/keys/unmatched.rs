@@ -49,7 +49,7 @@ async fn keyed_404_passes_and_frees_key() {
         let app = around(kind, &redlock, key::header("x-id"));
         assert_eq!(status(&app, request("/nowhere", true)).await, 404, "{kind}");
         assert_eq!(redlock.lock("7").await.map(drop), Ok(()), "{kind}");
-        assert_eq!(redlock.once("hooks:7").status().await, Ok(None), "{kind}");
+        assert_eq!(redlock.once_key("layer:hooks:7").status().await, Ok(None), "{kind}");
         assert_eq!(status(&app, request("/accounts/1", false)).await, 400, "{kind}");
     }
 }

@@ -195,8 +195,8 @@ async fn layer_names_separate_keys() {
     // What a request sends makes it no key of another layer, nor of a client's Idempotency-Key.
     assert!(matches!(service("git").oneshot("hub:a").await, Ok(Once::Ran(3))));
     assert!(matches!(service("x").oneshot("idempotency:pay:1:s:k").await, Ok(Once::Ran(4))));
-    assert!(redlock.once("github:a").status().await.unwrap().is_some());
-    assert!(redlock.once("idempotency:pay:1:s:k").status().await.unwrap().is_none());
+    assert!(redlock.once_key("layer:github:a").status().await.unwrap().is_some());
+    assert!(redlock.once_key("idempotency:pay:1:s:k").status().await.unwrap().is_none());
 }
 
 #[test]

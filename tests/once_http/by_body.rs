@@ -57,7 +57,7 @@ async fn handler_gets_the_intact_body() {
     let body = br#"{ "x" : 1, "id":"evt_1"}  "#;
     let first = client.send(hook(&body[..])).await;
     assert_eq!((first.code(), &first.body[..]), (200, &body[..]));
-    assert_eq!(first.header("x-name"), Some("once:hook:evt_1"));
+    assert_eq!(first.header("x-name"), Some("once:layer:hook:evt_1"));
     assert_eq!(first.header("x-length"), Some("26"));
     client.send(hook(r#"{"id":"evt_1"}"#)).await.assert_duplicate();
     assert_eq!(client.send(hook(r#"{"id":"evt_2"}"#)).await.code(), 200);
@@ -80,7 +80,7 @@ async fn chunked_body_keeps_its_trailers() {
     drop(sender);
     let answer = soon("the answer", answer).await.unwrap();
     assert_eq!(answer.body, r#"{"a":[1,2],"id":"evt_1"}"#);
-    assert_eq!(answer.header("x-name"), Some("once:hook:evt_1"));
+    assert_eq!(answer.header("x-name"), Some("once:layer:hook:evt_1"));
     assert_eq!(answer.header("x-trailer"), Some("7"));
 }
 

@@ -158,7 +158,7 @@ async fn max_hold_ends_it() {
         client.send(hook("evt_1")).await.assert_problem(409, Some(SOON), "in-progress", "not-run");
         site.clock.advance(TTL);
         eventually_async("it is stopped", async || {
-            site.at_green.inspect("once:hook:evt_1").await.unwrap().is_none()
+            site.at_green.inspect("once:layer:hook:evt_1").await.unwrap().is_none()
         })
         .await;
         handler.permits.add_permits(1);
@@ -193,7 +193,7 @@ async fn shutdown_waits_for_it() {
         shutdown.is_finished()
     })
     .await;
-    let status = site.at_green.once("hook:evt_1").status().await.unwrap().unwrap();
+    let status = site.at_green.once_key("layer:hook:evt_1").status().await.unwrap().unwrap();
     assert_eq!(status.state, tower_redlock::once::OnceState::Done);
 }
 
@@ -225,7 +225,7 @@ async fn handler_shuts_its_manager_down() {
     // The clock stands still: nothing times out.
     eventually_async("it ends", async || handler.ends.count() == 2).await;
     eventually_async("it is recorded", async || {
-        let status = site.at_green.once("hook:evt_1").status().await.unwrap();
+        let status = site.at_green.once_key("layer:hook:evt_1").status().await.unwrap();
         status.is_some_and(|status| status.state == tower_redlock::once::OnceState::Done)
     })
     .await;
@@ -273,7 +273,8 @@ fn outside_a_runtime_it_is_dropped() {
         });
         dropped(once(&site).unknown(unknown).http().layer(service));
         assert_eq!(site.runs.count(), 1);
-        let status = site.at_green.once("hook:evt_1").status().now_or_never().unwrap().unwrap();
+        let status =
+            site.at_green.once_key("layer:hook:evt_1").status().now_or_never().unwrap().unwrap();
         assert_eq!(status.is_some(), unknown != UnknownOutcome::Release, "{status:?}");
         assert_eq!(site.nodes.key_counts(), [0; 3], "the lock is given back");
     }
@@ -363,7 +364,7 @@ async fn span_and_lock_are_kept() {
     drop(call);
     go.add_permits(1);
     eventually_async("it ends", async || told.lock().unwrap().len() == 2).await;
-    let expected = (span.id(), Some("once:hook:evt_1".to_owned()));
+    let expected = (span.id(), Some("once:layer:hook:evt_1".to_owned()));
     assert!(expected.0.is_some());
     assert_eq!(*told.lock().unwrap(), [expected.clone(), expected]);
 }

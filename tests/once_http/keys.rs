@@ -108,10 +108,10 @@ async fn on_reject_leaves_duplicates_alone() {
     let answer = client.send(bare()).await;
     assert_eq!((answer.code(), answer.header("x-name")), (418, Some("none")));
     assert_eq!(answer.body, "bad-key");
-    let name = tower_redlock::Resource::of_once("hook:evt_1").unwrap();
+    let name = tower_redlock::Resource::of_once("layer:hook:evt_1").unwrap();
     let lock = site.at_green.lock(name).await.unwrap();
     let answer = client.send(hook("evt_1")).await;
-    assert_eq!((answer.code(), answer.header("x-name")), (418, Some("once:hook:evt_1")));
+    assert_eq!((answer.code(), answer.header("x-name")), (418, Some("once:layer:hook:evt_1")));
     assert_eq!(answer.body, "in-progress");
     drop(lock);
     assert_eq!(client.send(hook("evt_1")).await.code(), 200);

@@ -142,7 +142,7 @@ async fn inner_held_key_is_unknown() {
                 let answer = client.send(request()).await;
                 answer.assert_problem(409, None, "unknown-outcome", "unknown");
             }
-            site.at_blue.once("inner:x").forget().await.unwrap();
+            site.at_blue.once_key("layer:inner:x").forget().await.unwrap();
             let again = client.send(request()).await;
             match unknown {
                 UnknownOutcome::Release => assert_eq!(again.body, "run 2"),

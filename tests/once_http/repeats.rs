@@ -24,7 +24,7 @@ async fn replicas_handle_an_event_once() {
     let app = Router::new().route(
         "/hook",
         post(async move |lock: LockContext| {
-            assert_eq!(lock.resource().to_string(), "once:hook:evt_1");
+            assert_eq!(lock.resource().to_string(), "once:layer:hook:evt_1");
             runs.run();
             (StatusCode::CREATED, [("x-own", "1")], "handled")
         }),

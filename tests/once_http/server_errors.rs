@@ -103,14 +103,14 @@ async fn kept_errors_are_final() {
 
 #[tokio::test]
 async fn held_errors_wait_for_a_decision() {
-    let names = ["head:evt_1", "body:evt_1", "idempotency:pay://pay.example/5:alice:k"];
+    let names = ["layer:head:evt_1", "layer:body:evt_1", "idempotency:pay://pay.example/5:alice:k"];
     for (kind, name) in names.into_iter().enumerate() {
         let site = Site::new(3);
         let app = failing(&site, 500);
         let (client, request) =
             &layers!(site, app, |layer| layer.server_errors(ServerErrors::Hold(HOUR)))[kind];
         assert_held(&two(client, *request).await, 500);
-        site.at_green.once(name).forget().await.unwrap();
+        site.at_green.once_key(name).forget().await.unwrap();
         assert_eq!(client.send(request()).await.body, "run 2");
     }
 }

@@ -76,7 +76,7 @@ async fn held_key_has_no_retry_after() {
     for client in [&blue, &green] {
         client.send(hook("evt_1")).await.assert_problem(409, None, "unknown-outcome", "unknown");
     }
-    site.at_green.once("hook:evt_1").mark_done().await.unwrap();
+    site.at_green.once_key("layer:hook:evt_1").mark_done().await.unwrap();
     blue.send(hook("evt_1")).await.assert_duplicate();
     assert_eq!(site.runs.count(), 1);
 }

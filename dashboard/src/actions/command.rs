@@ -62,14 +62,14 @@ impl Command {
                 Ok((Done::Resumed, "the job has no pause any more".into()))
             }
             Action::MarkDone => {
-                let mut request = redlock.once(subject);
+                let mut request = redlock.once_key(subject);
                 if let Some(retain) = self.hours()? {
                     request = request.retain(retain);
                 }
                 request.mark_done().await?;
                 Ok((Done::Recorded, "the key was recorded as done".into()))
             }
-            Action::ForgetKey => Ok(if redlock.once(subject).forget().await? {
+            Action::ForgetKey => Ok(if redlock.once_key(subject).forget().await? {
                 (Done::Forgotten, "the record was removed".into())
             } else {
                 (Done::NoRecord, "there was no record".into())

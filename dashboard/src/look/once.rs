@@ -49,6 +49,6 @@ impl OnceDetails {
 }
 
 pub(super) async fn read(redlock: Redlock, key: String) -> OnceDetails {
-    let status = redlock.once(key).inspect().await.map_err(|error| error.to_string());
+    let status = redlock.once_key(key).inspect().await.map_err(|error| error.to_string());
     OnceDetails { status, read: SystemTime::now() }
 }

@@ -8,10 +8,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{
-    HeaderValue, Method, Request, Response, StatusCode, Version,
-    header::{CONNECTION, CONTENT_LENGTH, UPGRADE},
-};
+use http::{Method, Request, Response, Version, header::CONTENT_LENGTH};
 use http_body::Body;
 use pin_project::pin_project;
 use tower_service::Service;
@@ -19,13 +16,14 @@ use tower_service::Service;
 use super::{
     HttpBody, RedlockHttp,
     buffered_response::{BufferResponse, Unread, too_large},
+    connection::{ConnectionUse, unguarded_upgrade},
     upgrade::Offered,
 };
 use crate::{
     body::is_event_stream,
     error::LockError,
     layer::{GuardError, call::RedlockCall},
-    reject::{OnReject, RejectReason, Rejection, problem},
+    reject::{OnReject, RejectReason, Rejection},
     resource::Resource,
 };
 
@@ -67,33 +65,21 @@ enum HttpFutureState<S: Service<Request<B>>, B, R, A> {
 /// The facts about a request that decide how its response is sent.
 #[derive(Debug)]
 pub(super) struct RequestFacts {
-    connects: bool,
+    connection: ConnectionUse,
     is_head: bool,
     version: Version,
-    /// Whether the handler may have taken the connection, which it gets when HTTP ends on it. In
-    /// HTTP/2 a stream is handed over with its response, or never.
-    may_upgrade: bool,
     /// `Some` if the handler may take the lock for the connection that it upgrades.
     offered: Option<Offered>,
 }
 
 impl RequestFacts {
     pub(super) fn of<B, R, M>(request: &mut Request<B>, http: &RedlockHttp<R, M>) -> Self {
-        let connects = request.method() == Method::CONNECT;
         Self {
-            connects,
+            connection: ConnectionUse::of(request),
             is_head: request.method() == Method::HEAD,
             version: request.version(),
-            may_upgrade: request.version() < Version::HTTP_2
-                && (connects || request.headers().contains_key(UPGRADE)),
             offered: http.hold_upgrade.then(|| Offered::to(request.extensions_mut())),
         }
-    }
-
-    /// Returns whether the response changes the protocol of the connection.
-    fn upgrades<A>(&self, response: &Response<A>) -> bool {
-        response.status() == StatusCode::SWITCHING_PROTOCOLS
-            || (self.connects && response.status().is_success())
     }
 
     /// Returns whether the end of the connection ends the body, as before HTTP/1.1. A truncated body then
@@ -106,19 +92,6 @@ impl RequestFacts {
             && !body.is_end_stream()
             && !response.headers().contains_key(CONTENT_LENGTH)
             && !is_event_stream(response.headers())
-    }
-
-    /// Responds instead of a handler that has started and lost its lock. The handler does not get
-    /// the connection either.
-    fn refuse<A: Body>(&self, mut answer: Response<Bytes>) -> Response<HttpBody<A>> {
-        if !self.may_upgrade {
-            return answer.map(HttpBody::of_bytes);
-        }
-        let headers = answer.headers_mut();
-        // A server does not poll beyond the announced length.
-        headers.remove(CONTENT_LENGTH);
-        headers.insert(CONNECTION, HeaderValue::from_static("close"));
-        answer.map(HttpBody::of_last_bytes)
     }
 }
 
@@ -153,7 +126,8 @@ where
                             return Poll::Ready(Ok(answer));
                         }
                     };
-                    let upgrades = hold.is_some() && this.facts.upgrades(&response);
+                    let upgrades =
+                        hold.is_some() && this.facts.connection.is_upgraded_by(&response);
                     let hold = match (&this.facts.offered, hold) {
                         (Some(offered), Some(hold)) if upgrades => offered.keep(hold),
                         (_, hold) => hold.filter(|_| this.http.hold_body),
@@ -162,8 +136,8 @@ where
                         // Dropped before the lock is released.
                         drop(response);
                         drop(hold);
-                        let answer = unguarded_upgrade(call.resource());
-                        return Poll::Ready(Ok(this.facts.refuse(answer)));
+                        let answer = unguarded_upgrade(call.resource(), UNGUARDED);
+                        return Poll::Ready(Ok(this.facts.connection.refuse(answer)));
                     }
                     if hold.is_none() || !this.facts.ends_with_connection(&response) {
                         let response = response.map(|body| HttpBody::of_service(body, hold));
@@ -179,7 +153,9 @@ where
                         Err(Unread::Lost(error)) => {
                             reject(this.http, this.facts, &error, resource.as_ref())
                         }
-                        Err(Unread::TooLarge) => this.facts.refuse(too_large(resource.as_ref())),
+                        Err(Unread::TooLarge) => {
+                            this.facts.connection.refuse(too_large(resource.as_ref()))
+                        }
                     };
                     return Poll::Ready(Ok(answer));
                 }
@@ -195,30 +171,13 @@ fn reject<R: OnReject<Response<Bytes>>, A: Body>(
     resource: Option<&Resource>,
 ) -> Response<HttpBody<A>> {
     let rejection = Rejection::new(RejectReason::Lock(error), resource);
-    let (answer, outcome) = http.rejecter.reject(rejection);
-    outcome.mark(if rejection.has_begun() {
-        facts.refuse(answer)
-    } else {
-        answer.map(HttpBody::of_bytes)
-    })
+    facts.connection.reject(&http.rejecter, rejection)
 }
 
-/// Refuses an upgrade without a handle, as no layer could drop that connection at the end of the
-/// lock.
-fn unguarded_upgrade(resource: Option<&Resource>) -> Response<Bytes> {
-    crate::log::error!(
-        resource = resource.map(tracing::field::display),
-        "upgrade refused: the connection would outlive the lock that its handler ran under; say \
-         hold_upgrade(true) and take a HeldUpgrade in the handler where it may not, and \
-         hold_body(false) where it may"
-    );
-    problem(
-        StatusCode::INTERNAL_SERVER_ERROR,
-        "upgrade-unguarded",
-        "the request ran, and the connection can't be upgraded: it would not be under the lock",
-        "unknown",
-    )
-}
+/// Why a response that upgrades the connection without a handle is refused.
+const UNGUARDED: &str = "the connection would outlive the lock that its handler ran under; say \
+                         hold_upgrade(true) and take a HeldUpgrade in the handler where it may not, \
+                         and hold_body(false) where it may";
 
 impl<S: Service<Request<B>>, B, R, A> fmt::Debug for RedlockHttpFuture<S, B, R, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -22,6 +22,7 @@
 
 mod body;
 mod buffered_response;
+mod connection;
 mod future;
 pub(super) mod held_body;
 mod read_first;
@@ -30,6 +31,7 @@ mod upgrade;
 
 pub use body::{BodyError, HttpBody};
 pub use buffered_response::GATHER_LIMIT;
+pub(crate) use connection::ConnectionUse;
 pub use future::RedlockHttpFuture;
 pub use read_first::{DEFAULT_BODY_TIMEOUT, ReadFirst, ReadFirstFuture};
 pub use service::{RedlockHttp, Streamed};

@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{quota::Quota, window::Usage};
+use super::{
+    quota::{Quota, RecordShare},
+    window::Usage,
+};
 use crate::{
     error::LockError,
     node::Node,
@@ -24,6 +27,8 @@ struct ChargedUsage {
     reserved: Usage,
     /// The part that is written, with the end of its bucket.
     written: Option<(Usage, Timestamp)>,
+    /// The stripe of the scope that it counts for.
+    stripe: Option<u64>,
 }
 
 impl Charge {
@@ -37,9 +42,11 @@ impl Charge {
         nodes: &[Arc<dyn Node>],
         name: &str,
         owner: &str,
+        share: Option<&RecordShare>,
     ) -> Result<(), LockError> {
-        let reserved = self.quota.reserve(nodes, bytes_of(name, owner))?;
-        sync::lock(&self.usage).reserved = reserved;
+        let (reserved, stripe) = self.quota.reserve(nodes, bytes_of(name, owner), share)?;
+        let mut taken = sync::lock(&self.usage);
+        (taken.reserved, taken.stripe) = (reserved, stripe);
         Ok(())
     }
 
@@ -66,14 +73,14 @@ impl Charge {
             let bytes = bytes_of(name, &record.lease.owner);
             usage = usage.plus(Usage { records: 1, bytes, answers: 0 });
         }
-        let end = self.quota.write((reserved, usage), taken.written, retain);
+        let end = self.quota.write((reserved, usage), taken.written, retain, taken.stripe);
         taken.written = Some((usage, end));
     }
 
     /// Frees the whole quota, because the record was deleted or never written.
     pub(crate) fn free(&self) {
-        let ChargedUsage { reserved, written } = std::mem::take(&mut *sync::lock(&self.usage));
-        self.quota.free(reserved, written);
+        let taken = std::mem::take(&mut *sync::lock(&self.usage));
+        self.quota.free(taken.reserved, taken.written, taken.stripe);
     }
 }
 
@@ -81,7 +88,7 @@ impl Drop for Charge {
     fn drop(&mut self) {
         let taken = self.usage.get_mut().unwrap_or_else(sync::PoisonError::into_inner);
         if taken.reserved != Usage::default() {
-            self.quota.free(taken.reserved, None);
+            self.quota.free(taken.reserved, None, taken.stripe);
         }
     }
 }

@@ -17,6 +17,9 @@
 //! records. A record that was forgotten by hand still counts. Bytes are counted as the server's
 //! allocator counts them.
 //!
+//! A share of one scope is counted in the same way, for the scopes with one hash, of which there are 1,024:
+//! exact counts would give a client with many scopes as much memory as it likes.
+//!
 //! Default limits come from `maxmemory`, as health checks report it. They also report the memory in
 //! use, which includes what other processes and earlier runs have stored: no response above 1 KiB
 //! is stored while less than a quarter of it is free on a quorum, counting what this process stored
@@ -34,4 +37,6 @@ mod window;
 #[cfg(feature = "http")]
 pub(crate) use body_room::{BodyRoom, HeldBytes, NoRoom};
 pub(crate) use charge::Charge;
-pub(crate) use quota::{Quota, RecordBounds};
+#[cfg(all(feature = "http", feature = "once"))]
+pub(crate) use quota::WarnThrottle;
+pub(crate) use quota::{Quota, RecordBounds, RecordShare};

@@ -1,8 +1,13 @@
 //! The quota of one manager: its bounds, the servers' memory, and what it has written.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    hash::{BuildHasher, RandomState},
+    sync::Arc,
+    time::Duration,
+};
 
-use super::window::{Usage, Window, bucket};
+use super::window::{Count, Usage, bucket};
 use crate::{
     error::LockError,
     metrics,
@@ -39,20 +44,34 @@ impl RecordBounds {
     }
 }
 
+/// The part of a manager's records that the requests of one scope may take.
+#[derive(Clone, Debug)]
+pub(crate) struct RecordShare {
+    pub(crate) scope: Arc<str>,
+    /// Maximum number of records.
+    pub(crate) records: u64,
+}
+
+/// Number of counts of scopes, so that clients with many scopes take no more memory. Scopes with one hash
+/// share a count.
+const STRIPES: u64 = 1 << 10;
+
 /// Counts the records that this manager wrote and that have not expired, and reservations.
 pub(crate) struct Quota {
     bounds: RecordBounds,
     timers: Arc<Timers>,
     state: Mutex<QuotaState>,
+    /// Differs between processes: no client can choose a scope that shares the count of another.
+    hasher: RandomState,
     /// Id of the process that built it. In a fork, the mutex may be locked for ever.
     process: u32,
 }
 
 #[derive(Debug)]
 struct QuotaState {
-    kept: Window,
-    /// The part that is reserved by work in flight and not written yet.
-    reserved: Usage,
+    all: Count,
+    /// Records of scopes, by their stripes.
+    scopes: HashMap<u64, Count>,
     servers: ServerMemory,
     /// Time of the last reading of `servers`.
     read_at: Option<Timestamp>,
@@ -62,6 +81,7 @@ struct QuotaState {
     answers_before: u64,
     answer_warnings: WarnThrottle,
     record_warnings: WarnThrottle,
+    scope_warnings: WarnThrottle,
 }
 
 /// Minimum interval between two readings of the servers' memory. Servers report it as often.
@@ -76,34 +96,50 @@ const SMALL_ANSWER: u64 = 1 << 10;
 impl Quota {
     pub(crate) fn new(bounds: RecordBounds, timers: Arc<Timers>) -> Arc<Self> {
         let state = QuotaState {
-            kept: Window::default(),
-            reserved: Usage::default(),
+            all: Count::default(),
+            scopes: HashMap::new(),
             servers: ServerMemory::UNKNOWN,
             read_at: None,
             answers_since: 0,
             answers_before: 0,
             answer_warnings: WarnThrottle::default(),
             record_warnings: WarnThrottle::default(),
+            scope_warnings: WarnThrottle::default(),
         };
-        Arc::new(Self { bounds, timers, state: Mutex::new(state), process: std::process::id() })
+        let (state, hasher) = (Mutex::new(state), RandomState::new());
+        Arc::new(Self { bounds, timers, state, hasher, process: std::process::id() })
     }
 
-    /// Reserves one record of `bytes` bytes, before its work begins.
-    pub(super) fn reserve(&self, nodes: &[Arc<dyn Node>], bytes: u64) -> Result<Usage, LockError> {
+    /// Reserves one record of `bytes` bytes, before its work begins. Returns the stripe of its scope too.
+    pub(super) fn reserve(
+        &self,
+        nodes: &[Arc<dyn Node>],
+        bytes: u64,
+        share: Option<&RecordShare>,
+    ) -> Result<(Usage, Option<u64>), LockError> {
         if self.is_forked() {
             return Err(LockError::Forked { built_in: self.process });
         }
         let now = self.refresh(nodes);
+        let stripe = share.map(|share| self.hasher.hash_one(&*share.scope) % STRIPES);
         let mut state = sync::lock(&self.state);
-        state.kept.expire(now);
+        if let (Some(share), Some(stripe)) = (share, stripe) {
+            let count = state.scopes.entry(stripe).or_default();
+            if count.used(now).records >= share.records {
+                let retry_after = count.next_end(now);
+                let warns = state.scope_warnings.count(now);
+                drop(state);
+                return Err(scope_is_full(share, retry_after, warns));
+            }
+        }
         let usage = Usage { records: 1, bytes, answers: 0 };
-        let used = state.kept.total().plus(state.reserved);
+        let used = state.all.used(now);
         if !self.bounds.are_exceeded(used.plus(usage), state.servers) {
-            state.reserved = state.reserved.plus(usage);
-            return Ok(usage);
+            state.counts(stripe, |count| count.reserve(usage));
+            return Ok((usage, stripe));
         }
         let limit = used.records;
-        let retry_after = state.kept.next_end().map(|end| end.saturating_duration_since(now));
+        let retry_after = state.all.next_end(now);
         let warns = state.record_warnings.count(now);
         drop(state);
         metrics::over_quota("max_records");
@@ -111,8 +147,9 @@ impl Quota {
             crate::log::warn!(
                 limit,
                 requests,
-                "max_records reached: new work is refused before it runs; raise max_records, or keep \
-                 records for less time (retain)"
+                "max_records reached: new work is refused before it runs; raise max_records, keep \
+                 records for less time (retain), or limit what one caller may send \
+                 (max_records_per_scope)"
             );
         }
         Err(LockError::TooManyRecords { limit, retry_after })
@@ -125,16 +162,15 @@ impl Quota {
         }
         let now = self.refresh(nodes);
         let mut state = sync::lock(&self.state);
-        state.kept.expire(now);
         let limit = self.bounds.response_bytes(state.servers);
-        let used = state.kept.total().plus(state.reserved).answers;
+        let used = state.all.used(now).answers;
         let recent = state.answers_since.saturating_add(state.answers_before).saturating_add(bytes);
         let full = if used.saturating_add(bytes) > limit {
             "max_stored_response_bytes"
         } else if bytes > SMALL_ANSWER && recent > state.servers.room / SHARES {
             "memory"
         } else {
-            state.reserved.answers = state.reserved.answers.saturating_add(bytes);
+            state.all.reserve(Usage { answers: bytes, ..Usage::default() });
             state.answers_since = state.answers_since.saturating_add(bytes);
             return true;
         };
@@ -169,30 +205,29 @@ impl Quota {
         (reserved, usage): (Usage, Usage),
         before: Option<(Usage, Timestamp)>,
         retain: Duration,
+        stripe: Option<u64>,
     ) -> Timestamp {
         let now = self.timers.clock().now();
         let end = bucket(now, retain);
         if self.is_forked() {
             return end;
         }
-        let mut state = sync::lock(&self.state);
-        state.reserved = state.reserved.minus(reserved);
-        if let Some((before, at)) = before {
-            state.kept.remove(before, at);
-        }
-        state.kept.add(usage, end);
+        sync::lock(&self.state).counts(stripe, |count| {
+            count.free(reserved, before);
+            count.add(usage, end);
+        });
         end
     }
 
     /// Frees a reservation, and what was written.
-    pub(super) fn free(&self, reserved: Usage, written: Option<(Usage, Timestamp)>) {
-        if self.is_forked() {
-            return;
-        }
-        let mut state = sync::lock(&self.state);
-        state.reserved = state.reserved.minus(reserved);
-        if let Some((usage, at)) = written {
-            state.kept.remove(usage, at);
+    pub(super) fn free(
+        &self,
+        reserved: Usage,
+        written: Option<(Usage, Timestamp)>,
+        stripe: Option<u64>,
+    ) {
+        if !self.is_forked() {
+            sync::lock(&self.state).counts(stripe, |count| count.free(reserved, written));
         }
     }
 
@@ -216,6 +251,36 @@ impl Quota {
         }
         now
     }
+}
+
+impl QuotaState {
+    /// Changes the count of all records, and that of a scope.
+    fn counts(&mut self, stripe: Option<u64>, change: impl Fn(&mut Count)) {
+        change(&mut self.all);
+        if let Some(stripe) = stripe {
+            change(self.scopes.entry(stripe).or_default());
+        }
+    }
+}
+
+/// Reports a request beyond the share of its scope.
+fn scope_is_full(
+    share: &RecordShare,
+    retry_after: Option<Duration>,
+    warns: Option<u64>,
+) -> LockError {
+    metrics::over_quota("max_records_per_scope");
+    let (scope, limit) = (&*share.scope, share.records);
+    if let Some(requests) = warns {
+        crate::log::warn!(
+            scope,
+            limit,
+            requests,
+            "max_records_per_scope reached: new requests of the scope are refused before they run; limit \
+             their rate, or raise max_records_per_scope"
+        );
+    }
+    LockError::TooManyRecords { limit, retry_after }
 }
 
 opaque_debug!(Quota);
@@ -267,7 +332,7 @@ const WARN_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Limits the warnings of one kind to one a minute.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct WarnThrottle {
+pub(crate) struct WarnThrottle {
     last: Option<Timestamp>,
     /// Number of reasons for a warning since the last one.
     count: u64,
@@ -276,7 +341,7 @@ pub(super) struct WarnThrottle {
 impl WarnThrottle {
     /// Counts a reason for a warning. Returns their number since the last warning if it is time for
     /// the next one.
-    pub(super) fn count(&mut self, now: Timestamp) -> Option<u64> {
+    pub(crate) fn count(&mut self, now: Timestamp) -> Option<u64> {
         self.count += 1;
         if self.last.is_some_and(|last| now.saturating_duration_since(last) < WARN_INTERVAL) {
             return None;
@@ -299,8 +364,8 @@ mod tests {
         Arc::get_mut(&mut quota).expect("not shared").process = 0;
         let _held = quota.state.lock().expect("not poisoned");
         let none = Usage::default();
-        quota.free(none, None);
-        let end = quota.write((none, none), None, Duration::from_secs(1));
+        quota.free(none, None, None);
+        let end = quota.write((none, none), None, Duration::from_secs(1), None);
         assert!(end > Timestamp::ZERO);
     }
 

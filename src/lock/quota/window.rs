@@ -77,6 +77,42 @@ impl Window {
     }
 }
 
+/// What is kept, and what is reserved by work in flight and not written yet.
+#[derive(Debug, Default)]
+pub(super) struct Count {
+    kept: Window,
+    reserved: Usage,
+}
+
+impl Count {
+    /// Returns what is kept and reserved now.
+    pub(super) fn used(&mut self, now: Timestamp) -> Usage {
+        self.kept.expire(now);
+        self.kept.total().plus(self.reserved)
+    }
+
+    pub(super) fn reserve(&mut self, usage: Usage) {
+        self.reserved = self.reserved.plus(usage);
+    }
+
+    /// Frees a reservation, and what was written, with the end of its bucket.
+    pub(super) fn free(&mut self, reserved: Usage, written: Option<(Usage, Timestamp)>) {
+        self.reserved = self.reserved.minus(reserved);
+        if let Some((usage, end)) = written {
+            self.kept.remove(usage, end);
+        }
+    }
+
+    pub(super) fn add(&mut self, usage: Usage, end: Timestamp) {
+        self.kept.add(usage, end);
+    }
+
+    /// Returns the time until the next records expire.
+    pub(super) fn next_end(&self, now: Timestamp) -> Option<Duration> {
+        self.kept.next_end().map(|end| end.saturating_duration_since(now))
+    }
+}
+
 /// Returns the end of the bucket for records that expire at `now + retain`.
 pub(super) fn bucket(now: Timestamp, retain: Duration) -> Timestamp {
     let retain_nanos = u64::try_from(retain.as_nanos()).unwrap_or(u64::MAX);

@@ -21,7 +21,8 @@ use super::call::{SlotItem, SlotReader};
 /// # Cancel safety
 ///
 /// After a drop before its end, the layer reads the service's body to its end, and records the outcome,
-/// unless [`detached`](crate::OnceLayer::detached) is off.
+/// unless [`detached`](crate::OnceLayer::detached) is off. A [long](crate::OnceLayer#method.grpc) stream is
+/// dropped, and its outcome is unknown.
 #[pin_project]
 pub struct OnceGrpcBody<A: Body> {
     #[pin]

@@ -7,6 +7,7 @@ use std::{
     task::Poll,
 };
 
+use bytes::Buf;
 use http::{HeaderMap, Response};
 use http_body::{Body, Frame};
 use tonic::Code;
@@ -25,12 +26,39 @@ pub(super) enum CallEnd<A: Body> {
     Head(Response<A>),
     Trailers(HeaderMap),
     Failed(A::Error),
-    /// The body ended without trailers.
+    /// The body ended without trailers, or was dropped, as its client had gone and it did not end.
     Cut,
 }
 
+/// Maximum number of data frames of a call that are read after its client has gone.
+const MAX_UNREAD_FRAMES: u32 = 1_024;
+
+/// Number of bytes in data frames after which a call gets no further one, once its client has gone: four
+/// times the default maximum of a gRPC message.
+const MAX_UNREAD_BYTES: usize = 16 << 20;
+
+/// The data that a call sent after its client had gone. Nothing slows such a call down, so it has a limit.
+#[derive(Debug, Default)]
+struct UnreadData {
+    frames: u32,
+    bytes: usize,
+}
+
+impl UnreadData {
+    /// Counts a frame. Returns false if the limit was reached before it: the one message of a unary call is
+    /// accepted whatever its size.
+    fn take(&mut self, bytes: usize) -> bool {
+        if self.frames >= MAX_UNREAD_FRAMES || self.bytes >= MAX_UNREAD_BYTES {
+            return false;
+        }
+        self.frames += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+        true
+    }
+}
+
 /// Calls the service, and passes its response on until the status is known. Without a reader, it still
-/// reads the body to its end, and drops the data.
+/// reads the body to its end, and drops the data; the body of a stream with much more of it is dropped.
 ///
 /// While the slot is full, this is pending without a wake-up: the reader empties the slot and polls again,
 /// and a detached call is polled first by its new task.
@@ -54,6 +82,7 @@ where
     let (parts, body) = response.into_parts();
     writer.put(SlotItem::Head(Response::from_parts(parts, ())));
     let mut body = pin!(body);
+    let mut unread = UnreadData::default();
     let end =
         loop {
             let frame = poll_fn(|cx| {
@@ -63,8 +92,11 @@ where
                 Ok(Some(frame)) => match frame.into_trailers() {
                     Ok(trailers) => break CallEnd::Trailers(trailers),
                     Err(data) if writer.is_read() => writer.put(SlotItem::Data(data)),
-                    // A body that is never pending takes turns with other tasks.
-                    Err(_) => tokio::task::yield_now().await,
+                    Err(data) if unread.take(data.data_ref().map_or(0, Buf::remaining)) => {
+                        // A body that is never pending takes turns with other tasks.
+                        tokio::task::yield_now().await;
+                    }
+                    Err(_) => break CallEnd::Cut,
                 },
                 Ok(None) => break CallEnd::Cut,
                 Err(error) => break CallEnd::Failed(error),
@@ -151,9 +183,58 @@ impl<A: Body> SlotWriter<A> {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
+    use http_body_util::{BodyExt, StreamBody};
+
     use super::*;
+    use crate::once::Always;
 
     type Full = http_body_util::Full<bytes::Bytes>;
+
+    /// Without a reader.
+    fn ended<A: Body>(body: A) -> (CallEnd<A>, WorkVerdict) {
+        let (reader, writer) = slot::<A>();
+        drop(reader);
+        let call = std::future::ready(Ok::<_, FailedCall<()>>(Response::new(body)));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let (end, verdict) = runtime.block_on(relay(call, writer, Always::default()));
+        (end.unwrap_or_else(|()| panic!("the call has no error")), verdict)
+    }
+
+    fn ok() -> HeaderMap {
+        HeaderMap::from_iter([("grpc-status".parse().unwrap(), "0".parse().unwrap())])
+    }
+
+    #[test]
+    fn unread_message_of_any_size_is_done() {
+        let message = Full::from(vec![0; 2 * MAX_UNREAD_BYTES]);
+
+        let (end, verdict) = ended(message.with_trailers(async { Some(Ok(ok())) }));
+
+        assert!(matches!(end, CallEnd::Trailers(_)));
+        assert_eq!(verdict, WorkVerdict::done());
+    }
+
+    #[test]
+    fn unread_stream_is_done_up_to_its_limit() {
+        let frames = |count: u32, bytes: usize| {
+            let frame = move |_| Frame::data(bytes::Bytes::from(vec![0; bytes]));
+            let frames = (0..count).map(frame).chain([Frame::trailers(ok())]);
+            let frames: Vec<Result<_, Infallible>> = frames.map(Ok).collect();
+            StreamBody::new(futures_util::stream::iter(frames))
+        };
+        let unknown = WorkVerdict::Unknown { hold: None };
+
+        for (count, bytes, verdict) in [
+            (MAX_UNREAD_FRAMES, 1, WorkVerdict::done()),
+            (MAX_UNREAD_FRAMES + 1, 1, unknown.clone()),
+            (16, 1 << 20, WorkVerdict::done()),
+            (17, 1 << 20, unknown),
+        ] {
+            assert_eq!(ended(frames(count, bytes)).1, verdict, "{count} of {bytes}");
+        }
+    }
 
     #[test]
     fn writer_notices_dropped_reader() {

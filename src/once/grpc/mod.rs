@@ -42,7 +42,8 @@
 //! one of them, as the client takes them, and the trailers follow when their record is stored. A
 //! status may mean that the outcome is unknown, as does a missing one; then the record that the work
 //! was begun stays. If no client reads any more, the body is read to its end nevertheless, so that a
-//! client that disconnects between the method's end and the trailers does not cause a second run.
+//! client that disconnects between the method's end and the trailers does not cause a second run. Its
+//! reader is what slows a stream down, so without one the number and size of further frames have a limit.
 //!
 //! The choice of statuses: `docs/decisions/009-grpc-outcomes.md`.
 

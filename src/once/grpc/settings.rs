@@ -70,7 +70,9 @@ impl<K, C> OnceLayer<K, C> {
     /// The status is in the trailers. A stream runs under the lock of its key up to them, and they are sent
     /// when its end is recorded, or with a WARN if too few nodes store the record. A client that stops
     /// reading keeps its call in progress for `max_hold` at most; the outcome is then unknown. After a client
-    /// disconnects, the layer reads the response to its end, also of a stream, and records the status. Calls with
+    /// disconnects, the layer reads the response to its end, and records the status. Of a stream it reads at
+    /// most 1,024 data frames then, and no further one after 16 MiB, as nothing would slow an endless one
+    /// down: its body is dropped, and the outcome is unknown. Calls with
     /// streams of requests run once too: the layer reads no message. Put the translation of gRPC-Web outside
     /// of this layer, as its trailers are part of the body. A request with a truncated message may end with
     /// one of the unknown statuses, although the method never ran.

@@ -11,7 +11,11 @@ use super::{CompletesHttp, OnceHttp, completion::CompletionRules};
 use crate::{
     error::LockError,
     guard::{LockContext, LockContexts},
-    layer::{ReadyCall, http::HttpBody, token_header::TokenHeader},
+    layer::{
+        ReadyCall,
+        http::{ConnectionUse, HttpBody},
+        token_header::TokenHeader,
+    },
     once::{
         OnceService, claim::KeyRequest, execution::run_attached, outcome::RequestEnd, work::failed,
     },
@@ -92,25 +96,38 @@ impl<S, C, R: OnReject<Response<Bytes>>> HttpCall<S, C, R> {
             }
         };
         let resource = key.resource.clone().ok();
-        let work = move |context| async move {
-            match inner.begin(request, context).tracked().await {
+        let connection = ConnectionUse::of(&request);
+        let work = move |context: LockContext| async move {
+            let call = inner.begin(request, context.clone());
+            let response = match call.tracked().await {
+                Ok(response) => response,
+                Err(error) => return failed(error, rules.server_errors.hold()),
+            };
+            match connection.without_upgrade(response, Some(context.resource()), UPGRADED) {
                 Ok(response) => {
                     let verdict = rules.verdict(&response, &|status| status.is_success());
-                    (Ok(response), verdict)
+                    (Ok(Ok(response)), verdict)
                 }
-                Err(error) => failed(error, rules.server_errors.hold()),
+                Err(refused) => (Ok(Err(refused)), rules.unknown_error()),
             }
         };
         let ended = run_attached(key, |_| true, detached, work).await;
-        let reject = |reason: RejectReason<'_>| reject_http(&rejecter, reason, resource.as_ref());
-        let answer = match RequestEnd::of(ended, reject)? {
-            RequestEnd::Ran(response) => return Ok(of_service(response)),
-            RequestEnd::Done(_) => duplicate(),
-            RequestEnd::Rejected(answer) => answer,
+        let reject = |reason: RejectReason<'_>| {
+            connection.reject(&rejecter, Rejection::new(reason, resource.as_ref()))
         };
-        Ok(answer.map(HttpBody::of_bytes))
+        Ok(match RequestEnd::of(ended, reject)? {
+            RequestEnd::Ran(Ok(response)) => of_service(response),
+            RequestEnd::Ran(Err(refused)) => connection.refuse(refused),
+            RequestEnd::Rejected(response) => response,
+            RequestEnd::Done(_) => duplicate().map(HttpBody::of_bytes),
+        })
     }
 }
+
+/// Why a response that upgrades the connection is refused.
+pub(super) const UPGRADED: &str = "the connection would outlive the lock of the request's key, and a \
+                                   repetition would run beside it; let requests that upgrade have no \
+                                   key";
 
 /// Logs the rejection, and makes its response.
 pub(in crate::once) fn reject<T>(

@@ -58,6 +58,12 @@ impl<C> CompletionRules<C> {
             Some(RequestOutcome::Refused) | None => WorkVerdict::Free,
         }
     }
+
+    /// Returns the verdict on a request that was answered with a 5xx instead of the response of its
+    /// handler.
+    pub(super) const fn unknown_error(&self) -> WorkVerdict {
+        WorkVerdict::Unknown { hold: self.server_errors.hold() }
+    }
 }
 
 /// What happens to a key whose request was answered with a server error, a 5xx.

@@ -65,6 +65,7 @@ impl<K, C> OnceLayer<K, C> {
     /// | an invalid key | 400, `bad-key` | none | no |
     /// | no quorum, too slow, shutting down | 503 | 1 s | no |
     /// | the lock was lost while it ran, or `max_hold` was over | 500, `lost`, `outcome: unknown` | none | yes, to some point |
+    /// | the response upgrades the connection: 101, or a 2xx to CONNECT | 500, `upgrade-unguarded`, `outcome: unknown`; the connection is closed | none | yes |
     /// | the handler, or a layer around it, reports an [unknown](crate::reject::RequestOutcome) outcome | the response's | the response's | yes; [`unknown`](OnceLayer::unknown) decides on the key |
     /// | the sender disconnected | none | | yes, to its end: see [`detached`](Self::detached) |
     /// | a TTL or wait that the manager refuses, a set of names as a key | 500 | none | no |
@@ -78,6 +79,9 @@ impl<K, C> OnceLayer<K, C> {
     /// stored, the lock released, and the response sent. An error of the body has no effect on the record.
     /// If too few nodes store the record, a WARN is logged, and the response is still sent, so that the
     /// sender does not retry.
+    ///
+    /// An upgrade is refused, and logged at ERROR, as its session would outlive the lock, and a repetition
+    /// would run beside it. Let requests that upgrade have no key.
     ///
     /// A [`RequestOutcome`](crate::reject::RequestOutcome) in the response takes precedence over its status:
     /// after a lost lock of a [`RedlockLayer`](crate::RedlockLayer) inside, the outcome is unknown.

@@ -8,6 +8,6 @@ mod tests;
 
 #[cfg(any(test, fuzzing))]
 pub(crate) use self::redis::fuzzing::stored as fuzz_stored;
-pub use memory::{DEFAULT_STORE_CAPACITY, MemoryStore};
+pub use memory::{DEFAULT_STORE_BYTES, DEFAULT_STORE_CAPACITY, MemoryStore};
 pub use redis::{RedisStore, RedisStoreBuilder};
 pub use response_store::{ResponseStore, StoreError, StoreFuture, StoredBy};

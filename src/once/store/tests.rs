@@ -79,6 +79,54 @@ fn capacity_evicts_the_next_to_expire() {
     assert!(put(&none, "a", 1, 10, 1) && none.is_empty());
 }
 
+fn put_bytes(store: &MemoryStore, key: &str, bytes: usize) -> bool {
+    let (parts, ()) = http::Response::new(()).into_parts();
+    let response = StoredResponse::new(&parts, vec![0; bytes].into(), &StoredHeaders::default());
+    let (retain, token) = (Duration::from_secs(9), FencingToken::new(1));
+    store.put(key, Arc::new(response), retain, token).now_or_never().unwrap().is_ok()
+}
+
+fn has(store: &MemoryStore, key: &str) -> bool {
+    store.get(key).now_or_never().unwrap().unwrap().is_some()
+}
+
+#[test]
+fn bytes_evict_the_oldest() {
+    let store = MemoryStore::new().max_bytes(10_000).clock(HandClock::new());
+    for key in ["a", "b", "c"] {
+        assert!(put_bytes(&store, key, 3_000));
+    }
+    assert!(has(&store, "a") && store.bytes() < 10_000);
+
+    assert!(put_bytes(&store, "d", 5_000));
+
+    assert_eq!(["a", "b", "c", "d"].map(|key| has(&store, key)), [false, false, true, true]);
+    assert!(put_bytes(&store, "d", 1), "it replaces the larger one");
+    assert!((3_000..4_000).contains(&store.bytes()), "{store:?}");
+}
+
+#[test]
+fn response_above_all_bytes_evicts_no_other() {
+    let store = MemoryStore::new().max_bytes(10_000).clock(HandClock::new());
+    assert!(put_bytes(&store, "a", 3_000));
+
+    assert!(!put_bytes(&store, "b", 10_000));
+
+    assert!(has(&store, "a") && !has(&store, "b"));
+}
+
+#[test]
+fn entries_count_without_a_body() {
+    let store = MemoryStore::with_capacity(usize::MAX).max_bytes(10_000).clock(HandClock::new());
+
+    for key in 0..1_000 {
+        assert!(put_bytes(&store, &key.to_string(), 0));
+    }
+
+    assert!((30..40).contains(&store.len()), "{store:?}");
+    assert!(has(&store, "999") && !has(&store, "0"));
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Put { key: u64, token: u64, retain: u64 },

@@ -84,7 +84,7 @@ async fn next(body: &mut Pin<Box<OnceGrpcBody<Frames>>>) -> Option<io::Result<Fr
 }
 
 async fn state(redlock: &Redlock) -> Option<OnceState> {
-    redlock.once("orders:7").status().await.unwrap().map(|status| status.state)
+    redlock.once_key("layer:orders:7").status().await.unwrap().map(|status| status.state)
 }
 
 #[tokio::test]

@@ -57,7 +57,7 @@ async fn held_unknown_is_a_failed_precondition() {
     let status = site.place("7", "").await.unwrap_err();
     assert_info(&status, Code::FailedPrecondition, "UNKNOWN_OUTCOME", "unknown");
     assert!(details(&status, Code::FailedPrecondition).retry_info().is_none());
-    site.redlock.once("orders:7").mark_done().await.unwrap();
+    site.redlock.once_key("layer:orders:7").mark_done().await.unwrap();
     assert_duplicate(site.place("7", "").await);
     assert_eq!(site.orders.entered(), 1);
 }
@@ -140,10 +140,10 @@ async fn own_answers_and_the_tokens_header() {
     eventually_async("it runs", async || orders.entered() == 2).await;
     let busy = place(&client, "7", "").await.unwrap_err();
 
-    assert_eq!((busy.code(), busy.message()), (Code::ResourceExhausted, "once:orders:7"));
+    assert_eq!((busy.code(), busy.message()), (Code::ResourceExhausted, "once:layer:orders:7"));
     assert_eq!(stuck.await.unwrap().unwrap_err().code(), Code::DataLoss);
     assert_duplicate(place(&client, "8", "").await);
 
-    let state = redlock.once("orders:8").status().await.unwrap().unwrap().state;
+    let state = redlock.once_key("layer:orders:8").status().await.unwrap().unwrap().state;
     assert_eq!(state, OnceState::Done);
 }

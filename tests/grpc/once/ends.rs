@@ -89,7 +89,7 @@ async fn complete_when_decides_by_the_code() {
     ] {
         let order = format!("order{}", item.trim_start_matches("code "));
         assert_eq!(place(&client, &order, item).await.is_ok(), item.is_empty());
-        let status = redlock.once(format!("orders:{order}")).status().await.unwrap();
+        let status = redlock.once_key(format!("layer:orders:{order}")).status().await.unwrap();
         assert_eq!(status.map(|status| status.state), state, "{item}");
     }
 }
@@ -111,7 +111,7 @@ async fn marked_outcome_precedes_the_status() {
             let call = layer(&redlock).unknown(UnknownOutcome::Hold(HOUR)).layer(answer);
             let request = Request::post("/").header("order-id", "7").body(()).unwrap();
             call.oneshot(request).await.unwrap();
-            let found = redlock.once("orders:7").status().await.unwrap();
+            let found = redlock.once_key("layer:orders:7").status().await.unwrap();
             assert_eq!(found.map(|found| found.state), state, "{outcome:?}");
         }
     }
@@ -140,7 +140,7 @@ async fn marked_head_holds_to_the_end() {
             let request = Request::post("/").header("order-id", "7").body(()).unwrap();
             let body = call.oneshot(request).await.unwrap().into_body().collect().await.unwrap();
             assert_eq!(body.trailers().is_some(), status.is_some(), "they are handed on");
-            let found = redlock.once("orders:7").status().await.unwrap();
+            let found = redlock.once_key("layer:orders:7").status().await.unwrap();
             assert_eq!(found.map(|found| found.state), state, "{outcome:?}, {status:?}");
         }
     }
@@ -158,16 +158,16 @@ async fn inner_layer_marks_the_outcome() {
         let inner = outer.clone().layer(layer(&redlock).layer(served));
         let request = Request::post("/").header("order-id", order).body(()).unwrap();
         inner.oneshot(request).await.unwrap();
-        let found = redlock.once(format!("outer:{order}")).status().await.unwrap();
+        let found = redlock.once_key(format!("layer:outer:{order}")).status().await.unwrap();
         found.map(|found| found.state)
     };
 
-    redlock.once("orders:7").mark_done().await.unwrap();
+    redlock.once_key("layer:orders:7").mark_done().await.unwrap();
 
     assert_eq!(call("7").await, Some(OnceState::Done), "a duplicate");
 
     let (begun, has_begun) = tokio::sync::oneshot::channel();
-    let running = redlock.once("orders:8").run(|_| async {
+    let running = redlock.once_key("layer:orders:8").run(|_| async {
         begun.send(()).unwrap();
         std::future::pending::<Result<(), Infallible>>().await
     });
@@ -209,7 +209,7 @@ async fn an_unknown_outcome_is_a_warning() {
         let call = layer(&redlock).unknown(unknown).layer(failing);
         let request = Request::post("/").header("order-id", "7").body(()).unwrap();
         log.during(call.oneshot(request)).await.unwrap();
-        log.wait_for("WARN", &["unknown outcome", text, "once:orders:7", "token="]).await;
+        log.wait_for("WARN", &["unknown outcome", text, "once:layer:orders:7", "token="]).await;
         assert_eq!(log.count("WARN"), 1, "{}", log.text());
     }
 }

@@ -20,7 +20,7 @@ fn assert_found(orders: &Orders, expected: [&str; 2]) {
     let contexts = orders.contexts().expect("behind layers");
     let names = |context: &LockContext| context.resource().to_string();
     assert_eq!(contexts.iter().map(names).collect::<Vec<_>>(), expected);
-    assert_eq!(contexts.get("orders").map(names).as_deref(), Some("once:orders:7"));
+    assert_eq!(contexts.get("orders").map(names).as_deref(), Some("once:layer:orders:7"));
     assert_eq!(contexts.get("lines").map(names).as_deref(), Some("lines:7"));
     assert_eq!(orders.context().as_ref().map(names).as_deref(), Some(expected[1]));
 }
@@ -47,8 +47,11 @@ async fn both_orders_have_both_contexts() {
             async move { place(&client, "7", "stuck").await }
         });
         eventually_async("the method runs", async || orders.entered() == 1).await;
-        let expected = ["once:orders:7", "lines:7"];
-        assert_found(&orders, if is_lock_inside { expected } else { ["lines:7", "once:orders:7"] });
+        let expected = ["once:layer:orders:7", "lines:7"];
+        assert_found(
+            &orders,
+            if is_lock_inside { expected } else { ["lines:7", "once:layer:orders:7"] },
+        );
         orders.let_go();
         call.await.unwrap().expect("it ends");
         assert_duplicate(place(&client, "7", "").await);
@@ -100,5 +103,5 @@ async fn inner_http_rejection_frees_the_key() {
     assert_eq!(response.status(), StatusCode::CONFLICT);
 
     response.into_body().collect().await.unwrap();
-    assert_eq!(redlock.once("orders:7").status().await.unwrap(), None);
+    assert_eq!(redlock.once_key("layer:orders:7").status().await.unwrap(), None);
 }

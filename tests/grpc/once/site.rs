@@ -72,7 +72,7 @@ impl Site {
     }
 
     pub(crate) async fn state(&self, order: &str) -> Option<OnceState> {
-        let key = self.redlock.once(format!("orders:{order}"));
+        let key = self.redlock.once_key(format!("layer:orders:{order}"));
         key.status().await.unwrap().map(|status| status.state)
     }
 

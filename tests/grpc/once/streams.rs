@@ -80,6 +80,22 @@ async fn stream_is_drained_without_its_client() {
     site.becomes("7", Some(OnceState::Done)).await;
 }
 
+/// Nothing but the layer takes what it sends, so nothing but the layer slows it down.
+#[tokio::test]
+async fn endless_stream_stops_without_its_client() {
+    let site = Site::open(|layer| layer.unknown(UnknownOutcome::Hold(HOUR))).await;
+    let sender = site.orders.stream("7");
+    let endless = tokio::spawn(async move { while sender.send(Ok(event(1))).await.is_ok() {} });
+    let mut stream = site.track("7").await;
+    stream.message().await.unwrap().unwrap();
+
+    drop(stream);
+
+    let stopped = tokio::time::timeout(HANG_GUARD, endless).await;
+    stopped.expect("the service's stream is dropped").unwrap();
+    site.becomes("7", Some(OnceState::Unknown)).await;
+}
+
 #[tokio::test]
 async fn undetached_dropped_stream_is_unknown() {
     let site = Site::open(|layer| layer.unknown(UnknownOutcome::Hold(HOUR)).detached(false)).await;

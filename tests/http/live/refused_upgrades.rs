@@ -11,73 +11,28 @@ use axum::{
 };
 use http::StatusCode;
 use http_body_util::BodyExt;
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
-};
+use tokio::{io::AsyncReadExt, net::TcpStream};
 use tower_redlock::{LockError, Redlock, RedlockLayer, layer::http::HeldUpgrade};
 
 use super::{
     site::soon,
     upgrades::{Ends, Layer, SHORT, Scene, echo},
 };
-
-/// The outcome of a session that a handler passed to `on_upgrade`.
-#[derive(Debug, PartialEq)]
-enum Session {
-    Began,
-    Dropped,
-}
-
-type Sessions = UnboundedReceiver<Session>;
-
-struct Waiting(UnboundedSender<Session>);
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        let _ = self.0.send(Session::Dropped);
-    }
-}
-
-fn upgraded(upgrade: WebSocketUpgrade, sessions: UnboundedSender<Session>) -> Response {
-    let waiting = Waiting(sessions);
-    upgrade.on_upgrade(move |socket| async move {
-        let _ = waiting.0.send(Session::Began);
-        echo(socket).await;
-    })
-}
+use crate::handlers::{self, Session, Sessions};
 
 /// A handler that upgrades connections without the handle.
 async fn unguarded(set: impl FnOnce(Layer) -> Layer) -> (Scene, Sessions) {
-    let (sender, sessions) = unbounded_channel();
-    let app = move |_: &Ends| {
-        let handler = async move |upgrade: WebSocketUpgrade| upgraded(upgrade, sender);
-        Router::new().route("/ws/{key}", any(handler))
-    };
+    let (handler, sessions) = handlers::unguarded();
+    let app = move |_: &Ends| Router::new().route("/ws/{key}", handler);
     (Scene::with(app, set).await, sessions)
 }
 
 async fn ask(scene: &Scene, connection: &str) -> TcpStream {
-    let mut stream = TcpStream::connect(scene.addr).await.unwrap();
-    let head = format!(
-        "GET /ws/a HTTP/1.1\r\nhost: x\r\nconnection: {connection}\r\nupgrade: websocket\r\n\
-         sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-    );
-    stream.write_all(head.as_bytes()).await.unwrap();
-    stream
+    handlers::ask(scene.addr, "/ws/a", connection, "", "").await
 }
 
-/// Checks that the response is a complete problem with this code, and that the server closes the
-/// connection.
-async fn is_closed_after(code: &str, mut stream: TcpStream) {
-    let mut answer = String::new();
-    soon("the connection's end", stream.read_to_string(&mut answer)).await.unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
-    assert!(head.starts_with("HTTP/1.1 500 "), "{head}");
-    assert!(head.contains("connection: close"), "{head}");
-    let problem: serde_json::Value = serde_json::from_str(body).expect("the whole body");
-    assert_eq!(problem["code"], code);
+async fn is_closed_after(code: &str, stream: TcpStream) {
+    handlers::is_closed_after(500, code, stream).await;
 }
 
 #[tokio::test]
@@ -95,18 +50,13 @@ async fn refused_session_never_begins() {
 
 #[tokio::test]
 async fn session_of_lost_lock_never_begins() {
-    let (sender, mut sessions) = unbounded_channel();
-    let app = move |_: &Ends| {
-        let handler = async move |upgrade: WebSocketUpgrade| {
-            let _response = upgraded(upgrade, sender);
-            std::future::pending::<Response>().await
-        };
-        Router::new().route("/ws/{key}", any(handler))
-    };
+    let (handler, mut sessions) = handlers::stuck();
+    let app = move |_: &Ends| Router::new().route("/ws/{key}", handler);
     let scene = Scene::with(app, |layer| layer.max_hold(SHORT)).await;
 
     is_closed_after("lost", ask(&scene, "Upgrade, close").await).await;
 
+    assert_eq!(sessions.recv().await, Some(Session::Taken));
     assert_eq!(sessions.recv().await, Some(Session::Dropped));
 
     scene.site.all_keys_gone().await;
@@ -137,11 +87,10 @@ async fn status(stream: &mut TcpStream) -> String {
 /// The outer layer passes on the refusal, and the end of the connection.
 #[tokio::test]
 async fn inner_refusal_closes_the_connection() {
-    let (sender, mut sessions) = unbounded_channel();
+    let (handler, mut sessions) = handlers::unguarded();
     let app = move |_: &Ends| {
-        let handler = async move |upgrade: WebSocketUpgrade| upgraded(upgrade, sender);
         let inner = RedlockLayer::new(Redlock::embedded(), |_: &Request| "inner").http();
-        Router::new().route("/ws/{key}", any(handler)).route_layer(inner)
+        Router::new().route("/ws/{key}", handler).route_layer(inner)
     };
     let scene = Scene::open(app).await;
 

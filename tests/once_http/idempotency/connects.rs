@@ -46,11 +46,17 @@ async fn http2(addr: SocketAddr) -> SendRequest<Empty<Bytes>> {
 }
 
 async fn connect(addr: SocketAddr) -> http::Response<Incoming> {
+    connect_with(addr, None).await
+}
+
+pub(crate) async fn connect_with(addr: SocketAddr, key: Option<&str>) -> http::Response<Incoming> {
     let mut request = Request::connect(format!("http://{addr}/ws"))
         .header("sec-websocket-version", "13")
-        .header("x-caller", "alice")
-        .body(Empty::new())
-        .unwrap();
+        .header("x-caller", "alice");
+    if let Some(key) = key {
+        request = request.header("idempotency-key", key);
+    }
+    let mut request = request.body(Empty::new()).unwrap();
     request.extensions_mut().insert(Protocol::from_static("websocket"));
     http2(addr).await.send_request(request).await.unwrap()
 }

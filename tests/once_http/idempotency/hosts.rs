@@ -91,7 +91,7 @@ async fn missing_hosts_share_keys() {
         assert_eq!(answer.contains("idempotency-replayed: true"), replayed, "{answer}");
     }
     let name = "idempotency:pay:///5:alice:k";
-    assert!(site.at_green.once(name).status().await.unwrap().is_some());
+    assert!(site.at_green.once_key(name).status().await.unwrap().is_some());
 }
 
 #[tokio::test]
@@ -114,5 +114,5 @@ async fn any_host_shares_keys() {
     assert_eq!(client.send(at("b.example")).await.body, "1");
     assert_eq!(over_http2(client.addr(), "http://c.example").await, "1");
     assert!(over_http10(client.addr(), "").await.ends_with("\r\n\r\n1"));
-    assert!(site.at_green.once("idempotency:pay:5:alice:k").status().await.unwrap().is_some());
+    assert!(site.at_green.once_key("idempotency:pay:5:alice:k").status().await.unwrap().is_some());
 }

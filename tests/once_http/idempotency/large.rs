@@ -223,7 +223,7 @@ async fn cut_during_read_is_done() {
     feed.send_data("12345".into()).await.unwrap();
     let key = "idempotency:pay://pay.example/5:alice:k";
     eventually_async("its head is recorded", async || {
-        let status = site.at_green.once(key).status().await.unwrap();
+        let status = site.at_green.once_key(key).status().await.unwrap();
         status.is_some_and(|status| status.state == OnceState::Done)
     })
     .await;

@@ -1,7 +1,7 @@
 //! Requests with an `Idempotency-Key`.
 
 mod callers;
-mod connects;
+pub(crate) mod connects;
 mod defaults;
 mod encodings;
 mod hosts;

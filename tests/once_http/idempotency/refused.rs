@@ -141,7 +141,7 @@ async fn unknown_outcome_is_not_done() {
     green.send(pay("k", "")).await.assert_problem(409, None, "unknown-outcome", "unknown");
     // A person finds out that it was done; the response is lost.
     let name = "idempotency:pay://pay.example/5:alice:k";
-    site.at_green.once(name).mark_done().now_or_never().expect("at once").unwrap();
+    site.at_green.once_key(name).mark_done().now_or_never().expect("at once").unwrap();
     green.send(pay("k", "")).await.assert_problem(409, None, "response-not-kept", "done");
     assert_eq!(site.runs.count(), 1);
 }

@@ -173,6 +173,25 @@ async fn lost_response_is_not_replayed() {
     client.send(pay("other", "")).await.assert_problem(409, None, "response-not-kept", "done");
 }
 
+/// A client that uses new keys evicts the responses of others, and uses no more memory.
+#[tokio::test]
+async fn large_responses_are_bounded_by_bytes() {
+    const BODY: usize = 1 << 20;
+    let (site, store) = (Site::new(3), MemoryStore::new());
+    let large = Router::new().route("/pay", post(async || "x".repeat(BODY)));
+    let once = layer(&site.at_blue).response_limit(2 * BODY).store(store.clone());
+    let client = serve(large.route_layer(once)).await;
+
+    for key in 0..80 {
+        assert_eq!(client.send(pay(&key.to_string(), "")).await.code(), 200);
+    }
+
+    assert!((60..64).contains(&store.len()), "{store:?}");
+    client.send(pay("0", "")).await.assert_problem(409, None, "response-not-kept", "done");
+    let last = client.send(pay("79", "")).await;
+    assert_eq!((last.code(), last.header("idempotency-replayed")), (200, Some("true")));
+}
+
 /// Two replicas with one store. Blue is partitioned while its response is being put there: before its
 /// head is recorded, or after that.
 async fn cut_off_while_put(before: bool) -> (Site, Other, [Client; 2]) {
@@ -195,8 +214,9 @@ async fn cut_off_while_put(before: bool) -> (Site, Other, [Client; 2]) {
     let cut_off = tokio::spawn(async move { client.send(pay("k", "")).await });
     eventually_async("it is put", async || store.puts() == 1).await;
     if !before {
-        let recorded =
-            async || site.at_green.once("idempotency:pay://pay.example/5:alice:k").status().await;
+        let recorded = async || {
+            site.at_green.once_key("idempotency:pay://pay.example/5:alice:k").status().await
+        };
         eventually_async("its head is recorded", async || {
             matches!(recorded().await, Ok(Some(OnceStatus { state: OnceState::Done, .. })))
         })

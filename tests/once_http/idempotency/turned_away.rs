@@ -134,14 +134,15 @@ async fn inner_no_quorum_is_not_kept() {
 async fn inner_in_progress_is_not_kept() {
     let site = Site::new(3);
     let inner = OnceLayer::new(site.at_blue.clone(), "inner", |_: &Request<Body>| "x").http();
-    let _held = site.at_green.lock(tower_redlock::Resource::of_once("inner:x").unwrap()).await;
+    let _held =
+        site.at_green.lock(tower_redlock::Resource::of_once("layer:inner:x").unwrap()).await;
     assert_never_kept(&site, handler(&site).route_layer(inner), 409).await;
 }
 
 #[tokio::test]
 async fn inner_unkept_response_is_not_kept() {
     let site = Site::new(3);
-    site.at_blue.once("idempotency:pay://pay.example/5:alice:k").mark_done().await.unwrap();
+    site.at_blue.once_key("idempotency:pay://pay.example/5:alice:k").mark_done().await.unwrap();
     let inner = handler(&site).route_layer(layer(&site.at_blue));
     let outer =
         OnceLayer::idempotency(site.at_blue.clone(), "outer").scope(key::header("x-caller"));

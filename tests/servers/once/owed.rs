@@ -48,7 +48,7 @@ impl Kind {
     const fn key(self) -> &'static str {
         match self {
             Self::Idempotency => "idempotency:pay://pay.example/10:(no scope):k",
-            Self::Webhook => "hook:k",
+            Self::Webhook => "layer:hook:k",
         }
     }
 }
@@ -186,7 +186,7 @@ impl Site {
         }
         assert_eq!(self.runs(), 1);
         assert_eq!(replicas[0].redlock.counts().unrecorded, 0);
-        let status = replicas[1].redlock.once(self.key()).status().await.unwrap();
+        let status = replicas[1].redlock.once_key(self.key()).status().await.unwrap();
         assert_eq!(status.expect("a record").state, OnceState::Done);
     }
 
@@ -321,7 +321,7 @@ async fn shutdown_during_a_hang_stores_the_record() {
 
         assert_eq!(blue.redlock.counts().unrecorded, 0);
         eventually_async("green's connection works again", async || {
-            let status = green.redlock.once(site.key()).status().await;
+            let status = green.redlock.once_key(site.key()).status().await;
             status.is_ok_and(|status| {
                 assert_eq!(status.expect("it is stored").state, OnceState::Done);
                 true

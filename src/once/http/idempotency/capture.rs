@@ -13,16 +13,20 @@ use super::{
 use crate::{
     body::is_unbuffered,
     guard::LockContext,
-    layer::FailedCall,
+    layer::{
+        FailedCall,
+        http::{ConnectionUse, HttpBody},
+    },
     once::{
         Fingerprint, ReadBody, ResponseStore, RestoredBody, StoredHeaders, StoredResponse,
-        http::{CompletesHttp, completion::CompletionRules},
+        http::{CompletesHttp, call::UPGRADED, completion::CompletionRules},
         work::{EndedWork, WorkVerdict, failed},
     },
 };
 
 /// Whether and how a response is stored.
 pub(super) struct CaptureSettings<C> {
+    pub(super) connection: ConnectionUse,
     pub(super) rules: CompletionRules<C>,
     pub(super) kept: KeptStatuses,
     pub(super) fingerprint: Fingerprint,
@@ -47,26 +51,31 @@ pub(super) async fn capture<A, C, E>(
     call: impl Future<Output = Result<Response<A>, FailedCall<E>>>,
     settings: CaptureSettings<C>,
     context: LockContext,
-) -> EndedWork<Response<RestoredBody<A>>, E>
+) -> EndedWork<Response<IdempotentBody<A>>, E>
 where
     A: Body,
     C: CompletesHttp<A>,
 {
-    let CaptureSettings { rules, kept, fingerprint, limit, headers, retain, store } = settings;
+    let CaptureSettings { connection, rules, kept, fingerprint, limit, headers, retain, store } =
+        settings;
     let response = match call.await {
         Ok(response) => response,
         Err(error) => return failed(error, rules.server_errors.hold()),
     };
+    let response = match connection.without_upgrade(response, Some(context.resource()), UPGRADED) {
+        Ok(response) => response,
+        Err(refused) => return (Ok(connection.refuse(refused)), rules.unknown_error()),
+    };
     let verdict = rules.verdict(&response, &|status| kept.contains(status));
     if !matches!(verdict, WorkVerdict::Done { .. }) {
-        return (Ok(response.map(RestoredBody::untouched)), verdict);
+        return (Ok(response.map(untouched)), verdict);
     }
     let (parts, body) = response.into_parts();
     let response = StoredAt::Nowhere(parts.status);
     let payload = Payload { fingerprint, response, is_pending: false };
     let mut record = UnfinishedRecord::new(context, retain, payload);
     if is_unbuffered(&parts.headers) {
-        let response = Response::from_parts(parts, RestoredBody::untouched(body));
+        let response = Response::from_parts(parts, untouched(body));
         return (Ok(response), record.finish(None));
     }
     let room = limit.saturating_sub(headers.size(&parts.headers));
@@ -98,5 +107,12 @@ where
         }
         (stored, _) => record.finish(stored.map(StoredAt::InRecord)),
     };
-    (Ok(Response::from_parts(parts, body)), verdict)
+    (Ok(Response::from_parts(parts, HttpBody::of_service(body, None))), verdict)
+}
+
+/// The body of a response: one that was read, one that was not, or one of the layer itself.
+pub(super) type IdempotentBody<A> = HttpBody<RestoredBody<A>>;
+
+pub(super) fn untouched<A: Body>(body: A) -> IdempotentBody<A> {
+    HttpBody::of_service(RestoredBody::untouched(body), None)
 }

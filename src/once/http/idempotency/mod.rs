@@ -1,8 +1,9 @@
 //! Requests with an `Idempotency-Key`, whose first response is replayed.
 //!
-//! *Names.* A layer has a name without a colon, and its keys are `name:key`, so one event that two
-//! layers handle has two records. Those of `Idempotency-Key` begin with `idempotency:`, which no
-//! layer may be named. So what a client sends cannot be another layer's key. After the layer's name
+//! *Names.* A layer has a name without a colon, and its keys are `layer:name:key`, so one event that two
+//! layers handle has two records. Those of `Idempotency-Key` begin with `idempotency:`, and the
+//! application's own with neither. So what a client sends cannot be another layer's key, or one of the
+//! application. After the layer's name
 //! follow the host between `//` and `/`, unless all hosts share their keys, and each part of the
 //! scope with its length, after the number of parts if there is more than one; so no two lists of
 //! parts make one name, and a person can still write it. The host belongs to the scope because one

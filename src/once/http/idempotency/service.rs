@@ -13,7 +13,7 @@ use tower_service::Service;
 use super::{
     Idempotency,
     accept_encoding::AcceptEncoding,
-    capture::{CaptureSettings, StoreEntry, capture},
+    capture::{CaptureSettings, IdempotentBody, StoreEntry, capture, untouched},
     host::authority,
     key::{name, of_scope},
     payload::Payload,
@@ -23,10 +23,13 @@ use crate::{
     error::LockError,
     guard::LockContext,
     key::{self, RequestHead},
-    layer::{KeyError, ReadyCall, ResourceKey},
-    lock::Redlock,
+    layer::{
+        KeyError, ReadyCall, ResourceKey,
+        http::{ConnectionUse, HttpBody},
+    },
+    lock::{RecordShare, Redlock},
     once::{
-        OnceFuture, OnceLayer, OnceService, ReadBody, RestoredBody, WholeBody,
+        OnceFuture, OnceLayer, OnceService, ReadBody, RestoredBody,
         claim::KeyRequest,
         execution::run_attached,
         http::{
@@ -35,14 +38,15 @@ use crate::{
             key::{read_body, refuse_grpc},
         },
         outcome::RequestEnd,
+        terms,
     },
-    reject::{OnReject, RejectReason, Rejecter},
+    reject::{OnReject, RejectReason, Rejecter, Rejection},
     resource::Resource,
 };
 
 impl<K, C, R> OnceLayer<K, C, OnceHttp<R, Idempotency>> {
-    /// Returns the name of a request's record; `None` for a request that needs no key.
-    fn record_name<B>(&self, request: &Request<B>) -> Result<Option<Resource>, KeyError>
+    /// Returns the name of a request's record, and its scope; `None` for a request that needs no key.
+    fn record_name<B>(&self, request: &Request<B>) -> Result<Option<(Resource, Resource)>, KeyError>
     where
         K: ResourceKey<Request<B>>,
     {
@@ -51,13 +55,14 @@ impl<K, C, R> OnceLayer<K, C, OnceHttp<R, Idempotency>> {
             return Ok(None);
         }
         let Some(scope) = self.key.key(request)? else { return Ok(None) };
-        let scope = of_scope(&scope)?;
+        let scope_name = of_scope(&scope)?;
         let key = missing.settle(key::idempotency_key().key(request))?;
         let Some(key) = key else { return Ok(None) };
         let head = RequestHead::from(request);
         let host = if mode.any_host { None } else { Some(authority(&head)?) };
-        let name = name(self.name(), host.as_deref(), scope, &key)?;
-        refuse_grpc(request.headers(), Ok(Some(name)))
+        let name = name(self.name(), host.as_deref(), scope_name, &key)?;
+        let name = refuse_grpc(request.headers(), Ok(Some(name)))?;
+        Ok(name.map(|name| (name, scope)))
     }
 
     /// Returns the request for a request's key, and the key in the store.
@@ -69,11 +74,13 @@ impl<K, C, R> OnceLayer<K, C, OnceHttp<R, Idempotency>> {
         K: ResourceKey<Request<B>>,
     {
         let name = self.record_name(request);
-        let Some(name) = name.map_err(|error| LockError::InvalidResource(error.into()))? else {
-            return Ok(None);
-        };
+        let name = name.map_err(|error| LockError::InvalidResource(error.into()))?;
+        let Some((name, scope)) = name else { return Ok(None) };
         let in_store = Arc::from(name.to_string());
-        Ok(Some((self.request(Ok(name)), in_store)))
+        let mut key = self.request(Ok(name));
+        let records = self.protocol.mode.scope_records;
+        key.share = records.map(|records| RecordShare { scope: terms::name(&scope), records });
+        Ok(Some((key, in_store)))
     }
 }
 
@@ -87,7 +94,7 @@ where
     B: Body<Error: Send> + Send + 'static,
     A: Body<Error: Send> + Send + 'static,
 {
-    type Response = Response<RestoredBody<A>>;
+    type Response = Response<HttpBody<RestoredBody<A>>>;
     type Error = S::Error;
     type Future = OnceFuture<Self::Response, S::Error>;
 
@@ -110,7 +117,7 @@ async fn respond<S, C, R, B, A>(
     (redlock, mode): (Redlock, Idempotency),
     key: Result<Option<(KeyRequest, Arc<str>)>, LockError>,
     request: Request<B>,
-) -> Result<Response<RestoredBody<A>>, S::Error>
+) -> Result<Response<IdempotentBody<A>>, S::Error>
 where
     S: Service<Request<RestoredBody<B>>, Response = Response<A>, Error: Send, Future: Send>,
     S: Send + 'static,
@@ -124,10 +131,11 @@ where
         Ok(Some(key)) => key,
         Ok(None) => {
             let call = ReadyCall::new(inner.service, request.map(RestoredBody::untouched));
-            return Ok(call.await?.map(RestoredBody::untouched));
+            return Ok(call.await?.map(untouched));
         }
         Err(error) => return Ok(reject_error(&rejecter, &error)),
     };
+    let connection = ConnectionUse::of(&request);
     let (mut parts, body) = request.into_parts();
     let read = ReadBody::new(&parts.headers, body, mode.body_limit);
     let (data, body) = match read_body(read.for_layer(&redlock, mode.body_timeout)).await {
@@ -141,6 +149,7 @@ where
     let accepts = AcceptEncoding::ask_for_plain(&mut parts.headers);
     let store = mode.store.map(|store| StoreEntry { store, key: in_store });
     let settings = CaptureSettings {
+        connection,
         rules,
         kept: mode.kept,
         fingerprint,
@@ -155,27 +164,28 @@ where
         capture(inner.begin(request, context.clone()).tracked(), settings, context)
     };
     let ended = run_attached(key, Payload::is_final, detached, work).await;
-    let reject = |reason: RejectReason<'_>| reject_http(&rejecter, reason, resource.as_ref());
+    let reject = |reason: RejectReason<'_>| {
+        connection.reject(&rejecter, Rejection::new(reason, resource.as_ref()))
+    };
     let record = match RequestEnd::of(ended, reject)? {
-        RequestEnd::Ran(response) => return Ok(response),
-        RequestEnd::Rejected(answer) => return Ok(whole(answer)),
+        RequestEnd::Ran(response) | RequestEnd::Rejected(response) => return Ok(response),
         RequestEnd::Done(record) => record,
     };
     let again = match replay(&record, fingerprint, store).await {
         Ok(answer) if !accepts.accepts(answer.headers()) => Err(ReplayError::NotAcceptable),
         again => again,
     };
-    let reject = |error: ReplayError| reject_http(&rejecter, error.reason(), resource.as_ref());
-    Ok(whole(again.unwrap_or_else(reject)))
-}
-
-fn whole<A: Body>(answer: Response<Bytes>) -> Response<RestoredBody<A>> {
-    answer.map(|body| WholeBody::from(body).into())
+    Ok(match again {
+        Ok(answer) => answer.map(HttpBody::of_bytes),
+        Err(error) => {
+            connection.reject(&rejecter, Rejection::new(error.reason(), resource.as_ref()))
+        }
+    })
 }
 
 fn reject_error<A: Body>(
     rejecter: &Rejecter<impl OnReject<Response<Bytes>>>,
     error: &LockError,
-) -> Response<RestoredBody<A>> {
-    whole(reject_http(rejecter, RejectReason::Lock(error), None))
+) -> Response<IdempotentBody<A>> {
+    reject_http(rejecter, RejectReason::Lock(error), None).map(HttpBody::of_bytes)
 }

@@ -36,6 +36,8 @@ pub struct Idempotency {
     pub(super) store: Option<Arc<dyn ResponseStore>>,
     /// The host is not part of the scope.
     pub(super) any_host: bool,
+    /// Maximum number of records of one scope.
+    pub(super) scope_records: Option<u64>,
     /// The methods whose requests need a key. Default: all but the safe ones and CONNECT.
     methods: Option<Arc<[Method]>>,
 }
@@ -145,7 +147,7 @@ impl OnceLayer<Unscoped, Always, OnceHttp<DefaultResponse, Idempotency>> {
     /// # Deciding by hand
     ///
     /// For [`mark_done`](crate::once::OnceRequest::mark_done) and [`forget`](crate::once::OnceRequest::forget),
-    /// the key of [`Redlock::once`] is `idempotency:`, the layer's name, the host, the name of the scope
+    /// the key of [`Redlock::once_key`] is `idempotency:`, the layer's name, the host, the name of the scope
     /// with its length in bytes before it, and the header's text:
     ///
     /// | | key |
@@ -213,6 +215,7 @@ impl OnceLayer<Unscoped, Always, OnceHttp<DefaultResponse, Idempotency>> {
             same: FingerprintRule::default(),
             store: None,
             any_host: false,
+            scope_records: None,
             methods: None,
         };
         let unscoped = OnceLayer::new(redlock, name, Unscoped(()));
@@ -325,6 +328,32 @@ impl<K, C, R> OnceLayer<K, C, OnceHttp<R, Idempotency>> {
     /// ```
     pub fn any_host(mut self) -> Self {
         self.protocol.mode.any_host = true;
+        self
+    }
+
+    /// Sets the maximum number of records of one [scope](Self::scope), of those that count for
+    /// [`max_records`](crate::RedlockBuilder::max_records). Default: none, so that one principal can use up
+    /// the records of all for [`retain`](OnceLayer::retain). A request beyond it does not run, and is
+    /// answered 503, `too-many-records`; finished ones are still replayed. A WARN, at most one a minute, names
+    /// the scope, and `redlock_over_quota_total` counts them.
+    ///
+    /// As `max_records`, it is counted by each process for itself: a principal whose requests reach *n*
+    /// replicas may have *n* times as many. Layers of one manager count a scope together. Scopes are
+    /// counted in 1,024 groups, which each process chooses at random, so that counts take little memory: one
+    /// scope of a thousand may share the count of another.
+    ///
+    /// A limit of the *rate* of each principal belongs in a layer outside.
+    ///
+    /// ```
+    /// use tower_redlock::{OnceLayer, Redlock, key};
+    ///
+    /// # let _layer =
+    /// OnceLayer::idempotency(Redlock::embedded(), "payments")
+    ///     .scope(key::extension(|tenant: &String| tenant.clone()))
+    ///     .max_records_per_scope(100_000);
+    /// ```
+    pub const fn max_records_per_scope(mut self, records: usize) -> Self {
+        self.protocol.mode.scope_records = Some(records as u64);
         self
     }
 }
@@ -556,6 +585,7 @@ impl fmt::Debug for Idempotency {
             .field("headers", &self.headers)
             .field("kept", &self.kept)
             .field("any_host", &self.any_host)
+            .field("scope_records", &self.scope_records)
             .finish_non_exhaustive()
     }
 }

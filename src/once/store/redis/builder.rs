@@ -6,7 +6,7 @@ use tokio::sync::{Semaphore, mpsc};
 
 use super::{
     RedisStore,
-    client::{MAX_PENDING, StoreClient},
+    client::{MAX_PENDING, MAX_PENDING_KIB, StoreClient},
     worker,
 };
 use crate::{
@@ -132,6 +132,7 @@ impl RedisStoreBuilder {
             max_bytes: self.max_bytes,
             jobs,
             pending: Arc::new(Semaphore::new(MAX_PENDING)),
+            pending_kib: Arc::new(Semaphore::new(MAX_PENDING_KIB)),
             timers,
             process: std::process::id(),
             _spawner: spawner,

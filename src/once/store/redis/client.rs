@@ -24,6 +24,9 @@ use crate::{
 /// Maximum number of puts and gets that wait for the server.
 pub(super) const MAX_PENDING: usize = 1_024;
 
+/// Maximum size of the responses whose puts wait for the server, in KiB.
+pub(super) const MAX_PENDING_KIB: usize = 64 << 10;
+
 /// What all handles of a store share.
 pub(super) struct StoreClient {
     /// `host:port/db`, for logs and errors.
@@ -34,6 +37,8 @@ pub(super) struct StoreClient {
     pub(super) jobs: mpsc::UnboundedSender<StoreJob>,
     /// A permit for each put or get that may wait.
     pub(super) pending: Arc<Semaphore>,
+    /// A permit for each KiB of the responses whose puts may wait.
+    pub(super) pending_kib: Arc<Semaphore>,
     pub(super) timers: Arc<Timers>,
     /// The process that built the store: a fork has no worker thread.
     pub(super) process: u32,
@@ -56,10 +61,16 @@ impl StoreClient {
             let text = format!("{MAX_PENDING} puts and gets wait for server {}", self.server);
             return Err(StoreError::failed(text));
         };
+        let kib = u32::try_from(command.bytes().div_ceil(1 << 10)).unwrap_or(u32::MAX);
+        let Ok(memory) = Arc::clone(&self.pending_kib).try_acquire_many_owned(kib) else {
+            let mib = MAX_PENDING_KIB >> 10;
+            let text = format!("puts of {mib} MiB of responses wait for server {}", self.server);
+            return Err(StoreError::failed(text));
+        };
         let (sender, reply) = oneshot::channel();
         let timeout = self.timers.sleep_until(self.timers.clock().now() + self.timeout);
         // If the thread has ended, this drops the sender, and the reply is an error.
-        drop(self.jobs.send(StoreJob { command, reply: sender, _permit: permit }));
+        drop(self.jobs.send(StoreJob { command, reply: sender, _permits: [permit, memory] }));
         Ok(PendingReply { reply, timeout: Some(timeout), client: Arc::clone(self) })
     }
 

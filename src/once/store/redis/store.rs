@@ -31,7 +31,8 @@ use crate::{
 /// One connection, on a thread of the store's own, is opened by the first put or get, and reopened
 /// after it broke, or when the server reports that it is a replica, is loading, or refuses the login:
 /// it follows a failover behind a virtual address or a DNS name, and credentials may rotate.
-/// Concurrent commands share one write. Each put or get ends within
+/// Concurrent commands share one write. At most 1,024 commands wait for the server, and puts of 64 MiB
+/// together; further ones fail. Each put or get ends within
 /// [`timeout`](RedisStoreBuilder::timeout), even if the server hangs.
 ///
 /// ACL: `+eval +get +set +getrange` on `~{key_prefix}:answer:*`, and `+select` if the URL names a
@@ -132,6 +133,27 @@ mod tests {
 
     use super::*;
     use crate::once::StoredHeaders;
+
+    /// The server takes connections, and does not answer.
+    #[tokio::test]
+    async fn waiting_responses_are_bounded_by_bytes() {
+        let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("redis://{}", server.local_addr().unwrap());
+        let minute = Duration::from_secs(60);
+        let store = RedisStore::builder(&*url).timeout(minute).build().unwrap();
+        let put = || {
+            let (parts, ()) = http::Response::new(()).into_parts();
+            let body = vec![0; 1 << 20].into();
+            let response = StoredResponse::new(&parts, body, &StoredHeaders::default());
+            store.put("k", Arc::new(response), Duration::MAX, FencingToken::new(1))
+        };
+
+        let mut waiting: Vec<_> = (0..64).map(|_| put()).collect();
+
+        assert!(waiting.iter_mut().all(|put| put.now_or_never().is_none()));
+        let error = put().now_or_never().expect("it is refused at once").unwrap_err();
+        assert!(error.cause().to_string().contains("64 MiB"), "{}", error.cause());
+    }
 
     #[tokio::test]
     async fn only_larger_responses_are_refused() {

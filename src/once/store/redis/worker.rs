@@ -57,11 +57,12 @@ pub(super) struct StoreJob {
     pub(super) command: StoreCommand,
     pub(super) reply: oneshot::Sender<Result<Value, Reason>>,
     /// Counts as waiting until it is dropped.
-    pub(super) _permit: OwnedSemaphorePermit,
+    pub(super) _permits: [OwnedSemaphorePermit; 2],
 }
 
 impl StoreCommand {
-    fn bytes(&self) -> usize {
+    /// Returns the size of its response's body.
+    pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Put { response, .. } => response.body().len(),
             Self::Get { .. } => 0,
@@ -192,8 +193,8 @@ mod tests {
 
     fn job(command: StoreCommand) -> (StoreJob, Reply) {
         let (reply, receiver) = oneshot::channel();
-        let permit = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
-        (StoreJob { command, reply, _permit: permit }, receiver)
+        let permit = || Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
+        (StoreJob { command, reply, _permits: [permit(), permit()] }, receiver)
     }
 
     fn get() -> (StoreJob, Reply) {
