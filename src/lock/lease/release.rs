@@ -89,6 +89,9 @@ impl SharedLease {
         if state.granted.is_some() {
             self.client.wakeups.returning(self.resource(), self.started, now);
         }
+        if awaited {
+            self.id.await_release();
+        }
         let mut actions = scratch::actions();
         state.lease.handle(Event::Release { awaited }, now, &mut actions);
         self.carry_out(state, actions, now);

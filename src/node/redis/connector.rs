@@ -75,6 +75,13 @@ pub trait Connector: fmt::Debug + Send + Sync + 'static {
         let address = address.clone();
         Box::pin(async move { Ok(vec![address]) })
     }
+
+    /// Returns whether [`connect`](Self::connect) opens sockets as [`SocketConnector`] does. The crate then opens them
+    /// itself, and also writes to them on other threads than that of its connections.
+    #[doc(hidden)]
+    fn opens_sockets(&self) -> bool {
+        false
+    }
 }
 
 /// Sockets of the operating system: TCP with `TCP_NODELAY` and keep-alive, and Unix sockets. A TCP
@@ -125,6 +132,23 @@ where
     }
 }
 
+/// Opens a TCP connection.
+pub(super) async fn open_socket(host: &str, port: u16) -> io::Result<TcpStream> {
+    let found = tokio::net::lookup_host((host, port)).await;
+    let found = found.map_err(UnknownHost::of)?;
+    let stream = first_of(by_turns(found), TcpStream::connect).await?;
+    stream.set_nodelay(true)?;
+    let keepalive =
+        socket2::TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL);
+    let socket = socket2::SockRef::from(&stream);
+    socket.set_tcp_keepalive(&keepalive)?;
+    // A connection is closed once everything is answered, or because the server or the network hangs.
+    // The system would then go on to send what the server has not received, and deliver acquires of
+    // leases that are long released.
+    socket.set_linger(Some(Duration::ZERO))?;
+    Ok(stream)
+}
+
 /// Interleaves the addresses of both families, beginning with the first address's family.
 fn by_turns(addresses: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
     let mut addresses = addresses.peekable();
@@ -164,20 +188,7 @@ impl Connector for SocketConnector {
         Box::pin(async move {
             match address {
                 Address::Tcp { host, port } => {
-                    let found = tokio::net::lookup_host((host.as_str(), port)).await;
-                    let found = found.map_err(UnknownHost::of)?;
-                    let stream = first_of(by_turns(found), TcpStream::connect).await?;
-                    stream.set_nodelay(true)?;
-                    let keepalive = socket2::TcpKeepalive::new()
-                        .with_time(KEEPALIVE_IDLE)
-                        .with_interval(KEEPALIVE_INTERVAL);
-                    let socket = socket2::SockRef::from(&stream);
-                    socket.set_tcp_keepalive(&keepalive)?;
-                    // A connection is closed once everything is answered, or because the server or
-                    // the network hangs. The system would then go on to send what the server has
-                    // not received, and deliver acquires of leases that are long released.
-                    socket.set_linger(Some(Duration::ZERO))?;
-                    Ok(Box::new(stream) as Box<dyn IoStream>)
+                    Ok(Box::new(open_socket(&host, port).await?) as Box<dyn IoStream>)
                 }
                 #[cfg(unix)]
                 Address::Unix { path } => {
@@ -188,6 +199,10 @@ impl Connector for SocketConnector {
                 Address::Unix { .. } => Err(io::ErrorKind::Unsupported.into()),
             }
         })
+    }
+
+    fn opens_sockets(&self) -> bool {
+        true
     }
 
     fn addresses(&self, address: &Address) -> LookingUp {

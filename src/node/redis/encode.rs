@@ -16,6 +16,7 @@ use crate::{
         Record, RecordOp, RepairOp, ScanKind, ScanOp, StoredLease,
     },
     time::Timestamp,
+    token::TOKEN_LEAD,
 };
 
 /// The keys of one namespace.
@@ -114,6 +115,14 @@ pub(super) fn script_of(op: &Op) -> Option<OperationScript> {
         Op::Forget(_) => scripts::FORGET,
         Op::ForgetJob(_) => scripts::FORGET_JOB,
     })
+}
+
+/// Maximum lead of a token over a server's clock.
+const MAX_LEAD: Duration = Duration::from_micros(TOKEN_LEAD);
+
+/// Returns the greatest token that a server with this clock accepts.
+pub(super) fn token_limit(clock: ServerClock, now: Timestamp) -> u64 {
+    clock.deadline(now, MAX_LEAD)
 }
 
 /// How a script is passed to the server.

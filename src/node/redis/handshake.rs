@@ -11,7 +11,7 @@ use super::tls;
 use super::{
     Access, Address, Credentials, Endpoint, IoStream, RestartGuard,
     connection_login::ConnectionLogin,
-    connector::UnknownHost,
+    connector::{self, UnknownHost},
     directory::Location,
     endpoint::Place,
     enrol::{Membership, NodeReport, Tag},
@@ -20,6 +20,7 @@ use super::{
     server_clock::ServerClock,
     server_traits::{self, Probe},
     side_connection::SideConnection,
+    socket::SharedSocket,
     values::{digest, info, read_time},
     wire::{TOO_LONG, Wire},
 };
@@ -38,7 +39,9 @@ pub(super) struct ReadyConnection {
     pub(super) wire: Wire,
     /// The location of the server.
     pub(super) location: Location,
-    pub(super) digests: Digests,
+    pub(super) digests: Arc<Digests>,
+    /// The socket below the wire, if other threads may write to it.
+    pub(super) socket: Option<SharedSocket>,
     pub(super) server_clock: ServerClock,
     pub(super) login: ConnectionLogin,
 }
@@ -90,9 +93,10 @@ async fn greet(
     login: ConnectionLogin,
 ) -> Result<ReadyConnection, Reason> {
     let access = &member.set.settings.access;
-    let wire = Wire::new(open(endpoint, access, &location.address).await?);
+    let (stream, socket) = open_shared(endpoint, access, &location.address).await?;
+    let wire = Wire::new(stream);
     let current = login.current().cloned();
-    let greeted = greet_as(login, endpoint, member, (wire, location)).await;
+    let greeted = greet_as(login, endpoint, member, (wire, socket, location)).await;
     greeted.map_err(|reason| match &current {
         Some(login) => login.hide(reason),
         None => reason,
@@ -103,7 +107,7 @@ async fn greet_as(
     login: ConnectionLogin,
     endpoint: &Endpoint,
     member: &Membership,
-    (mut wire, location): (Wire, &Location),
+    (mut wire, socket, location): (Wire, Option<SharedSocket>, &Location),
 ) -> Result<ReadyConnection, Reason> {
     let settings = &member.set.settings;
     let mut pipeline = auth(login.current());
@@ -135,7 +139,8 @@ async fn greet_as(
     // The clock is read before any vote.
     let server_clock = ServerClock::new(sent, read_time(next())?, settings.drift_factor);
     let location = location.clone();
-    Ok(ReadyConnection { wire, location, digests, server_clock, login })
+    let digests = Arc::new(digests);
+    Ok(ReadyConnection { wire, location, digests, socket, server_clock, login })
 }
 
 /// Parses a health check. A replica is an error.
@@ -214,26 +219,46 @@ async fn open_as(
     Ok(wire)
 }
 
+/// Opens a stream to the server at this address, and returns its socket if other threads may write to it.
+async fn open_shared(
+    endpoint: &Endpoint,
+    access: &Access,
+    address: &Address,
+) -> Result<(Box<dyn IoStream>, Option<SharedSocket>), Reason> {
+    let Address::Tcp { host, port } = address else {
+        return Ok((open(endpoint, access, address).await?, None));
+    };
+    if endpoint.tls || !access.connector.opens_sockets() {
+        return Ok((open(endpoint, access, address).await?, None));
+    }
+    let opened = connector::open_socket(host, *port).await;
+    let socket = SharedSocket::new(opened.map_err(|error| unconnected(endpoint, &error))?);
+    Ok((Box::new(socket.clone()), Some(socket)))
+}
+
+/// Returns the reason for a stream that could not be opened.
+fn unconnected(endpoint: &Endpoint, error: &std::io::Error) -> Reason {
+    let mut text = error.to_string();
+    if let Place::Named(directory) = &endpoint.place {
+        let silence = directory.why_unlocated().map(|why| format!("; {why}"));
+        text.push_str(&silence.unwrap_or_default());
+    }
+    let is_unknown = error.get_ref().and_then(|inner| inner.downcast_ref::<UnknownHost>());
+    if is_unknown.is_some() {
+        Reason::NotLocated(text.into())
+    } else {
+        Reason::NotConnected(text.into())
+    }
+}
+
 /// Opens a stream to the server at this address.
 async fn open(
     endpoint: &Endpoint,
     access: &Access,
     address: &Address,
 ) -> Result<Box<dyn IoStream>, Reason> {
-    let unconnected = |error: std::io::Error| {
-        let mut text = error.to_string();
-        if let Place::Named(directory) = &endpoint.place {
-            let silence = directory.why_unlocated().map(|why| format!("; {why}"));
-            text.push_str(&silence.unwrap_or_default());
-        }
-        let is_unknown = error.get_ref().and_then(|inner| inner.downcast_ref::<UnknownHost>());
-        if is_unknown.is_some() {
-            Reason::NotLocated(text.into())
-        } else {
-            Reason::NotConnected(text.into())
-        }
-    };
-    let stream = access.connector.connect(address).await.map_err(unconnected)?;
+    let stream = access.connector.connect(address).await;
+    let stream = stream.map_err(|error| unconnected(endpoint, &error))?;
     #[cfg(feature = "tls")]
     if endpoint.tls {
         let name = endpoint.certificate_name.as_ref().unwrap_or(address);
@@ -251,7 +276,7 @@ async fn open(
                 let hint = if tls::is_no_tls(&error) { "; the port may not speak TLS" } else { "" };
                 Reason::Tls(format!("{error}{hint}").into())
             }
-            _ => unconnected(error),
+            _ => unconnected(endpoint, &error),
         });
     }
     Ok(stream)

@@ -103,6 +103,7 @@ mod session;
 mod settings;
 mod side_connection;
 mod single_server;
+mod socket;
 mod status;
 mod status_detail;
 mod status_event;

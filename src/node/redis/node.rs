@@ -8,6 +8,7 @@ use super::{
     Endpoint, Listener, Supervisor,
     enrol::{Membership, NodeHandle, NodeSet},
     request::NodeRequest,
+    session::DirectWriter,
     status::Status,
 };
 use crate::{
@@ -27,6 +28,8 @@ const MAX_IN_FLIGHT: usize = 131_072;
 pub(crate) struct RedisNode {
     status: Arc<Status>,
     requests: mpsc::UnboundedSender<NodeRequest>,
+    /// Writes to the connection while it is idle.
+    direct: Arc<DirectWriter>,
     subscriptions: Arc<Subscriptions>,
 }
 
@@ -58,9 +61,16 @@ impl RedisNode {
                 Arc::clone(&status),
                 Arc::clone(&subscriptions),
             );
-            let supervisor =
-                Supervisor::new(endpoint, member, Arc::clone(&status), receiver, admin_receiver);
-            nodes.push((Self { status, requests, subscriptions }, supervisor, listener));
+            let direct = Arc::new(DirectWriter::default());
+            let supervisor = Supervisor::new(
+                endpoint,
+                member,
+                Arc::clone(&status),
+                receiver,
+                admin_receiver,
+                Arc::clone(&direct),
+            );
+            nodes.push((Self { status, requests, direct, subscriptions }, supervisor, listener));
         }
         set.join(members);
         nodes
@@ -78,8 +88,12 @@ impl Node for RedisNode {
         if self.status.in_flight.load(Ordering::Relaxed) >= MAX_IN_FLIGHT {
             return reply.not_sent(Reason::Overloaded);
         }
-        self.status.stamp();
         let request = NodeRequest::new(op, reply, &self.status.in_flight);
+        let in_flight = self.status.in_flight.load(Ordering::Relaxed);
+        let Err(request) = self.direct.write(request, in_flight, || self.status.now()) else {
+            return;
+        };
+        self.status.stamp();
         if let Err(mpsc::error::SendError(request)) = self.requests.send(request) {
             request.not_sent(Reason::NotConnected("the node's task has ended".into()));
         }

@@ -136,6 +136,16 @@ impl Digests {
         }
     }
 
+    /// Returns whether the digest was never requested.
+    pub(super) fn is_unknown(&self, script: OperationScript) -> bool {
+        matches!(self.known[script.number], Digest::Unknown)
+    }
+
+    /// Returns whether a [`review`](Self::review) changes something.
+    pub(super) fn needs_review(&self) -> bool {
+        !self.may_load || self.known.iter().any(|digest| matches!(digest, Digest::Lost))
+    }
+
     /// Returns true at the first request for an unknown digest, which must then be loaded.
     pub(super) fn asks(&mut self, script: OperationScript) -> bool {
         let entry = &mut self.known[script.number];

@@ -70,6 +70,10 @@ impl Status {
         }
     }
 
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
     pub(super) fn name(&self) -> &Arc<str> {
         &self.name
     }

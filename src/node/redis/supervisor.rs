@@ -13,7 +13,7 @@ use super::{
     handshake::{self, ReadyConnection},
     reconnect_state::ReconnectState,
     request::NodeRequest,
-    session::{NodeChannels, Session, SessionEnd},
+    session::{DirectWriter, NodeChannels, Session, SessionEnd},
     status::Status,
 };
 use crate::{error::Reason, membership::offsets::Offsets};
@@ -42,10 +42,11 @@ impl Supervisor {
         status: Arc<Status>,
         requests: mpsc::UnboundedReceiver<NodeRequest>,
         admin: mpsc::UnboundedReceiver<AdminRequest>,
+        direct: Arc<DirectWriter>,
     ) -> Self {
         let settings = &member.set.settings;
         let reconnect = ReconnectState::new(Offsets::new(settings.max_ttl, settings.drift_factor));
-        let inlets = NodeChannels { requests, admin };
+        let inlets = NodeChannels { requests, admin, direct };
         Self {
             endpoint,
             member,
@@ -100,9 +101,10 @@ impl Supervisor {
         };
         let (began, end) = match link {
             Ok(link) => {
-                let Self { endpoint, member, status, reconnect, .. } = self;
-                let session = Session::new(link, endpoint, member, status, reconnect);
-                (Instant::now(), session.serve(&mut self.inlets).await)
+                let Self { endpoint, member, status, reconnect, inlets, .. } = self;
+                let direct = &inlets.direct;
+                let session = Session::new(link, endpoint, member, status, reconnect, direct);
+                (Instant::now(), session.serve(inlets).await)
             }
             Err(reason) => (Instant::now(), SessionEnd::Broken(reason)),
         };

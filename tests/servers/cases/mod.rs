@@ -29,4 +29,5 @@ mod runtime;
 mod sets;
 mod split;
 mod stall;
+mod threads;
 mod waiting;

@@ -65,15 +65,27 @@ pub struct LeaseId {
     single_token: Option<u64>,
     over: AtomicBool,
     wakes_none: AtomicBool,
+    release_awaited: AtomicBool,
 }
 
 impl LeaseId {
     /// Creates the identity of a lease of `owner` on `resource`, requested at `since` (time since
     /// the Unix epoch, for display).
     pub fn new(resource: Resource, nonce: Nonce, owner: Arc<str>, since: Duration) -> Self {
-        let [over, wakes_none] = [false, false].map(AtomicBool::new);
+        let [over, wakes_none, release_awaited] = [false; 3].map(AtomicBool::new);
         let (lingers, is_shared, single_token) = (false, false, None);
-        Self { resource, nonce, owner, since, lingers, is_shared, single_token, over, wakes_none }
+        Self {
+            resource,
+            nonce,
+            owner,
+            since,
+            lingers,
+            is_shared,
+            single_token,
+            over,
+            wakes_none,
+            release_awaited,
+        }
     }
 
     /// Sets the only token of the lease, which is acquired as one of a name that is believed to be free. Its
@@ -144,6 +156,16 @@ impl LeaseId {
     /// release of the lease that has the other nodes wakes them.
     pub fn wakes_none(&self) -> bool {
         self.wakes_none.load(Ordering::Acquire)
+    }
+
+    /// Returns whether the holder waits for the acknowledgement of the release.
+    pub fn is_release_awaited(&self) -> bool {
+        self.release_awaited.load(Ordering::Relaxed)
+    }
+
+    /// Records that the holder waits for the acknowledgement of the release.
+    pub fn await_release(&self) {
+        self.release_awaited.store(true, Ordering::Relaxed);
     }
 
     /// Makes the release wake no waiter. Called before the release is sent.

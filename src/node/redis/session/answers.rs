@@ -1,5 +1,7 @@
 //! Handles the replies to a batch.
 
+use std::sync::Arc;
+
 use ::redis::Value;
 
 use super::{
@@ -47,7 +49,7 @@ impl Session<'_> {
             }
             BatchContent::Scripts(scripts) => {
                 for (script, value) in scripts.into_iter().zip(values) {
-                    self.link.digests.learn(script, digest(value).ok());
+                    Arc::make_mut(&mut self.link.digests).learn(script, digest(value).ok());
                 }
             }
         }
@@ -203,7 +205,7 @@ impl Session<'_> {
         let now = self.settings.clock.now();
         // A server that lacks one script lacks all of them. They are loaded now, or their texts are
         // sent, as operations that are repeated later would run after operations written meanwhile.
-        if self.link.digests.lose() {
+        if Arc::make_mut(&mut self.link.digests).lose() {
             self.load(scripts::OPERATIONS.to_vec(), now);
         }
         self.send_again(forgotten, ScriptRef::Text, now);
@@ -233,6 +235,7 @@ impl Session<'_> {
     }
 
     pub(super) fn break_off(mut self, reason: Reason) -> SessionEnd {
+        self.take_back();
         let reason = self.link.login.hide(reason);
         // Later operations fail at once.
         self.status.set_down(reason.clone());

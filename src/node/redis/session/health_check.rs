@@ -177,7 +177,9 @@ impl Session<'_> {
     /// Sends a health check.
     pub(super) fn check_health(&mut self, now: Timestamp) {
         self.checks.begin(now);
-        self.link.digests.review();
+        if self.link.digests.needs_review() {
+            Arc::make_mut(&mut self.link.digests).review();
+        }
         self.read_record(self.member.set.latest_tag(self.member.index), now);
     }
 

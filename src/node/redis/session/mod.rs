@@ -5,6 +5,7 @@
 //! | writing operations, and reading replies | [`Session`] |
 //! | what a session does when: from the first health check to the last answer | `phase` |
 //! | the tag of the server's votes | `voting_tag` |
+//! | operations that their senders write | `direct` |
 //! | operations that wait for room; batches that wait for replies | `send_queue`; `sent_batch` |
 //! | the replies to a batch | `answers` |
 //! | refused votes, and denied commands | `votes` |
@@ -57,6 +58,7 @@
 //! operation afterwards is followed by a check at once.
 
 mod answers;
+mod direct;
 mod health_check;
 mod phase;
 mod send_queue;
@@ -68,4 +70,5 @@ mod tests;
 mod votes;
 mod voting_tag;
 
+pub(super) use direct::DirectWriter;
 pub(super) use session::{NodeChannels, Session, SessionEnd};

@@ -15,6 +15,7 @@ use tokio::{
 };
 
 use super::{
+    direct::{DirectBatch, DirectContext, DirectWriter, encode_batch},
     health_check::{CHECK_INTERVAL, CheckProgress},
     phase::SessionPhase,
     send_queue::SendQueue,
@@ -27,7 +28,7 @@ use crate::{
     node::redis::{
         Endpoint, RedisSettings,
         connection_login::LoginStep,
-        encode::{Encoder, ScriptRef, script_of},
+        encode::{Encoder, ScriptRef, script_of, token_limit},
         enrol::{AdminRequest, Membership},
         handshake::{self, ReadyConnection},
         plain_form::DeleteIfEqual,
@@ -40,7 +41,6 @@ use crate::{
     protocol::{AcquireOp, Op},
     switches::{self, Switch},
     time::Timestamp,
-    token::TOKEN_LEAD,
 };
 
 /// Maximum number of operations in one write.
@@ -48,8 +48,6 @@ const MAX_BATCH: usize = 128;
 /// Maximum number of unanswered operations on a connection. Written operations can't be overtaken,
 /// and run even if their requests have ended.
 const MAX_UNANSWERED: usize = 1024;
-/// Maximum lead of a token over a server's clock.
-const MAX_LEAD: Duration = Duration::from_micros(TOKEN_LEAD);
 /// Number of node timeouts without an answer after which a connection is replaced.
 const HANG_TIMEOUTS: u32 = 10;
 const MIN_HANG: Duration = Duration::from_millis(200);
@@ -72,6 +70,18 @@ pub(in crate::node::redis) enum SessionEnd {
 pub(in crate::node::redis) struct NodeChannels {
     pub(in crate::node::redis) requests: mpsc::UnboundedReceiver<NodeRequest>,
     pub(in crate::node::redis) admin: mpsc::UnboundedReceiver<AdminRequest>,
+    /// Lets senders write to an idle connection.
+    pub(in crate::node::redis) direct: Arc<DirectWriter>,
+}
+
+/// The connection as its senders see it, until the session ends.
+struct LentConnection(Arc<DirectWriter>);
+
+impl Drop for LentConnection {
+    fn drop(&mut self) {
+        // Its requests are answered by their drop.
+        drop(self.0.close());
+    }
 }
 
 pub(in crate::node::redis) struct Session<'a> {
@@ -92,6 +102,7 @@ pub(in crate::node::redis) struct Session<'a> {
     pub(super) send_queue: SendQueue,
     /// The buffer for a command.
     command: Command,
+    direct: LentConnection,
     pub(super) refusals: RefusalRecord,
     /// Whether the server has granted an acquire to a script on this connection: what is acquired by plain commands
     /// is released by a script.
@@ -107,8 +118,10 @@ impl<'a> Session<'a> {
         member: &'a Membership,
         status: &'a Arc<Status>,
         reconnect: &'a mut ReconnectState,
+        direct: &Arc<DirectWriter>,
     ) -> Self {
         Self {
+            direct: LentConnection(Arc::clone(direct)),
             link,
             endpoint,
             member,
@@ -129,7 +142,7 @@ impl<'a> Session<'a> {
     }
 
     pub(in crate::node::redis) async fn serve(mut self, inlets: &mut NodeChannels) -> SessionEnd {
-        let NodeChannels { requests, admin } = inlets;
+        let NodeChannels { requests, admin, direct } = inlets;
         let hang = (self.settings.node_timeout * HANG_TIMEOUTS).max(MIN_HANG);
         let mut look = tokio::time::interval(hang.min(CHECK_INTERVAL));
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -153,30 +166,38 @@ impl<'a> Session<'a> {
             if self.checks.may_begin() && !self.phase.is_leaving() {
                 self.check_health(self.settings.clock.now());
             }
+            self.lend();
             tokio::select! {
                 biased;
                 step = poll_fn(|cx| self.poll_step(cx)) => {
+                    self.take_back();
                     if let Err(reason) = step.and_then(|step| self.on_step(step)) {
                         return self.break_off(reason);
                     }
                     self.fill();
                 }
                 count = requests.recv_many(&mut incoming, MAX_BATCH), if self.phase.is_serving() => {
+                    self.take_back();
                     if count == 0 {
                         self.phase.close();
                     } else {
                         self.take_in(&mut incoming);
                     }
                 }
-                Some(admin) = admin.recv(), if self.phase.accepts_admin() => match admin {
-                    AdminRequest::Check => self.checks.is_due = true,
-                    AdminRequest::Run(pipeline, waiting) => {
-                        let now = self.settings.clock.now();
-                        self.send_all(&pipeline, now, BatchContent::AdminRequest(waiting));
+                Some(admin) = admin.recv(), if self.phase.accepts_admin() => {
+                    self.take_back();
+                    match admin {
+                        AdminRequest::Check => self.checks.is_due = true,
+                        AdminRequest::Run(pipeline, waiting) => {
+                            let now = self.settings.clock.now();
+                            self.send_all(&pipeline, now, BatchContent::AdminRequest(waiting));
+                        }
                     }
-                },
+                }
+                () = direct.unwritten() => self.take_back(),
                 reason = &mut moved => return self.break_off(reason),
                 _ = look.tick() => {
+                    self.take_back();
                     let now = self.settings.clock.now();
                     if let Some(reason) = self.timed_out(hang) {
                         return self.break_off(reason);
@@ -186,6 +207,69 @@ impl<'a> Session<'a> {
                 }
             }
         }
+    }
+
+    /// Lets senders write while nothing is under way.
+    fn lend(&self) {
+        let is_idle = self.phase.is_serving()
+            && self.batches.is_empty()
+            && self.send_queue.is_empty()
+            && self.mistagged.is_empty()
+            && self.link.wire.is_written();
+        let (Some(socket), Some(vote)) = (&self.link.socket, &self.vote) else { return };
+        if !is_idle {
+            return;
+        }
+        let Self { link, deletes, runs_scripts, member, direct, .. } = self;
+        direct.0.lend(|context| match context {
+            Some(context) => {
+                if !Arc::ptr_eq(&context.vote, vote) {
+                    context.vote = Arc::clone(vote);
+                }
+                if !Arc::ptr_eq(&context.digests, &link.digests) {
+                    context.digests = Arc::clone(&link.digests);
+                }
+                context.server_clock = link.server_clock;
+                (context.deletes, context.runs_scripts) = (*deletes, *runs_scripts);
+            }
+            None => {
+                *context = Some(DirectContext {
+                    socket: socket.clone(),
+                    set: Arc::clone(&member.set),
+                    vote: Arc::clone(vote),
+                    digests: Arc::clone(&link.digests),
+                    server_clock: link.server_clock,
+                    deletes: *deletes,
+                    runs_scripts: *runs_scripts,
+                });
+            }
+        });
+    }
+
+    /// Ends the turn of the senders, before the task writes.
+    pub(super) fn take_back(&mut self) {
+        if self.link.socket.is_some()
+            && let Some(batch) = self.direct.0.take_back()
+        {
+            self.adopt(batch);
+        }
+    }
+
+    /// Records what a sender has written.
+    fn adopt(&mut self, batch: DirectBatch) {
+        let DirectBatch { sent, waiting_since, commands, operations, unwritten } = batch;
+        debug_assert!(self.batches.is_empty(), "the connection was idle");
+        self.link.wire.push_bytes(&unwritten);
+        self.checks.note_use(sent);
+        let content = BatchContent::Operations(operations);
+        self.batches.push(SentBatch {
+            sent,
+            waiting_since,
+            left: content.most_memory(),
+            content,
+            commands,
+            answers: Vec::with_capacity(commands),
+        });
     }
 
     fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Result<SessionStep, Reason>> {
@@ -226,9 +310,16 @@ impl<'a> Session<'a> {
     /// Writes and reads until the oldest batch is answered. Replies that are read before the end of
     /// the connection still count.
     fn poll_answered(&mut self, cx: &mut Context<'_>) -> Poll<Result<SentBatch, Reason>> {
-        let wire = &mut self.link.wire;
-        let is_broken = matches!(wire.poll_write(cx), Poll::Ready(Err(_)));
+        let is_broken = matches!(self.link.wire.poll_write(cx), Poll::Ready(Err(_)));
         for _ in 0..MAX_READS {
+            // A sender may have written, and the server answered, since the previous look.
+            if self.batches.is_empty()
+                && self.link.socket.is_some()
+                && let Some(batch) = self.direct.0.take_written()
+            {
+                self.adopt(batch);
+            }
+            let wire = &mut self.link.wire;
             match self.batches.first_mut() {
                 None => wire.check_answered()?,
                 Some(batch) => {
@@ -331,7 +422,7 @@ impl<'a> Session<'a> {
         requests: impl Iterator<Item = NodeRequest>,
         now: Timestamp,
     ) -> Vec<NodeRequest> {
-        let limit = self.link.server_clock.deadline(now, MAX_LEAD);
+        let limit = token_limit(self.link.server_clock, now);
         let is_barred = self.status.barred().is_some();
         let mut fresh = Vec::with_capacity(requests.size_hint().0);
         for request in requests {
@@ -350,8 +441,7 @@ impl<'a> Session<'a> {
         fresh
     }
 
-    /// Writes operations, and TIME after an acquire. The clock is checked before the votes count,
-    /// and shows whether the expiry of the keys had passed.
+    /// Writes operations in one batch.
     fn write(&mut self, mut requests: Vec<NodeRequest>, by: ScriptRef, now: Timestamp) {
         let ReadyConnection { wire, digests, server_clock, .. } = &mut self.link;
         let keys = &self.member.set.keys;
@@ -371,33 +461,20 @@ impl<'a> Session<'a> {
             now,
             may_grant: !self.reconnect.offsets.is_barred(now),
         };
-        let mut commands = 0;
-        for request in &mut requests {
-            // Without a vote, the script stores nothing.
-            let may_be_plain = request.is_plain() && vote.is_some() && self.runs_scripts;
-            let (delete, push) = (self.deletes, |command: &Command| wire.push(command));
-            if !may_be_plain || !encoder.encode_plain(&request.op, delete, &mut self.command, push)
-            {
-                request.use_script(false);
-                encoder.encode(&request.op, by, &mut self.command);
-                wire.push(&self.command);
-            }
-            commands += request.commands();
-        }
-        if requests.iter().any(|request| matches!(request.op, Op::Acquire(_))) {
-            self.command.clear();
-            self.command.arg("TIME");
-            wire.push(&self.command);
-            commands += 1;
-        }
+        // Without a vote, the script stores nothing.
+        let form = (vote.is_some() && self.runs_scripts, self.deletes);
+        let push = |command: &Command| wire.push(command);
+        let commands = encode_batch(&mut requests, &encoder, by, form, &mut self.command, push);
         self.checks.note_use(now);
         let scripted = requests.iter().filter(|request| !request.is_plain());
         let scripts = scripted.filter_map(|request| script_of(&request.op));
-        let unknown: Vec<_> = scripts.filter(|script| digests.asks(*script)).collect();
+        let unknown: Vec<_> = scripts.filter(|script| digests.is_unknown(*script)).collect();
         let server_clock = *server_clock;
         let operations = OperationBatch { requests, by, vote, server_clock };
         self.push(now, commands, BatchContent::Operations(operations));
         if !unknown.is_empty() {
+            let digests = Arc::make_mut(&mut self.link.digests);
+            let unknown: Vec<_> = unknown.into_iter().filter(|it| digests.asks(*it)).collect();
             self.load(unknown, now);
         }
     }

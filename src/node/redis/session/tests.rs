@@ -80,7 +80,8 @@ impl SessionFixture {
         let link = ReadyConnection {
             wire: Wire::new(Box::new(ours)),
             location: Location { address, epoch: 0, is_fresh: false },
-            digests,
+            digests: Arc::new(digests),
+            socket: None,
             server_clock: ServerClock::new(Timestamp::ZERO, 1_000_000, 0.01),
             login,
         };
@@ -88,8 +89,9 @@ impl SessionFixture {
         let session = tokio::spawn(async move {
             let offsets = Offsets::new(Duration::from_secs(10), 0.01);
             let mut reconnect = ReconnectState::new(offsets);
-            let mut inlets = NodeChannels { requests: received, admin: administered };
-            let session = Session::new(link, &endpoint, &member, &status, &mut reconnect);
+            let direct = Arc::default();
+            let session = Session::new(link, &endpoint, &member, &status, &mut reconnect, &direct);
+            let mut inlets = NodeChannels { requests: received, admin: administered, direct };
             session.serve(&mut inlets).await
         });
         Self { set, requests, admin, server, session }

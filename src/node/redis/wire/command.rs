@@ -55,7 +55,7 @@ impl Command {
         self
     }
 
-    pub(super) fn append_to(&self, output: &mut Vec<u8>) {
+    pub(in crate::node::redis) fn append_to(&self, output: &mut Vec<u8>) {
         // The length and its line are never longer than this.
         output.reserve(self.args.len() + 16);
         head(output, b'*', self.count);

@@ -66,6 +66,16 @@ impl Wire {
         }
     }
 
+    /// Returns whether all output is written.
+    pub(crate) fn is_written(&self) -> bool {
+        self.output.is_empty() && self.is_flushed
+    }
+
+    /// Adds bytes of commands to the next write.
+    pub(crate) fn push_bytes(&mut self, bytes: &[u8]) {
+        self.output.extend_from_slice(bytes);
+    }
+
     /// Adds a command to the next write.
     pub(crate) fn push(&mut self, command: &Command) {
         command.append_to(&mut self.output);

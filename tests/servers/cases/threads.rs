@@ -1,0 +1,81 @@
+//! Operations that the threads of the callers write to idle connections.
+
+use std::{collections::HashMap, sync::Arc};
+
+use tower_redlock::{FencingToken, Redlock};
+
+use super::scene::{Scene, patient};
+use crate::support::{HANG_GUARD, RedisServer, in_time};
+
+/// Returns how often the server has run a command.
+fn calls(server: &RedisServer, command: &str) -> u64 {
+    let stats = server.info("commandstats", &format!("cmdstat_{command}")).unwrap_or_default();
+    let calls = stats.split(',').find_map(|part| part.strip_prefix("calls="));
+    calls.map_or(0, |calls| calls.parse().expect("a number"))
+}
+
+/// Acquires and releases names of its own in turn, and one that another task uses too. Returns the tokens by name.
+async fn lock_in_turn(redlock: Redlock, task: usize) -> Vec<(String, FencingToken)> {
+    let mut tokens = Vec::new();
+    for round in 0..200 {
+        let name = match round % 8 {
+            0 => format!("of two {}", task / 2),
+            _ => format!("of {task}, {}", round % 5),
+        };
+        let lock = redlock.lock(&*name).wait(HANG_GUARD).await.expect("a lock");
+        tokens.push((name, lock.fencing_token()));
+        if round % 3 == 0 {
+            drop(lock);
+        } else {
+            lock.release().await.expect("an acknowledged release");
+        }
+    }
+    tokens
+}
+
+/// Few tasks, so that connections are idle again and again, on more threads than that of the connections.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn callers_write_side_by_side() {
+    let scene = Scene::new(3);
+    let redlock = scene.direct(patient()).await;
+
+    let tasks: Vec<_> =
+        (0..4).map(|task| tokio::spawn(lock_in_turn(redlock.clone(), task))).collect();
+
+    let mut by_name: HashMap<String, Vec<FencingToken>> = HashMap::new();
+    for task in tasks {
+        for (name, token) in in_time(task).await.expect("a task that ends") {
+            by_name.entry(name).or_default().push(token);
+        }
+    }
+    for (name, mut tokens) in by_name {
+        let count = tokens.len();
+        if name.starts_with("of two") {
+            tokens.sort_unstable();
+        }
+        tokens.dedup();
+        assert_eq!(tokens.len(), count, "{name}: each lock has a token of its own");
+        assert!(tokens.is_sorted(), "{name}: tokens grow");
+    }
+    scene.all_keys_gone().await;
+    for server in &scene.servers {
+        let plain = calls(server, "set");
+        assert!(plain > 500, "each acquire stores a key: {plain}");
+    }
+}
+
+/// The next operation of a caller is answered although the connection was lent when it broke.
+#[tokio::test]
+async fn broken_connections_are_lent_again() {
+    let scene = Scene::new(3);
+    let redlock = Arc::new(scene.direct(patient()).await);
+    for _ in 0..5 {
+        redlock.lock("a").await.expect("a lock").release().await.expect("a release");
+        for server in &scene.servers {
+            server.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+        }
+        let lock = redlock.lock("b").wait(HANG_GUARD).await.expect("a lock");
+        lock.release().await.expect("a release");
+    }
+    scene.all_keys_gone().await;
+}
