@@ -47,6 +47,11 @@ impl Error for ConfigError {
     }
 
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        let expected = match expected.to_string().as_str() {
+            // As of a variable of the environment that is read as a number.
+            "a string" => "a text, in quotes".to_owned(),
+            expected => expected.to_owned(),
+        };
         Self::new(format!("expected {expected}, found {}", kind(found)))
     }
 

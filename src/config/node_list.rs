@@ -35,8 +35,8 @@ pub(super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Nod
 pub(super) fn read_sets<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<SetNodes>, D::Error> {
-    struct Sets;
-    impl<'de> Visitor<'de> for Sets {
+    struct NodeLists;
+    impl<'de> Visitor<'de> for NodeLists {
         type Value = Vec<SetNodes>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -52,7 +52,7 @@ pub(super) fn read_sets<'de, D: Deserializer<'de>>(
             sets.map(|set| nodes(set).map(SetNodes)).collect()
         }
     }
-    deserializer.deserialize_any(Sets)
+    deserializer.deserialize_any(NodeLists)
 }
 
 /// Parses `url,name=url,…`.

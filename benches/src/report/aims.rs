@@ -230,29 +230,34 @@ fn of_cycles(samples: &Samples, add: &mut impl FnMut(String, Limit, Option<Sprea
         Limit::AtMost(if has_few_cores(samples) { 0.65 } else { 0.6 }),
         to_rslock(samples, &case, cycles::RATE).map(|spread| spread.map(f64::recip)),
     );
-    let rate = |kind: Kind| key(&case, kind.name(), cycles::RATE);
-    add(
-        format!("{case}: time of a cycle with its release awaited to rslock's"),
-        Limit::AtMost(1.0),
-        samples.ratio(&rate(Kind::Rslock), &rate(Kind::Awaited)),
-    );
+    for nodes in [5, 1] {
+        let case = distinct::case(1, nodes);
+        let rate = |kind: Kind| key(&case, kind.name(), cycles::RATE);
+        add(
+            format!("{case}: time of a cycle with its release awaited to rslock's"),
+            Limit::AtMost(1.0),
+            samples.ratio(&rate(Kind::Rslock), &rate(Kind::Awaited)),
+        );
+    }
     let case = distinct::case(1, 1);
     add(
         format!("{case}: {} for a cycle, in µs", cycles::CLIENT),
         Limit::AtMost(18.0),
         samples.spread(&ours(&case, cycles::CLIENT)).map(|one| one.map(|time| time * 1e6)),
     );
-    let case = distinct::case(64, 5);
-    add(
-        format!("{case}: rate to rslock's"),
-        Limit::AtLeast(1.5),
-        to_rslock(samples, &case, cycles::RATE),
-    );
+    for (nodes, least) in [(5, 1.5), (3, 1.2), (1, 1.0)] {
+        let case = distinct::case(64, nodes);
+        add(
+            format!("{case}: rate to rslock's"),
+            Limit::AtLeast(least),
+            to_rslock(samples, &case, cycles::RATE),
+        );
+    }
     let case = distinct::case(64, 1);
     add(
-        format!("{case}: rate to rslock's"),
-        Limit::AtLeast(1.0),
-        to_rslock(samples, &case, cycles::RATE),
+        format!("{case}: {} for a cycle to rslock's", cycles::SERVERS),
+        Limit::AtMost(1.15),
+        to_rslock(samples, &case, cycles::SERVERS),
     );
     for tasks in faults::TASKS {
         let [frozen, healthy] = [Condition::Frozen, Condition::Healthy]

@@ -225,7 +225,10 @@ impl SharedLease {
         let wall = client.clock().wall();
         let nodes_wall = client.nodes_wall(now, wall);
         let lingers = !plan.linger.is_zero() && !client.remote_requests.is_paused(&resource, now);
-        let is_free = plan.takes_one_token()
+        // Only servers have a cheaper form for it.
+        let is_free = client.set.is_some()
+            && plan.takes_one_token()
+            && resource.shared_names().len() == 1
             && resource.slot().is_none()
             && client.busy_names.are_free(&resource, now);
         let propose = || {

@@ -11,7 +11,6 @@ use crate::{
     Lock, LockRequest, Redlock,
     error::LossCause,
     node::ClockJump,
-    resource::Resource,
     testing::{ManualClock, Nodes},
 };
 
@@ -30,10 +29,7 @@ impl LeaseFixture {
         Self { clock, redlock }
     }
 
-    /// Acquires the lock with a block of tokens, as of a name that was waited for.
     fn lock(&self) -> Lock {
-        let client = &self.redlock.core().client;
-        client.busy_names.note(&Resource::try_from("x").unwrap(), client.clock().now());
         let mut acquired = self.clock.spawn(self.redlock.lock("x").into_future());
         self.clock.settle();
         acquired.take().unwrap().unwrap()

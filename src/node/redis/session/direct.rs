@@ -21,7 +21,7 @@
 
 use std::{fmt, sync::Arc};
 
-use tokio::{sync::Notify, time::Instant};
+use tokio::time::Instant;
 
 use super::{sent_batch::OperationBatch, voting_tag::VotingTag};
 use crate::{
@@ -36,7 +36,10 @@ use crate::{
         wire::Command,
     },
     protocol::{AcquireOp, Op},
-    sync::{Guard, Mutex},
+    sync::{
+        Guard, Mutex, Notify,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Timestamp,
 };
 
@@ -44,6 +47,8 @@ use crate::{
 #[derive(Default)]
 pub(in crate::node::redis) struct DirectWriter {
     state: Mutex<DirectState>,
+    /// Whether it was the senders' turn when the mutex was last unlocked: a hint that spares most senders the mutex.
+    is_lent: AtomicBool,
     /// Wakes the task to write what the socket did not take.
     unwritten: Notify,
 }
@@ -98,20 +103,24 @@ impl DirectWriter {
 
     /// Writes an operation if the connection is idle; otherwise returns it. `in_flight`: the number of operations of
     /// the node that are under way, with this one.
+    #[expect(clippy::result_large_err, reason = "the request goes on to the channel")]
     pub(in crate::node::redis) fn write(
         &self,
         request: NodeRequest,
         in_flight: usize,
         now: impl FnOnce() -> Timestamp,
     ) -> Result<(), NodeRequest> {
-        if in_flight != 1 {
+        if in_flight != 1 || !self.is_lent.load(Ordering::Relaxed) {
             return Err(request);
         }
+        // The clock may be foreign code.
+        let now = now();
         let mut state = self.state();
         if state.turn != Turn::Senders {
             return Err(request);
         }
-        let is_whole = state.write(request, now())?;
+        let is_whole = state.write(request, now)?;
+        self.is_lent.store(false, Ordering::Relaxed);
         drop(state);
         if !is_whole {
             self.unwritten.notify_one();
@@ -125,12 +134,14 @@ impl DirectWriter {
         debug_assert_eq!(state.turn, Turn::Task, "only its owner lends the connection");
         context(&mut state.context);
         state.turn = Turn::Senders;
+        self.is_lent.store(true, Ordering::Relaxed);
     }
 
     /// Ends the turn of the senders. Returns what one has written.
     pub(super) fn take_back(&self) -> Option<DirectBatch> {
         let mut state = self.state();
         state.turn = Turn::Task;
+        self.is_lent.store(false, Ordering::Relaxed);
         state.written.take()
     }
 
@@ -152,6 +163,7 @@ impl DirectWriter {
     pub(super) fn close(&self) -> Option<DirectBatch> {
         let mut state = self.state();
         state.turn = Turn::Task;
+        self.is_lent.store(false, Ordering::Relaxed);
         let (context, written) = (state.context.take(), state.written.take());
         drop(state);
         // Its socket may be closed here, and its request answered.
@@ -162,6 +174,7 @@ impl DirectWriter {
 
 impl DirectState {
     /// Encodes and writes an operation. Returns whether all of it was written.
+    #[expect(clippy::result_large_err, reason = "the request goes on to the channel")]
     fn write(&mut self, mut request: NodeRequest, now: Timestamp) -> Result<bool, NodeRequest> {
         let Self { context: Some(context), command, output, .. } = self else {
             return Err(request);
@@ -175,11 +188,8 @@ impl DirectState {
         let form = (context.runs_scripts, context.deletes);
         let requests = std::slice::from_mut(&mut request);
         let commands = encode_batch(requests, &encoder, ScriptRef::Digest, form, command, push);
-        let written = match context.socket.try_write(output) {
-            Ok(written) => written,
-            // The task finds out why.
-            Err(_) => return Err(request),
-        };
+        // The task finds out why it fails.
+        let Ok(written) = context.socket.try_write(output) else { return Err(request) };
         debug_assert!(self.written.is_none(), "one batch at a time");
         let vote = Some(Arc::clone(&context.vote));
         let (by, server_clock) = (ScriptRef::Digest, context.server_clock);
