@@ -91,7 +91,7 @@ fn add(server: &mut Server, call: &Call, args: &[Bytes]) -> Reply {
         let former = set.get(member).copied();
         let is_kept = match former {
             None => only_known,
-            Some(former) => former == score || (only_greater && score < former),
+            Some(former) => !(score > former || (score < former && !only_greater)),
         };
         if !is_kept {
             set.insert(member.clone(), score);
