@@ -149,6 +149,9 @@ async fn release_needs_no_script_if_server_compares() {
         let subject = serving().await;
         let (redis, t) = (subject.redis(), now_token());
         let command = compares_and_deletes(redis).filter(|_| is_allowed);
+        // The simulated server counts no commands.
+        let counts = redis.info("commandstats", "cmdstat_hmget").is_some();
+        let scripts = u64::from(command.is_none() && counts);
         if let Some(command) = command {
             redis.cli(&["ACL", "SETUSER", acl::USER, &format!("+{command}")]);
         }
@@ -160,7 +163,7 @@ async fn release_needs_no_script_if_server_compares() {
 
             assert_eq!(contender.release().await, released(true, false));
 
-            assert_eq!(calls(redis, "evalsha") - before, u64::from(command.is_none()));
+            assert_eq!(calls(redis, "evalsha") - before, scripts);
             assert!(redis.get("redlock:lock:a").is_none());
         }
     }
