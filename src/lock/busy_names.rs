@@ -15,8 +15,9 @@ use crate::{
     time::Timestamp,
 };
 
-/// Time for which a name is not believed to be free after a request found it busy.
-const BUSY_FOR: Duration = Duration::from_secs(1);
+/// Time for which a name is not believed to be free after a request found it busy: twice the longest pause of a
+/// request that waits for another process, whose attempts would otherwise begin with plain commands.
+const BUSY_FOR: Duration = Duration::from_secs(2);
 
 /// The time at which a name of each stripe was last busy, in ns; 0 for never.
 #[derive(Debug)]

@@ -49,6 +49,14 @@ impl RedisServer {
         text.lines().find_map(value)
     }
 
+    /// How often the server has run a command, by clients and scripts.
+    #[track_caller]
+    pub fn calls(&self, command: &str) -> u64 {
+        let stats = self.info("commandstats", &format!("cmdstat_{command}")).unwrap_or_default();
+        let calls = stats.split(',').find_map(|part| part.strip_prefix("calls="));
+        calls.map_or(0, |calls| calls.parse().expect("a number"))
+    }
+
     #[track_caller]
     pub fn get(&self, key: &str) -> Option<Vec<u8>> {
         self.cli(&["GET", key]).bytes()

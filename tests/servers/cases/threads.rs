@@ -5,14 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use tower_redlock::{FencingToken, Redlock};
 
 use super::scene::{Scene, patient};
-use crate::support::{HANG_GUARD, RedisServer, in_time};
-
-/// Returns how often the server has run a command.
-fn calls(server: &RedisServer, command: &str) -> u64 {
-    let stats = server.info("commandstats", &format!("cmdstat_{command}")).unwrap_or_default();
-    let calls = stats.split(',').find_map(|part| part.strip_prefix("calls="));
-    calls.map_or(0, |calls| calls.parse().expect("a number"))
-}
+use crate::support::{HANG_GUARD, in_time};
 
 /// Acquires and releases names of its own in turn, and one that another task uses too. Returns the tokens by name.
 async fn lock_in_turn(redlock: Redlock, task: usize) -> Vec<(String, FencingToken)> {
@@ -59,7 +52,7 @@ async fn callers_write_side_by_side() {
     }
     scene.all_keys_gone().await;
     for server in &scene.servers {
-        let plain = calls(server, "set");
+        let plain = server.calls("set");
         assert!(plain > 500, "each acquire stores a key: {plain}");
     }
 }

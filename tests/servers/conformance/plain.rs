@@ -20,22 +20,15 @@ fn released(existed: bool, awaited: bool) -> super::contender::Response {
     Ok(Answer::Released(ReleasedAnswer::new(existed, awaited)))
 }
 
-/// Returns how often the server has run a command.
-fn calls(server: &RedisServer, command: &str) -> u64 {
-    let stats = server.info("commandstats", &format!("cmdstat_{command}")).unwrap_or_default();
-    let calls = stats.split(',').find_map(|part| part.strip_prefix("calls="));
-    calls.map_or(0, |calls| calls.parse().expect("a number"))
-}
-
 #[tokio::test]
 async fn free_name_needs_no_script() {
     let subject = serving().await;
     let (contender, t) = (subject.contender_named("me", "a"), now_token());
-    let before = calls(subject.redis(), "evalsha");
+    let before = subject.redis().calls("evalsha");
 
     assert_eq!(contender.acquire_free(t).await, granted(true, 0));
 
-    assert_eq!(calls(subject.redis(), "evalsha"), before);
+    assert_eq!(subject.redis().calls("evalsha"), before);
     let value = subject.redis().get("redlock:lock:a").unwrap();
     let expected = format!("{} {t} 1700000000000 me", contender.hex_nonce());
     assert_eq!(String::from_utf8(value).unwrap(), expected);
@@ -159,11 +152,11 @@ async fn release_needs_no_script_if_server_compares() {
         for round in 0..2 {
             let contender = subject.contender("a").free(t + round);
             assert_eq!(contender.acquire_free(t + round).await, granted(true, 0));
-            let before = calls(redis, "evalsha");
+            let before = redis.calls("evalsha");
 
             assert_eq!(contender.release().await, released(true, false));
 
-            assert_eq!(calls(redis, "evalsha") - before, scripts);
+            assert_eq!(redis.calls("evalsha") - before, scripts);
             assert!(redis.get("redlock:lock:a").is_none());
         }
     }

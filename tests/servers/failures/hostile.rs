@@ -231,9 +231,7 @@ async fn pushes_delay_no_waiter() {
 
 /// Number of scripts that a server has run by their digests.
 fn calls(server: &RedisServer) -> u64 {
-    let stats = server.info("commandstats", "cmdstat_evalsha").unwrap_or_default();
-    let calls = stats.strip_prefix("calls=").and_then(|rest| rest.split(',').next());
-    calls.map_or(0, |calls| calls.parse().expect("a number"))
+    server.calls("evalsha")
 }
 
 #[tokio::test]

@@ -38,12 +38,6 @@ fn fill(server: &RedisServer) {
     assert_eq!(answer, Resp::Simple("OK".into()));
 }
 
-/// Number of calls of a command, by clients and scripts.
-fn calls(server: &RedisServer, command: &str) -> usize {
-    let stat = server.info("commandstats", &format!("cmdstat_{command}"));
-    stat.map_or(0, |stat| stat.split(['=', ',']).nth(1).unwrap().parse().unwrap())
-}
-
 /// The longest average time of a call of one command, with that command.
 fn slowest_command(server: &RedisServer) -> (Duration, String) {
     let stats = server.cli(&["INFO", "commandstats"]).text();
@@ -149,7 +143,8 @@ async fn one_client_copies_for_all() {
     assert_eq!(servers[1].keys("redlock:done:*").len(), RECORDS);
 
     for (server, common) in [(&servers[0], first.1), (&servers[2], second.1)] {
-        let calls = ["hgetall", "hscan", "scan", "get"].map(|command| calls(server, command));
+        let calls = ["hgetall", "hscan", "scan", "get"]
+            .map(|command| usize::try_from(server.calls(command)).expect("few calls"));
         println!("HGETALL, HSCAN, SCAN, GET: {calls:?}");
         // One pass, and another one if a slow client was replaced.
         let most = [1, (2 * JOBS).div_ceil(250), RECORDS.div_ceil(250), RECORDS / 2];

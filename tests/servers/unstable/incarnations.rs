@@ -12,9 +12,7 @@ const MOST_CHANGES: usize = 10;
 
 /// Number of scripts that were sent by their text: changes of the record, and learning of nodes.
 fn texts(server: &RedisServer) -> usize {
-    let calls = server.info("commandstats", "cmdstat_eval").unwrap_or_default();
-    let calls = calls.strip_prefix("calls=").and_then(|rest| rest.split(',').next());
-    calls.map_or(0, |calls| calls.parse().unwrap())
+    usize::try_from(server.calls("eval")).expect("few calls")
 }
 
 #[tokio::test]

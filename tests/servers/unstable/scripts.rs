@@ -12,9 +12,7 @@ use crate::{
 const MOST_LOADS: usize = 30;
 
 fn loads(server: &RedisServer) -> usize {
-    let calls = server.info("commandstats", "cmdstat_script|load").unwrap_or_default();
-    let calls = calls.strip_prefix("calls=").and_then(|rest| rest.split(',').next());
-    calls.map_or(0, |calls| calls.parse().unwrap())
+    usize::try_from(server.calls("script|load")).expect("few calls")
 }
 
 #[tokio::test]

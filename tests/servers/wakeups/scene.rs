@@ -44,9 +44,7 @@ pub(super) async fn listening(servers: &[RedisServer], name: &str, count: i64) {
 
 /// Number of calls of scripts by digest, which are only acquires and releases here.
 pub(super) fn calls(server: &RedisServer) -> u64 {
-    let stats = server.info("commandstats", "cmdstat_evalsha").unwrap_or_default();
-    let calls = stats.strip_prefix("calls=").and_then(|rest| rest.split(',').next());
-    calls.map_or(0, |calls| calls.parse().unwrap())
+    server.calls("evalsha")
 }
 
 /// The sums of [`calls`] once no more commands arrive.

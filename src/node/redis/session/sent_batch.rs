@@ -33,6 +33,18 @@ pub(super) struct SentBatch {
 }
 
 impl SentBatch {
+    /// Creates a batch that is written now.
+    pub(super) fn new(sent: Timestamp, commands: usize, content: BatchContent) -> Self {
+        Self {
+            sent,
+            waiting_since: Instant::now(),
+            left: content.most_memory(),
+            content,
+            commands,
+            answers: Vec::with_capacity(commands),
+        }
+    }
+
     pub(super) fn is_answered(&self) -> bool {
         debug_assert!(self.answers.len() <= self.commands, "each answer has a command");
         self.answers.len() == self.commands

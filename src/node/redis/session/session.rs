@@ -9,10 +9,7 @@ use std::{
 };
 
 use ::redis::Pipeline;
-use tokio::{
-    sync::mpsc,
-    time::{Instant, MissedTickBehavior},
-};
+use tokio::{sync::mpsc, time::MissedTickBehavior};
 
 use super::{
     direct::{DirectBatch, DirectContext, DirectWriter, encode_batch},
@@ -261,14 +258,9 @@ impl<'a> Session<'a> {
         debug_assert!(self.batches.is_empty(), "the connection was idle");
         self.link.wire.push_bytes(&unwritten);
         self.checks.note_use(sent);
-        let content = BatchContent::Operations(operations);
         self.batches.push(SentBatch {
-            sent,
             waiting_since,
-            left: content.most_memory(),
-            content,
-            commands,
-            answers: Vec::with_capacity(commands),
+            ..SentBatch::new(sent, commands, BatchContent::Operations(operations))
         });
     }
 
@@ -363,14 +355,7 @@ impl<'a> Session<'a> {
 
     /// Records a batch, so that every caller gets the reason if the connection breaks.
     fn push(&mut self, sent: Timestamp, commands: usize, content: BatchContent) {
-        self.batches.push(SentBatch {
-            sent,
-            waiting_since: Instant::now(),
-            left: content.most_memory(),
-            content,
-            commands,
-            answers: Vec::with_capacity(commands),
-        });
+        self.batches.push(SentBatch::new(sent, commands, content));
     }
 
     /// Writes incoming operations in order, or queues them if there is no room for all.

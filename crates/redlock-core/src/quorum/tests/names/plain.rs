@@ -18,7 +18,7 @@ pub(crate) enum PlainVote {
     None,
     /// `SET` has run. The view is the one that the client read, and names the fences.
     Set { view: Arc<View>, stored: bool },
-    /// It was no grant: the script is sent.
+    /// The commands were not a grant: the script is sent.
     Refused,
 }
 
