@@ -210,7 +210,7 @@ fn examples_wait_for_set_that_is_taken_over() {
         let files = fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().path());
         files.filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
     };
-    let folders = ["examples", "examples/demo", "integrations/examples", "src/blocking"];
+    let folders = ["examples", "examples/demo/src", "integrations/examples", "src/blocking"];
     let mut found = 0;
     for path in folders.into_iter().flat_map(rust) {
         let text = fs::read_to_string(&path).unwrap();

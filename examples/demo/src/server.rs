@@ -1,7 +1,6 @@
 //! The service: each withdrawal runs under the lock of its account.
 
 use std::{
-    collections::BTreeMap,
     convert::Infallible,
     error::Error,
     sync::{
@@ -14,8 +13,8 @@ use std::{
 use axum::{
     Extension, Router,
     error_handling::HandleErrorLayer,
-    extract::{Path, Query, Request, State},
-    http::{HeaderName, StatusCode, header::RETRY_AFTER},
+    extract::{Path, Request, State},
+    http::{HeaderName, StatusCode, Uri, header::RETRY_AFTER},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::{get, post},
@@ -76,10 +75,12 @@ async fn withdraw(
     State(site): State<Site>,
     Extension(Arrived(arrived)): Extension<Arrived>,
     Path(id): Path<usize>,
-    Query(query): Query<BTreeMap<String, u64>>,
+    uri: Uri,
 ) -> Result<impl IntoResponse, Refused> {
     let waited = arrived.elapsed();
-    let thinking = query.get("thinking_ms").map_or(THINKING, |ms| Duration::from_millis(*ms));
+    let thinking_ms =
+        uri.query().and_then(|query| query.strip_prefix("thinking_ms=")?.parse().ok());
+    let thinking = thinking_ms.map_or(THINKING, Duration::from_millis);
     let lock = LockContext::current().expect("this route is behind the RedlockLayer");
     let token = lock.fencing_token();
     let _entry = site.demo.board.enter(site.replica, lock);
