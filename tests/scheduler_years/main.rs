@@ -10,7 +10,7 @@
 //! | `SCHEDULER_YEARS_KEEP_GOING` | continues after a seed that fails, and lists all of them |
 //! | `SCHEDULER_YEARS_PRINT` | prints all that happened |
 //!
-//! `cargo test --release` has many times the years of a debug build: `scripts/test years`.
+//! `cargo test --release` has many times the years of a debug build: `scripts/check years`.
 //!
 //! A seed gives the same year again. A year that fails prints its seed and what happened around the
 //! fault.
