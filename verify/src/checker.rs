@@ -138,38 +138,22 @@ mod tests {
     }
 
     #[test]
-    fn overlap_is_found_in_any_order() {
-        let (first, second) = (hold(0, 0, 10, 20, 1), hold(1, 0, 19, 30, 2));
-        assert_eq!(overlaps(&[first.clone(), second.clone()]), [(0, 1)]);
-        assert_eq!(overlaps(&[second, first]), [(1, 0)]);
-    }
-
-    #[test]
-    fn a_hold_inside_another_is_found() {
-        assert_eq!(overlaps(&[hold(0, 0, 10, 50, 1), hold(1, 0, 20, 30, 2)]), [(0, 1)]);
-    }
-
-    #[test]
-    fn tasks_of_worker_are_separate_holders() {
-        assert_eq!(overlaps(&[hold(0, 0, 10, 20, 1), hold(0, 1, 15, 30, 2)]), [(0, 1)]);
-    }
-
-    #[test]
-    fn all_pairs_count() {
-        let holds = [hold(0, 0, 10, 20, 1), hold(1, 0, 12, 22, 2), hold(2, 0, 14, 24, 3)];
-        assert_eq!(overlaps(&holds), [(0, 1), (0, 2), (1, 2)]);
-    }
-
-    #[test]
-    fn long_hold_is_compared_with_all() {
-        let holds = [hold(0, 0, 10, 100, 1), hold(1, 0, 20, 30, 2), hold(1, 1, 40, 50, 3)];
-        assert_eq!(overlaps(&holds), [(0, 1), (0, 2)]);
-    }
-
-    #[test]
-    fn touching_holds_do_not_overlap() {
-        assert_eq!(overlaps(&[hold(0, 0, 10, 20, 1), hold(1, 0, 20, 30, 2)]), []);
-        assert_eq!(overlaps(&[hold(0, 0, 10, 20, 1), hold(1, 0, 15, 15, 2)]), []);
+    fn overlapping_pairs_are_found() {
+        let long = hold(0, 0, 10, 100, 1);
+        let (first, second) = (hold(1, 0, 20, 30, 2), hold(1, 1, 40, 50, 3));
+        let (before, inside) = (hold(2, 0, 10, 20, 1), hold(2, 0, 19, 30, 2));
+        let all = [hold(0, 0, 10, 20, 1), hold(1, 0, 12, 22, 2), hold(2, 0, 14, 24, 3)];
+        for (case, holds, expected) in [
+            ("touching holds", vec![before, first.clone()], vec![]),
+            ("a hold inside another", vec![long.clone(), first.clone()], vec![(0, 1)]),
+            ("the later hold first", vec![first.clone(), long.clone()], vec![(1, 0)]),
+            ("a long hold", vec![long, first.clone(), second], vec![(0, 1), (0, 2)]),
+            ("tasks of a worker", vec![first, hold(1, 2, 25, 40, 3)], vec![(0, 1)]),
+            ("all pairs", all.to_vec(), vec![(0, 1), (0, 2), (1, 2)]),
+            ("a momentary hold", vec![inside, hold(1, 0, 25, 25, 3)], vec![]),
+        ] {
+            assert_eq!(overlaps(&holds), expected, "{case}");
+        }
     }
 
     #[test]

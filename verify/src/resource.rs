@@ -21,8 +21,6 @@ pub struct Resource {
     highest: Option<u64>,
     /// Start of the latest request whose lease has written.
     newest: u64,
-    /// Number of all writes.
-    pub writes: usize,
     /// Number of refused writes of leases that a later lease had followed.
     pub stale_refused: usize,
     /// Number of accepted writes of such leases.
@@ -32,7 +30,6 @@ pub struct Resource {
 impl Resource {
     /// Returns whether the write was accepted.
     pub fn write(&mut self, write: &Write) -> bool {
-        self.writes += 1;
         // The other lease was requested after this one had been granted.
         let is_stale = self.newest > write.acquired;
         let is_accepted = write.token.is_none_or(|token| Some(token) >= self.highest);
@@ -59,43 +56,25 @@ mod tests {
         Write { lease, asked, acquired: asked + 1, token }
     }
 
-    fn resource(writes: &[Write]) -> Resource {
-        let mut resource = Resource::default();
-        for one in writes {
-            resource.write(one);
+    #[test]
+    fn stale_writes_are_counted() {
+        let concurrent = Write { acquired: 9, ..write(2, Some(2)) };
+        for (case, writes, refused, accepted) in [
+            ("one after another", [write(1, Some(1)), write(5, Some(2))], 0, 0),
+            ("one lease twice", [write(1, Some(1)), write(1, Some(1))], 0, 0),
+            ("an older token", [write(5, Some(2)), write(1, Some(1))], 1, 0),
+            ("without tokens", [write(5, None), write(1, None)], 0, 1),
+            ("a repeated token", [write(5, Some(2)), write(1, Some(2))], 0, 1),
+            ("concurrent requests", [write(5, Some(1)), concurrent], 0, 0),
+        ] {
+            let mut resource = Resource::default();
+            let last = writes.map(|write| resource.write(&write))[1];
+            assert_eq!(
+                (resource.stale_refused, resource.stale_accepted),
+                (refused, accepted),
+                "{case}"
+            );
+            assert_eq!(last, refused == 0, "{case}: whether the last write is accepted");
         }
-        resource
-    }
-
-    #[test]
-    fn one_after_another_is_accepted() {
-        let resource = resource(&[write(1, Some(1)), write(1, Some(1)), write(5, Some(2))]);
-        assert_eq!((resource.writes, resource.stale_refused, resource.stale_accepted), (3, 0, 0));
-    }
-
-    #[test]
-    fn older_token_is_refused() {
-        let resource = resource(&[write(5, Some(2)), write(1, Some(1))]);
-        assert_eq!((resource.stale_refused, resource.stale_accepted), (1, 0));
-    }
-
-    #[test]
-    fn stale_write_passes_without_tokens() {
-        let resource = resource(&[write(5, None), write(1, None)]);
-        assert_eq!((resource.stale_refused, resource.stale_accepted), (0, 1));
-    }
-
-    #[test]
-    fn repeated_token_passes_and_counts() {
-        let resource = resource(&[write(5, Some(2)), write(1, Some(2))]);
-        assert_eq!((resource.stale_refused, resource.stale_accepted), (0, 1));
-    }
-
-    #[test]
-    fn concurrent_requests_are_not_stale() {
-        let mut second = write(2, Some(2));
-        second.acquired = 9;
-        let resource = resource(&[write(5, Some(1)), second]);
-        assert_eq!((resource.stale_refused, resource.stale_accepted), (0, 0));
     }
 }
