@@ -1,4 +1,4 @@
-//! Switches that take guards out, for the simulation alone: it has to find what each is for.
+//! Disables single safety checks, so that the simulation can show that it detects their absence.
 
 #[cfg_attr(
     not(redlock_sim),

@@ -10,7 +10,7 @@ use std::{
 use redlock_core::{membership::other_sets, protocol::formulas};
 
 /// Folders with pages, below the root of the repository.
-const FOLDERS: [&str; 15] = [
+const FOLDERS: [&str; 14] = [
     "",
     "docs",
     "docs/decisions",
@@ -25,7 +25,6 @@ const FOLDERS: [&str; 15] = [
     "verify/fuzz",
     "verify/schedules",
     "verify/sim",
-    "verify/soak",
 ];
 
 /// Folders that a path in a page may begin in.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::site::Name;
+use crate::servers::Name;
 use tower_redlock_verify::random::Random;
 
 /// The cause of a failover.

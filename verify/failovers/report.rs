@@ -4,14 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use crate::outcome::{Outcome, Row, leases, longest_gap};
+use crate::outcome::{Outcome, Row};
 use crate::plan::Kind;
-use crate::site::Name;
-use tower_redlock_verify::checker::check;
+use crate::servers::Name;
+use tower_redlock_verify::checker::{check, examples, leases, longest_gap};
 use tower_redlock_verify::history::Hold;
-
-/// Maximum number of violations that are shown in full.
-const EXAMPLES: usize = 5;
 
 /// The results of the run for display.
 pub(crate) struct Report<'a>(pub(crate) &'a Outcome);
@@ -66,11 +63,11 @@ impl fmt::Display for Report<'_> {
         let quiet = rows.windows(2).filter(|pair| !pair[1].is_within_probation);
         let quiet = quiet.map(|pair| longest_gap(holds, pair[0].voting, pair[1].struck));
         writeln!(f, "longest gap without a failover: {:.2?}", quiet.max().unwrap_or_default())?;
-        examples(f, holds)?;
-        let overlaps = check(control).overlaps;
-        if let Some(&(first, second)) = overlaps.first() {
-            writeln!(f, "the control's first overlap:")?;
-            writeln!(f, "  {}\n  {}", control[first].to_line(), control[second].to_line())?;
+        for example in examples(holds, &check(holds)) {
+            writeln!(f, "{example}")?;
+        }
+        if let Some(example) = examples(control, &check(control)).first() {
+            writeln!(f, "the control: {example}")?;
         }
         Ok(())
     }
@@ -122,17 +119,6 @@ impl Report<'_> {
         }
         groups
     }
-}
-
-fn examples(f: &mut fmt::Formatter<'_>, holds: &[Hold]) -> fmt::Result {
-    let findings = check(holds);
-    for (kind, pairs) in [("overlap", findings.overlaps), ("disorder", findings.disorders)] {
-        for (first, second) in pairs.into_iter().take(EXAMPLES) {
-            let (first, second) = (holds[first].to_line(), holds[second].to_line());
-            writeln!(f, "{kind}:\n  {first}\n  {second}")?;
-        }
-    }
-    Ok(())
 }
 
 /// Median and maximum, in seconds.

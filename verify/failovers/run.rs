@@ -5,62 +5,56 @@ use std::time::{Duration, Instant};
 
 use tower_redlock::time::{Clock, SystemClock};
 
-use crate::observations::Observations;
+use crate::client;
 use crate::options::Options;
-use crate::outcome::{Outcome, Row, longest_gap};
+use crate::outcome::{Outcome, Row};
 use crate::plan::{Kind, Planned, plan};
-use crate::site::{PATIENCE, STEP, Site, await_that};
-use crate::worker::{Client, WorkerOptions};
+use crate::servers::{CHECK_INTERVAL, EVENT_TIMEOUT, Servers, await_that};
+use tower_redlock_verify::checker::longest_gap;
+use tower_redlock_verify::driver::Driver;
+use tower_redlock_verify::message::{Load, Order};
+use tower_redlock_verify::observations::Observations;
 use tower_redlock_verify::stop::Stop;
-use tower_redlock_verify::workers::{Heard, Workers};
 
 /// Processes of the control, and tasks in each of them.
 const CONTROL: (usize, usize) = (4, 6);
 
-/// Timeout for servers to start, which do not vote for the longest TTL.
-const PATIENCE_FOR_READY: Duration = Duration::from_secs(30);
-
 /// Time after which an order without effect is repeated.
-const ORDER_AGAIN: Duration = Duration::from_secs(8);
+const REPEAT_ORDER_AFTER: Duration = Duration::from_secs(8);
 
 /// Interval between queries of the directory after a promotion. On a machine without processor
 /// time, a directory may consider the promoted server dead, too.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const QUERY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs all failovers. Returns early, with the results so far, when a signal requests an end.
 pub(crate) fn run(options: &Options, stop: &Stop) -> Result<Outcome, String> {
     let mut run = Run::start(options)?;
     let started = Instant::now();
     let mut rows: Vec<Row> = Vec::new();
-    let mut is_interrupted = false;
     for step in plan(options.seed, options.failovers) {
-        is_interrupted = !run.await_settled(&step, stop)?;
-        if is_interrupted {
+        if !run.await_settled(&step, stop)? {
             break;
         }
         thread::sleep(step[0].pause);
         let done = run.step(&step)?;
         for row in &done {
-            let gap = longest_gap(&run.heard.holds, done[0].struck, row.voting);
+            let gap =
+                longest_gap(&run.workers.ledger().entries().holds, done[0].struck, row.voting);
             println!("{:4}  {row}, longest gap between grants {gap:.2?}", rows.len() + 1);
             rows.push(*row);
         }
     }
     let time = started.elapsed();
-    let Run { workers, mut heard, control, mut control_heard, .. } = run;
-    workers.end(&mut heard)?;
-    control.end(&mut control_heard)?;
-    Ok(Outcome { rows, holds: heard.holds, control: control_heard.holds, time, is_interrupted })
+    let (holds, control) = (run.workers.end()?.holds, run.control.end()?.holds);
+    Ok(Outcome { rows, holds, control, time })
 }
 
 struct Run {
     // Declared before the servers, as workers are useless without them.
-    workers: Workers,
-    heard: Heard,
-    control: Workers,
-    control_heard: Heard,
+    workers: Driver,
+    control: Driver,
     observations: Observations,
-    site: Site,
+    servers: Servers,
 }
 
 /// A failover in progress.
@@ -73,7 +67,7 @@ struct Underway {
     promoted: usize,
     ordered: Instant,
     /// The time of the latest query of the directory, from the promotion on.
-    looked: Instant,
+    queried: Instant,
     struck: u64,
     named: Option<u64>,
     /// Run of the promoted server.
@@ -86,22 +80,17 @@ struct Underway {
 
 impl Run {
     fn start(options: &Options) -> Result<Self, String> {
-        let site = Site::start()?;
-        let start = |workers: usize, tasks, client: Client| {
-            let args = (0..workers).map(|worker| {
-                let seed = options.seed;
-                WorkerOptions { worker, seed, tasks, client: client.clone() }.to_args()
-            });
-            Workers::start(&args.collect::<Vec<_>>())
-        };
-        let redlock = Client::Redlock { urls: site.urls(), is_guarded: options.is_guarded };
-        let workers = start(options.workers, options.tasks, redlock)?;
-        let control = start(CONTROL.0, CONTROL.1, Client::Plain { sentinels: site.sentinels() })?;
-        let (mut heard, mut control_heard) = (Heard::default(), Heard::default());
-        workers.await_ready(&mut heard, PATIENCE_FOR_READY)?;
-        control.await_ready(&mut control_heard, PATIENCE_FOR_READY)?;
-        let observations = Observations::new(options.workers, site.urls().len());
-        Ok(Self { workers, heard, control, control_heard, observations, site })
+        let servers = Servers::start()?;
+        let redlock = client::redlock(servers.urls(), options.is_guarded);
+        let workers = Driver::start(&vec![redlock; options.workers])?;
+        let control = Driver::start(&vec![client::plain(&servers.sentinels()); CONTROL.0])?;
+        for (driver, tasks) in [(&workers, options.tasks), (&control, CONTROL.1)] {
+            driver.await_ready()?;
+            driver.order_all(Order::Watch)?;
+            driver.order_all(Order::Load(Load { seed: options.seed, tasks, slots: 0 }))?;
+        }
+        let observations = Observations::new(options.workers, servers.urls().len());
+        Ok(Self { workers, control, observations, servers })
     }
 
     /// Waits until the effects of earlier failovers have ended. Returns false if a signal requests
@@ -113,17 +102,17 @@ impl Run {
             if stop.is_asked_for() {
                 return Ok(false);
             }
-            let is_settled = |planned: &Planned| self.site.is_settled(planned.name);
+            let is_settled = |planned: &Planned| self.servers.is_settled(planned.name);
             if self.observations.all_vote() && next.iter().all(is_settled) {
                 return Ok(true);
             }
-            if started.elapsed() > PATIENCE {
+            if started.elapsed() > EVENT_TIMEOUT {
                 let (votes, count) = (self.observations.all_vote(), next.len());
                 return Err(format!(
-                    "not settled after {PATIENCE:?}: all vote: {votes}, before {count} failovers"
+                    "not settled after {EVENT_TIMEOUT:?}: all vote: {votes}, before {count} failovers"
                 ));
             }
-            thread::sleep(STEP);
+            thread::sleep(CHECK_INTERVAL);
         }
     }
 
@@ -147,15 +136,22 @@ impl Run {
                 underway.iter().map(Underway::row).collect::<Option<Vec<_>>>()
             {
                 let end = rows.iter().map(|row| row.voting).max();
-                if self.heard.holds.iter().any(|hold| Some(hold.acquired) > end) {
+                if self
+                    .workers
+                    .ledger()
+                    .entries()
+                    .holds
+                    .iter()
+                    .any(|hold| Some(hold.acquired) > end)
+                {
                     return Ok(rows);
                 }
             }
-            if started.elapsed() > PATIENCE {
+            if started.elapsed() > EVENT_TIMEOUT {
                 let state: Vec<_> = underway.iter().map(Underway::state).collect();
-                return Err(format!("not over after {PATIENCE:?}: {}", state.join("; ")));
+                return Err(format!("not over after {EVENT_TIMEOUT:?}: {}", state.join("; ")));
             }
-            thread::sleep(STEP);
+            thread::sleep(CHECK_INTERVAL);
         }
     }
 
@@ -163,18 +159,18 @@ impl Run {
         let Planned { name, kind, .. } = planned;
         let mut former = None;
         await_that("the directory names a master", || {
-            former = self.site.named(name).first().copied();
+            former = self.servers.named(name).first().copied();
             former.is_some()
         })?;
         let former = former.ok_or("no server reports the address of a node")?;
-        let struck = self.site.strike(name, kind, former, now)?;
+        let struck = self.servers.strike(name, kind, former, now)?;
         Ok(Underway {
             planned,
             is_within_probation,
             former,
             promoted: 1 - former,
             ordered: Instant::now(),
-            looked: Instant::now(),
+            queried: Instant::now(),
             struck,
             named: None,
             run_id: None,
@@ -187,24 +183,24 @@ impl Run {
     fn advance(&mut self, failover: &mut Underway) -> Result<(), String> {
         let Planned { name, kind, away, .. } = failover.planned;
         if failover.named.is_none() {
-            if self.site.named(name).contains(&failover.promoted) {
+            if self.servers.named(name).contains(&failover.promoted) {
                 failover.named = Some(now());
-                failover.looked = Instant::now();
+                failover.queried = Instant::now();
                 failover.back_at = Some(Instant::now() + away);
-            } else if kind == Kind::Order && failover.ordered.elapsed() > ORDER_AGAIN {
+            } else if kind == Kind::Order && failover.ordered.elapsed() > REPEAT_ORDER_AFTER {
                 eprintln!("  the order to the {} had no effect: once more", name.as_str());
                 failover.ordered = Instant::now();
-                self.site.strike(name, kind, failover.former, now)?;
+                self.servers.strike(name, kind, failover.former, now)?;
             }
             return Ok(());
         }
         if failover.back_at.is_some_and(|at| at <= Instant::now()) {
-            self.site.revive(name, kind, failover.former)?;
+            self.servers.revive(name, kind, failover.former)?;
             failover.back_at = None;
         }
-        if failover.looked.elapsed() > LOOK_AGAIN {
-            failover.looked = Instant::now();
-            let named = self.site.named(name);
+        if failover.queried.elapsed() > QUERY_INTERVAL {
+            failover.queried = Instant::now();
+            let named = self.servers.named(name);
             let other = 1 - failover.promoted;
             if !named.is_empty() && named.iter().all(|&server| server == other) {
                 eprintln!("  the {} failed over once more by itself", name.as_str());
@@ -212,7 +208,7 @@ impl Run {
             }
         }
         if failover.run_id.is_none() {
-            failover.run_id = self.site.run_id(name, failover.promoted);
+            failover.run_id = self.servers.run_id(name, failover.promoted);
         }
         if let Some(run_id) = &failover.run_id {
             let node = name as usize;
@@ -223,13 +219,12 @@ impl Run {
         Ok(())
     }
 
-    /// Reads the output of the workers.
+    /// Reads the observations of the workers. A worker that has ended is an error.
     fn listen(&mut self) -> Result<(), String> {
-        self.workers.listen(&mut self.heard)?;
-        self.control.listen(&mut self.control_heard)?;
-        for (worker, note) in self.heard.notes.drain(..) {
-            let taken = self.observations.take(worker, &note);
-            taken.ok_or_else(|| format!("worker {worker} said {note:?}"))?;
+        self.workers.check()?;
+        self.control.check()?;
+        for (worker, observation) in self.workers.ledger().entries().observations.drain(..) {
+            self.observations.take(worker, observation);
         }
         Ok(())
     }

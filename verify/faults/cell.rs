@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use tower_redlock_verify::locks::Manner;
+
 use crate::fault::{Fault, Promise};
 
 pub(crate) const SERVERS: usize = 5;
@@ -16,10 +18,7 @@ pub(crate) const SUBJECT: usize = 0;
 /// The prefix of all keys.
 pub(crate) const PREFIX: &str = "faults";
 
-/// The name that the workers contend for.
-pub(crate) const NAME: &str = "shared";
-
-/// The key of that name, for either client.
+/// The key of the contended name, for either client.
 pub(crate) const LOCK_KEY: &str = "faults:lock:shared";
 
 /// What the keys of the slots of that name begin with.
@@ -27,12 +26,6 @@ pub(crate) const SLOT_KEY: &str = "faults:lock:slot:";
 
 /// Number of slots.
 pub(crate) const SLOTS: u32 = 2;
-
-/// TTL of every lock.
-pub(crate) const TTL: Duration = Duration::from_secs(1);
-
-/// Timeout for an answer of a server.
-pub(crate) const NODE_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Time from the end of the strike to the beginning of the repair, longer than a lock lives without
 /// renewal.
@@ -112,6 +105,19 @@ impl Client {
     /// Returns whether it is this crate as it is used.
     pub(crate) fn is_guarded(self) -> bool {
         matches!(self, Self::Redlock | Self::Shared | Self::Slots)
+    }
+
+    /// Returns how a worker acquires the contended name.
+    pub(crate) fn manner(self, worker: usize) -> Manner {
+        match self {
+            Self::Shared if worker + 1 < WORKERS => Manner::Shared,
+            Self::Slots => Manner::Slot(SLOTS),
+            _ => Manner::Exclusive,
+        }
+    }
+
+    pub(crate) fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|client| client.name() == name)
     }
 
     pub(crate) fn name(self) -> &'static str {

@@ -1,14 +1,29 @@
 //! The faults: their effect, the number of servers, and the promises that hold under them.
 
+use std::fmt;
+use std::time::Duration;
+
 use Kind as K;
 
-#[derive(Debug)]
+use crate::cell::FAULT_TIME;
+
+/// A fault that strikes now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Strike {
+    pub(crate) fault: &'static Fault,
+    /// The affected servers.
+    pub(crate) targets: Vec<usize>,
+    /// Time from the end of the strike to the beginning of the repair.
+    pub(crate) lasts: Duration,
+}
+
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) kind: Kind,
     pub(crate) name: &'static str,
     /// A description of the fault.
     pub(crate) what: &'static str,
-    /// Number of servers that it affects, the first ones.
+    /// Number of servers that it affects.
     pub(crate) servers: usize,
     pub(crate) promise: Promise,
     /// Whether the control has overlaps if the fault strikes while its lock is held.
@@ -70,6 +85,28 @@ pub(crate) enum Spares {
     Replicas,
 }
 
+impl Strike {
+    /// A fault of the matrix, which strikes the first servers.
+    pub(crate) fn in_matrix(fault: &'static Fault) -> Self {
+        Self { fault, targets: (0..fault.servers).collect(), lasts: FAULT_TIME }
+    }
+}
+
+impl fmt::Display for Strike {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {:?} for {:?}", self.fault.name, self.targets, self.lasts)
+    }
+}
+
+impl Needs {
+    /// Returns the options that satisfy both.
+    pub(crate) fn and(self, other: Self) -> Self {
+        let (clock, aof) = (self.clock || other.clock, self.aof || other.aof);
+        let spares = if self.spares == Spares::None { other.spares } else { self.spares };
+        Self { clock, aof, tls: self.tls || other.tls, spares }
+    }
+}
+
 impl Kind {
     pub(crate) fn needs(self) -> Needs {
         let none = Needs::default();
@@ -83,12 +120,35 @@ impl Kind {
         }
     }
 
+    /// Returns whether its servers keep all data, and get or answer nothing until the repair.
+    pub(crate) fn silences(self) -> bool {
+        matches!(self, K::Stop | K::Partition | K::LostRequests | K::ClientPause)
+    }
+
     /// Returns whether there is nothing to repair, so that the recovery begins with the strike.
     pub(crate) fn is_momentary(self) -> bool {
         matches!(
             self,
             K::KillBlank | K::KillAof | K::FlushAll | K::ScriptFlush | K::Eviction | K::Promotion
         )
+    }
+}
+
+impl Fault {
+    /// Returns whether random faults may include it: not if it needs spare servers, which it uses
+    /// up, if it changes what clients need to connect, or if this system lacks what it needs.
+    pub(crate) fn is_repeatable(&self) -> bool {
+        match self.kind {
+            K::Promotion | K::DnsChanged | K::PasswordRotated | K::CertificateExpired => false,
+            K::ClockForward | K::Descriptors | K::DiskFull => cfg!(target_os = "linux"),
+            _ => true,
+        }
+    }
+
+    /// Returns whether clients detect it only with time: until then, a quorum of servers may miss
+    /// locks if another fault follows.
+    pub(crate) fn is_detected_late(&self) -> bool {
+        matches!(self.kind, K::ClockForward | K::Eviction)
     }
 }
 

@@ -1,80 +1,72 @@
-//! A matrix of faults over real servers: each fault strikes in each phase of a lock. See
-//! `verify/faults/README.md`.
+//! A matrix of faults over real servers: each fault strikes in each phase of a lock; or random
+//! faults, one after the other. See `verify/faults/README.md`.
 
 mod cell;
-mod control;
+mod client;
 mod fault;
-mod ledger;
-mod message;
+mod fixture;
+mod hosts;
 mod options;
 mod outcome;
 mod proxy;
+mod random;
+mod recovery;
 mod relay;
 mod report;
-mod resource;
 mod run;
-mod server;
-mod site;
 mod strike;
-mod worker;
 
 use std::collections::VecDeque;
-use std::env;
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
 use tokio::runtime::{Builder, Handle};
+use tower_redlock_verify::program;
 use tower_redlock_verify::stop::Stop;
-use tower_redlock_verify::support::program;
+use tower_redlock_verify::support::program::program;
 
-use options::{Options, Request};
+use options::{Options, RandomOptions, Request};
 use report::Report;
-use worker::{WORKER, WorkerOptions};
 
 fn main() -> ExitCode {
-    let mut args = env::args().skip(1).peekable();
-    if args.next_if(|first| first == WORKER).is_some() {
-        let options = WorkerOptions::parse(args).ok_or("invalid arguments of a worker".to_owned());
-        return match options.and_then(|options| worker::run(&options)) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(problem) => fail(&problem, 1),
-        };
-    }
-    match Options::parse(args) {
-        Ok(Request::Help) => {
-            println!("{}", options::USAGE);
-            ExitCode::SUCCESS
-        }
-        Ok(Request::List) => {
+    program::main("faults", options::USAGE, client::connect, options::parse, faults)
+}
+
+fn faults(request: &Request, stop: &Stop) -> Result<Vec<String>, String> {
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.map_err(|error| format!("no runtime: {error}"))?;
+    match request {
+        Request::List => {
             print!("{}", report::list());
-            ExitCode::SUCCESS
+            Ok(Vec::new())
         }
-        Ok(Request::Run(options)) => matrix(&options).unwrap_or_else(|problem| fail(&problem, 1)),
-        Err(problem) => fail(&format!("{problem}\n{}", options::USAGE), 2),
+        Request::Matrix(options) => matrix(options, stop, runtime.handle()),
+        Request::Random(options) => random(options, stop, runtime.handle()),
     }
 }
 
-fn matrix(options: &Options) -> Result<ExitCode, String> {
-    let program = program::program()?;
-    let stop = Stop::listen("faults")?;
-    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let runtime = runtime.map_err(|error| format!("no runtime: {error}"))?;
+fn matrix(options: &Options, stop: &Stop, runtime: &Handle) -> Result<Vec<String>, String> {
+    let program = program()?;
     let started = Instant::now();
-    let report = run_all(options, &stop, runtime.handle());
+    let report = run_all(options, stop, runtime);
     if options.markdown {
         println!("{}", report.markdown());
     }
     eprint!("{program}, {} s, {} at a time\n{report}", started.elapsed().as_secs(), options.jobs);
-    if stop.is_asked_for() {
-        return Ok(fail("interrupted: no verdict", 130));
+    Ok(report.problems())
+}
+
+fn random(options: &RandomOptions, stop: &Stop, runtime: &Handle) -> Result<Vec<String>, String> {
+    println!("seed {} (repeat with --seed {0}), {}", options.seed, program()?);
+    let mut problems = Vec::new();
+    for &client in &options.clients {
+        let outcome = random::run(client, options, stop, runtime)?;
+        print!("{outcome}");
+        problems.extend(outcome.problems());
     }
-    let problems = report.problems();
-    if problems.is_empty() {
-        return Ok(ExitCode::SUCCESS);
-    }
-    Ok(fail(&problems.join("\nfaults: "), 1))
+    Ok(problems)
 }
 
 fn run_all(options: &Options, stop: &Stop, runtime: &Handle) -> Report {
@@ -100,9 +92,4 @@ fn run_all(options: &Options, stop: &Stop, runtime: &Handle) -> Report {
         }
     });
     report.into_inner().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn fail(problem: &str, code: u8) -> ExitCode {
-    eprintln!("faults: {problem}");
-    ExitCode::from(code)
 }

@@ -1,33 +1,44 @@
-//! The findings in a cell, and whether they violate a promise.
+//! The findings in a cell or a random run, and whether they violate a promise.
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::Range;
 use std::time::Duration;
 
-use tower_redlock_verify::checker::check;
-use tower_redlock_verify::history::Hold;
+use tower_redlock_verify::checker::{check, examples, leases};
+use tower_redlock_verify::ledger::Entries;
 
-use crate::cell::Cell;
-use crate::fault::Promise;
-use crate::ledger::Entries;
-use crate::run::Recovery;
+use crate::cell::Client;
+use crate::fault::{Fault, Promise};
+use crate::recovery::Recovery;
 
-/// Maximum number of violations that are shown.
-const EXAMPLES: usize = 3;
-
-#[derive(Debug)]
+/// Times of faults, in nanoseconds of the clock that all processes of the machine share.
+#[derive(Debug, Default)]
 pub(crate) struct Times {
-    /// The fault was in effect.
-    pub(crate) struck: u64,
-    /// The repair began.
-    pub(crate) repairing: u64,
+    /// From the strike to the repair, if there is one fault.
+    pub(crate) fault: Range<u64>,
+    /// The times in which only fencing is promised.
+    pub(crate) beyond_exclusion: Vec<Range<u64>>,
     pub(crate) recovery: Recovery,
+}
+
+impl Times {
+    /// The times of a cell, in which one fault strikes.
+    pub(crate) fn in_cell(fault: &Fault, during: Range<u64>, recovery: Recovery) -> Self {
+        let mut times = Self { fault: during, beyond_exclusion: Vec::new(), recovery };
+        if fault.promise == Promise::Fencing {
+            times.beyond_exclusion.push(0..u64::MAX);
+        }
+        times
+    }
 }
 
 #[derive(Debug)]
 pub(crate) struct Outcome {
     /// Pairs of leases that were held at the same time.
     pub(crate) overlaps: usize,
+    /// The same, of which the second began while exclusion was promised.
+    broken: usize,
     /// Pairs of leases whose tokens do not grow.
     pub(crate) disorders: usize,
     pub(crate) grants: usize,
@@ -44,51 +55,47 @@ impl Outcome {
     pub(crate) fn of(entries: &Entries, times: &Times) -> Self {
         let holds = &entries.holds;
         let findings = check(holds);
-        let origin = holds.iter().map(|hold| hold.asked).min().unwrap_or_default();
-        let show = |kind: &str, pairs: &[(usize, usize)]| -> Vec<String> {
-            let show = |&(first, second): &(usize, usize)| {
-                let (first, second) = (Moments(&holds[first], origin), &holds[second]);
-                format!("{kind}: {first} and {}", Moments(second, origin))
-            };
-            pairs.iter().take(EXAMPLES).map(show).collect()
+        let pairs = |pairs: &mut dyn Iterator<Item = &(usize, usize)>| {
+            let pairs = pairs.map(|&(one, other)| (holds[one].lease, holds[other].lease));
+            pairs.collect::<BTreeSet<_>>().len()
         };
-        let mut examples = show("overlap", &findings.overlaps);
-        examples.extend(show("token", &findings.disorders));
-        let leases = |pairs: &[(usize, usize)]| {
-            let leases = pairs.iter().map(|&(one, other)| (holds[one].lease, holds[other].lease));
-            leases.collect::<BTreeSet<_>>().len()
-        };
+        let is_excused =
+            |begin: u64| times.beyond_exclusion.iter().any(|range| range.contains(&begin));
+        let mut broken =
+            findings.overlaps.iter().filter(|&&(_, second)| !is_excused(holds[second].from));
         let during = entries.attempts.iter();
-        let during = during.filter(|one| one.from >= times.struck && one.until <= times.repairing);
+        let during =
+            during.filter(|one| one.from >= times.fault.start && one.until <= times.fault.end);
         let granted = during.clone().filter(|attempt| attempt.granted).count();
         Self {
-            overlaps: leases(&findings.overlaps),
-            disorders: leases(&findings.disorders),
-            grants: holds.iter().map(|hold| hold.lease).collect::<BTreeSet<_>>().len(),
+            overlaps: pairs(&mut findings.overlaps.iter()),
+            broken: pairs(&mut broken),
+            disorders: pairs(&mut findings.disorders.iter()),
+            grants: leases(holds),
             stale_refused: entries.resource.stale_refused,
             stale_accepted: entries.resource.stale_accepted,
             available: (granted, during.count()),
             recovery: times.recovery,
             slow: entries.slow.clone(),
-            examples,
+            examples: examples(holds, &findings),
         }
     }
 
-    /// Returns the violations of the promises that hold in the cell. The controls have none.
-    pub(crate) fn problems(&self, cell: &Cell) -> Vec<String> {
-        if !cell.client.is_guarded() {
+    /// Returns the violations of the promises to a client. The controls have none.
+    pub(crate) fn problems(&self, client: Client) -> Vec<String> {
+        if !client.is_guarded() {
             return Vec::new();
         }
         let mut problems = self.slow.clone();
-        let excludes = cell.fault.promise == Promise::Exclusion;
-        let mut count = |is_promised: bool, count: usize, what: &str| {
-            if is_promised && count > 0 {
+        for (count, what) in [
+            (self.broken, "overlaps"),
+            (self.disorders, "tokens out of order"),
+            (self.stale_accepted, "stale writes past the fence"),
+        ] {
+            if count > 0 {
                 problems.push(format!("{count} {what}"));
             }
-        };
-        count(excludes, self.overlaps, "overlaps");
-        count(true, self.disorders, "tokens out of order");
-        count(true, self.stale_accepted, "stale writes past the fence");
+        }
         if self.recovery.granted.is_none() || self.recovery.shared.is_none() {
             problems.push("not every worker was granted both names after the fault".into());
         }
@@ -108,16 +115,14 @@ impl fmt::Display for Outcome {
         let (granted, attempts) = self.available;
         write!(
             f,
-            "{} grants, {} overlaps, {} tokens out of order, stale writes {} refused {} accepted, \
-             {granted} of {attempts} granted during the fault, recovered after {}, voting after {}",
-            self.grants,
-            self.overlaps,
-            self.disorders,
-            self.stale_refused,
-            self.stale_accepted,
-            Millis(self.recovery.granted),
-            Millis(self.recovery.voting),
-        )
+            "{} grants, {} overlaps, {} tokens out of order, stale writes {} refused {} accepted, ",
+            self.grants, self.overlaps, self.disorders, self.stale_refused, self.stale_accepted,
+        )?;
+        if attempts > 0 {
+            write!(f, "{granted} of {attempts} granted during the fault, ")?;
+        }
+        let (granted, voting) = (Millis(self.recovery.granted), Millis(self.recovery.voting));
+        write!(f, "recovered after {granted}, voting after {voting}")
     }
 }
 
@@ -130,18 +135,5 @@ impl fmt::Display for Millis {
             Some(time) => write!(f, "{} ms", time.as_millis()),
             None => f.write_str("never"),
         }
-    }
-}
-
-/// A hold, with times in seconds since the first request.
-struct Moments<'a>(&'a Hold, u64);
-
-impl fmt::Display for Moments<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(hold, origin) = *self;
-        let seconds = |at: u64| Duration::from_nanos(at.saturating_sub(origin)).as_secs_f64();
-        let (from, until) = (seconds(hold.from), seconds(hold.until));
-        write!(f, "worker {} from {from:.3} to {until:.3} s", hold.lease.worker)?;
-        hold.token.map_or(Ok(()), |token| write!(f, " under {token}"))
     }
 }

@@ -27,7 +27,7 @@ impl Report {
         for (_, cell, outcome) in &self.cells {
             match outcome {
                 Ok(outcome) => {
-                    let found = outcome.problems(cell).into_iter();
+                    let found = outcome.problems(cell.client).into_iter();
                     problems.extend(found.map(|problem| format!("{cell}: {problem}")));
                 }
                 Err(problem) => problems.push(format!("{cell}: not carried out: {problem}")),
@@ -160,14 +160,14 @@ pub(crate) fn list() -> String {
 #[cfg(test)]
 mod tests {
     use tower_redlock_verify::history::{Hold, Lease};
+    use tower_redlock_verify::ledger::Entries;
+    use tower_redlock_verify::resource::Write;
 
     use super::*;
     use crate::cell::Phase;
     use crate::fault::Kind;
-    use crate::ledger::Entries;
     use crate::outcome::Times;
-    use crate::resource::Write;
-    use crate::run::Recovery;
+    use crate::recovery::Recovery;
 
     fn cell(kind: Kind, client: Client) -> Cell {
         let fault = FAULTS.iter().find(|fault| fault.kind == kind).expect("a fault of each kind");
@@ -189,10 +189,9 @@ mod tests {
         Entries { holds: vec![hold(0, 10, 1), hold(1, second, 2)], ..Entries::default() }
     }
 
-    fn outcome(entries: &Entries) -> Outcome {
-        let some = Some(std::time::Duration::ZERO);
-        let recovery = Recovery { granted: some, voting: some, shared: some };
-        Outcome::of(entries, &Times { struck: 0, repairing: 100, recovery })
+    fn outcome(kind: Kind, entries: &Entries) -> Outcome {
+        let fault = cell(kind, Client::Redlock).fault;
+        Outcome::of(entries, &Times::in_cell(fault, 0..100, Recovery::IMMEDIATE))
     }
 
     fn problems(cell: Cell, outcome: Result<Outcome, String>) -> Vec<String> {
@@ -203,12 +202,25 @@ mod tests {
 
     #[test]
     fn overlap_breaks_promise_of_exclusion() {
-        let (apart, beside) = (outcome(&entries(30)), outcome(&entries(15)));
-        assert_eq!(problems(cell(Kind::FlushAll, Client::Redlock), Ok(apart)), [""; 0]);
-        let found = problems(cell(Kind::FlushAll, Client::Redlock), Ok(beside));
-        assert_eq!(found, ["flushall held (redlock): 1 overlaps"]);
-        let beyond = outcome(&entries(15));
-        assert_eq!(problems(cell(Kind::Eviction, Client::Redlock), Ok(beyond)), [""; 0]);
+        for (kind, second, expected) in [
+            (Kind::FlushAll, 30, &[][..]),
+            (Kind::FlushAll, 15, &["flushall held (redlock): 1 overlaps"]),
+            (Kind::Eviction, 15, &[]),
+        ] {
+            let outcome = outcome(kind, &entries(second));
+            assert_eq!(problems(cell(kind, Client::Redlock), Ok(outcome)), expected);
+        }
+    }
+
+    #[test]
+    fn overlap_is_excused_only_in_its_time() {
+        for (beyond_exclusion, expected) in [(15..16, 0), (10..15, 1), (16..20, 1)] {
+            let mut times = Times { recovery: Recovery::IMMEDIATE, ..Times::default() };
+            times.beyond_exclusion.push(beyond_exclusion);
+            let outcome = Outcome::of(&entries(15), &times);
+            assert_eq!(outcome.overlaps, 1);
+            assert_eq!(outcome.problems(Client::Redlock).len(), expected);
+        }
     }
 
     #[test]
@@ -224,7 +236,8 @@ mod tests {
             });
         }
 
-        let found = problems(cell(Kind::Eviction, Client::Redlock), Ok(outcome(&entries)));
+        let found =
+            problems(cell(Kind::Eviction, Client::Redlock), Ok(outcome(Kind::Eviction, &entries)));
 
         assert_eq!(found, ["eviction held (redlock): 1 stale writes past the fence"]);
     }
@@ -234,7 +247,7 @@ mod tests {
         let control = |client, kind, second, count| {
             let mut report = Report::default();
             for number in 0..count {
-                report.add(number, cell(kind, client), Ok(outcome(&entries(second))));
+                report.add(number, cell(kind, client), Ok(outcome(kind, &entries(second))));
             }
             report.problems()
         };
@@ -249,7 +262,7 @@ mod tests {
 
     #[test]
     fn missing_recovery_and_cells_are_problems() {
-        let mut stuck = outcome(&entries(30));
+        let mut stuck = outcome(Kind::Stop, &entries(30));
         stuck.recovery = Recovery::default();
         assert_eq!(problems(cell(Kind::Stop, Client::Redlock), Ok(stuck)).len(), 2);
         let found = problems(cell(Kind::Stop, Client::Redlock), Err("no server".into()));
@@ -260,8 +273,16 @@ mod tests {
     fn table_has_line_for_each_cell() {
         let mut report = Report::default();
         report.add(1, cell(Kind::Stop, Client::Redlock), Err("no server".into()));
-        report.add(0, cell(Kind::FlushAll, Client::Redlock), Ok(outcome(&entries(30))));
-        report.add(2, cell(Kind::FlushAll, Client::Plain), Ok(outcome(&entries(15))));
+        report.add(
+            0,
+            cell(Kind::FlushAll, Client::Redlock),
+            Ok(outcome(Kind::FlushAll, &entries(30))),
+        );
+        report.add(
+            2,
+            cell(Kind::FlushAll, Client::Plain),
+            Ok(outcome(Kind::FlushAll, &entries(15))),
+        );
         let table = report.markdown();
 
         let lines: Vec<_> = table.lines().collect();

@@ -1,16 +1,18 @@
 //! Carries out the faults, and repairs their effects.
 
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
 use rustix::process::Signal;
+use tower_redlock_verify::ask::command;
+use tower_redlock_verify::server::Server;
 use tower_redlock_verify::support::resp::Resp;
 
-use crate::cell::{FAULT_TIME, LOCK_KEY, PREFIX, SERVERS, SUBJECT};
-use crate::fault::Kind as K;
+use crate::cell::{Cell, LOCK_KEY, PREFIX, SERVERS, SUBJECT};
+use crate::fault::{Kind as K, Strike};
+use crate::fixture::{Fixture, USER, certificate};
 use crate::proxy::Proxy;
-use crate::server::{Server, USER, certificate};
-use crate::site::Site;
 
 const LATENCY: Duration = Duration::from_millis(60);
 const CLOCK_JUMP: f64 = 30.0;
@@ -23,87 +25,99 @@ const BUSY_AFTER: &str = "50";
 const UNANSWERED: Duration = Duration::from_millis(100);
 
 /// Returns when the fault is in effect.
-pub(crate) fn strike(site: &mut Site) -> Result<(), String> {
-    let targets = site.cell.fault.servers;
-    match site.cell.fault.kind {
-        K::KillBlank => on_each(&mut site.servers[..targets], |server| restart(server, true))?,
-        K::KillAof => on_each(&mut site.servers[..targets], |server| restart(server, false))?,
-        K::Stop => site.targets().iter().try_for_each(|server| server.signal(Signal::STOP))?,
-        K::WorkerStop => site.worker(SUBJECT).signal(Signal::STOP),
-        K::Partition => block(site.target_proxies(), true, true),
-        K::Split => split(site, true),
-        K::LostRequests => block(site.target_proxies(), true, false),
-        K::LostReplies => block(site.target_proxies(), false, true),
-        K::Delay => delay(site, LATENCY),
+pub(crate) fn strike(fixture: &mut Fixture, strike: &Strike) -> Result<(), String> {
+    match strike.fault.kind {
+        K::KillBlank => restart_all(fixture, strike, true)?,
+        K::KillAof => restart_all(fixture, strike, false)?,
+        K::Stop => fixture.targets(strike).try_for_each(|server| server.signal(Signal::STOP))?,
+        K::WorkerStop => fixture.driver.signal(SUBJECT, Signal::STOP)?,
+        K::Partition => block(fixture.target_proxies(strike), true, true),
+        K::Split => split(fixture, true),
+        K::LostRequests => block(fixture.target_proxies(strike), true, false),
+        K::LostReplies => block(fixture.target_proxies(strike), false, true),
+        K::Delay => delay(fixture, strike, LATENCY),
         K::ClientPause => {
-            let time = FAULT_TIME.as_millis().to_string();
-            on_all(site, &["CLIENT", "PAUSE", &time, "ALL"])?;
+            let time = strike.lasts.as_millis().to_string();
+            on_all(fixture, strike, &["CLIENT", "PAUSE", &time, "ALL"])?;
         }
-        K::FlushAll => on_all(site, &["FLUSHALL"])?,
-        K::ScriptFlush => on_all(site, &["SCRIPT", "FLUSH", "SYNC"])?,
-        K::MemoryFull => on_all(site, &["CONFIG", "SET", "maxmemory", "1"])?,
-        K::Eviction => site.targets().iter().try_for_each(evict)?,
-        K::Promotion => promote(site),
-        K::BusyScript => site.targets().iter().try_for_each(run_without_end)?,
-        K::AclRevoked => on_all(site, &["ACL", "SETUSER", USER, "-@all"])?,
+        K::FlushAll => on_all(fixture, strike, &["FLUSHALL"])?,
+        K::ScriptFlush => on_all(fixture, strike, &["SCRIPT", "FLUSH", "SYNC"])?,
+        K::MemoryFull => on_all(fixture, strike, &["CONFIG", "SET", "maxmemory", "1"])?,
+        K::Eviction => fixture.targets(strike).try_for_each(evict)?,
+        K::Promotion => promote(fixture, strike),
+        K::BusyScript => fixture.targets(strike).try_for_each(run_without_end)?,
+        K::AclRevoked => on_all(fixture, strike, &["ACL", "SETUSER", USER, "-@all"])?,
         K::PasswordRotated => {
-            on_all(site, &["ACL", "SETUSER", USER, "resetpass", &added(NEW_PASSWORD)])?;
-            disconnect(site.target_proxies());
+            on_all(fixture, strike, &["ACL", "SETUSER", USER, "resetpass", &added(NEW_PASSWORD)])?;
+            disconnect(fixture.target_proxies(strike));
         }
         K::CertificateExpired => {
-            on_all(site, &["CONFIG", "SET", "tls-cert-file", &certificate("expired.pem")])?;
-            disconnect(site.target_proxies());
+            on_all(
+                fixture,
+                strike,
+                &["CONFIG", "SET", "tls-cert-file", &certificate("expired.pem")],
+            )?;
+            disconnect(fixture.target_proxies(strike));
         }
-        K::DnsChanged => move_names(site)?,
-        K::ClockForward => set_clocks(site, CLOCK_JUMP)?,
+        K::DnsChanged => move_names(fixture, strike)?,
+        K::ClockForward => set_clocks(fixture, strike, CLOCK_JUMP)?,
         K::Descriptors => {
-            limit(site, "nofile=3")?;
-            disconnect(site.target_proxies());
+            limit_all(fixture, strike, "nofile=3")?;
+            disconnect(fixture.target_proxies(strike));
         }
-        K::DiskFull => limit(site, "fsize=1")?,
+        K::DiskFull => limit_all(fixture, strike, "fsize=1")?,
     }
     Ok(())
 }
 
 /// Returns when the fault has ended, except for steps that clients and servers take on their own.
-pub(crate) fn repair(site: &mut Site) -> Result<(), String> {
-    let targets = site.cell.fault.servers;
-    match site.cell.fault.kind {
+pub(crate) fn repair(fixture: &mut Fixture, strike: &Strike) -> Result<(), String> {
+    match strike.fault.kind {
         K::KillBlank | K::KillAof | K::FlushAll | K::ScriptFlush | K::Promotion => {}
-        K::Stop => site.targets().iter().try_for_each(|server| server.signal(Signal::CONT))?,
-        K::WorkerStop => site.worker(SUBJECT).signal(Signal::CONT),
+        K::Stop => fixture.targets(strike).try_for_each(|server| server.signal(Signal::CONT))?,
+        K::WorkerStop => fixture.driver.signal(SUBJECT, Signal::CONT)?,
         K::Partition | K::LostRequests | K::LostReplies => {
-            block(site.target_proxies(), false, false);
+            block(fixture.target_proxies(strike), false, false);
         }
-        K::Split => split(site, false),
-        K::Delay => delay(site, Duration::ZERO),
+        K::Split => split(fixture, false),
+        K::Delay => delay(fixture, strike, Duration::ZERO),
         // The PING is answered when the pause is over.
-        K::ClientPause => on_all(site, &["PING"])?,
-        K::MemoryFull => on_all(site, &["CONFIG", "SET", "maxmemory", "0"])?,
-        K::Eviction => on_all(site, &["CONFIG", "SET", "maxmemory-policy", "noeviction"])?,
-        K::BusyScript => site.targets().iter().try_for_each(end_script)?,
-        K::AclRevoked => on_all(site, &["ACL", "SETUSER", USER, "+@all"])?,
+        K::ClientPause => on_all(fixture, strike, &["PING"])?,
+        K::MemoryFull => on_all(fixture, strike, &["CONFIG", "SET", "maxmemory", "0"])?,
+        K::Eviction => {
+            on_all(fixture, strike, &["CONFIG", "SET", "maxmemory-policy", "noeviction"])?;
+        }
+        K::BusyScript => fixture.targets(strike).try_for_each(end_script)?,
+        K::AclRevoked => on_all(fixture, strike, &["ACL", "SETUSER", USER, "+@all"])?,
         K::PasswordRotated => {
-            for server in &site.servers[targets..] {
-                server.command(&["ACL", "SETUSER", USER, &added(NEW_PASSWORD)])?;
+            for (number, server) in fixture.servers.iter().enumerate() {
+                if !strike.targets.contains(&number) {
+                    server.command(&["ACL", "SETUSER", USER, &added(NEW_PASSWORD)])?;
+                }
             }
-            site.write_password(NEW_PASSWORD)?;
+            fixture.write_password(NEW_PASSWORD)?;
         }
         K::CertificateExpired => {
-            on_all(site, &["CONFIG", "SET", "tls-cert-file", &certificate("server.pem")])?;
+            on_all(
+                fixture,
+                strike,
+                &["CONFIG", "SET", "tls-cert-file", &certificate("server.pem")],
+            )?;
         }
-        K::DnsChanged => site.servers[..targets].iter_mut().for_each(Server::kill),
-        K::ClockForward => set_clocks(site, 0.0)?,
-        K::Descriptors => limit(site, "nofile=1024")?,
-        K::DiskFull => limit(site, "fsize=unlimited")?,
+        K::DnsChanged => {
+            strike.targets.iter().for_each(|&server| fixture.servers[server].kill());
+        }
+        K::ClockForward => set_clocks(fixture, strike, 0.0)?,
+        K::Descriptors => limit_all(fixture, strike, "nofile=1024")?,
+        K::DiskFull => limit_all(fixture, strike, "fsize=unlimited")?,
     }
     Ok(())
 }
 
 /// Detaches the replicas, which lag from then on.
-pub(crate) fn detach(site: &Site) -> Result<(), String> {
-    for spare in site.spares.iter().filter(|_| site.cell.fault.kind == K::Promotion) {
-        if site.cell.client.is_guarded() {
+pub(crate) fn detach(fixture: &Fixture, cell: Cell) -> Result<(), String> {
+    for spare in fixture.spares.iter().filter(|_| cell.fault.kind == K::Promotion) {
+        if cell.client.is_guarded() {
             let votes =
                 |reply: &Resp| matches!(reply, Resp::Bulk(Some(tag)) if tag.starts_with(b"a "));
             spare.await_reply(votes, &["HGET", &format!("{PREFIX}:meta"), "tag"])?;
@@ -113,18 +127,18 @@ pub(crate) fn detach(site: &Site) -> Result<(), String> {
     Ok(())
 }
 
-fn on_all(site: &Site, command: &[&str]) -> Result<(), String> {
-    site.targets().iter().try_for_each(|server| server.command(command).map(|_| ()))
+fn on_all(fixture: &Fixture, strike: &Strike, command: &[&str]) -> Result<(), String> {
+    fixture.targets(strike).try_for_each(|server| server.command(command).map(|_| ()))
 }
 
 /// Runs in parallel, as a start takes longer than a client should have to detect the first one.
-fn on_each(
-    servers: &mut [Server],
-    act: impl Fn(&mut Server) -> Result<(), String> + Sync,
-) -> Result<(), String> {
+fn restart_all(fixture: &mut Fixture, strike: &Strike, is_blank: bool) -> Result<(), String> {
+    let servers = fixture.servers.iter_mut().enumerate();
+    let targets = servers.filter(|(number, _)| strike.targets.contains(number));
     thread::scope(|scope| {
-        let acting: Vec<_> = servers.iter_mut().map(|server| scope.spawn(|| act(server))).collect();
-        acting.into_iter().try_for_each(|one| one.join().expect("acting fails, or not"))
+        let restart = |(_, server)| scope.spawn(move || restart(server, is_blank));
+        let restarting: Vec<_> = targets.map(restart).collect();
+        restarting.into_iter().try_for_each(|one| one.join().expect("restarting fails, or not"))
     })
 }
 
@@ -142,13 +156,13 @@ fn block<'a>(proxies: impl Iterator<Item = &'a Proxy>, requests: bool, replies: 
     }
 }
 
-fn delay(site: &Site, delay: Duration) {
-    site.target_proxies().for_each(|proxy| proxy.set(|rules| rules.delay = delay));
+fn delay(fixture: &Fixture, strike: &Strike, delay: Duration) {
+    fixture.target_proxies(strike).for_each(|proxy| proxy.set(|rules| rules.delay = delay));
 }
 
 /// Cuts each worker off from two servers, a different pair for each.
-fn split(site: &Site, is_split: bool) {
-    for (worker, proxies) in site.proxies.iter().enumerate() {
+fn split(fixture: &Fixture, is_split: bool) {
+    for (worker, proxies) in fixture.proxies.iter().enumerate() {
         let lost = [2 * worker % SERVERS, (2 * worker + 1) % SERVERS];
         block(lost.iter().map(|&server| &proxies[server]), is_split, is_split);
     }
@@ -162,14 +176,14 @@ fn disconnect<'a>(proxies: impl Iterator<Item = &'a Proxy>) {
 fn evict(server: &Server) -> Result<(), String> {
     server.command(&["CONFIG", "SET", "maxmemory-policy", "volatile-lru"])?;
     server.command(&["CONFIG", "SET", "maxmemory", "1"])?;
-    server.send(UNANSWERED, &["SET", "filler", "x"]);
+    send(server, &["SET", "filler", "x"]);
     server.await_reply(|reply| *reply == Resp::Int(0), &["EXISTS", LOCK_KEY])?;
     server.command(&["CONFIG", "SET", "maxmemory", "0"]).map(|_| ())
 }
 
 fn run_without_end(server: &Server) -> Result<(), String> {
     server.command(&["CONFIG", "SET", "lua-time-limit", BUSY_AFTER])?;
-    server.send(UNANSWERED, &["EVAL", "while true do end", "0"]);
+    send(server, &["EVAL", "while true do end", "0"]);
     Ok(())
 }
 
@@ -184,33 +198,46 @@ fn added(password: &str) -> String {
     format!(">{password}")
 }
 
-fn limit(site: &Site, limit: &str) -> Result<(), String> {
-    site.targets().iter().try_for_each(|server| server.limit(limit))
+/// Sends a command, whose reply is not needed.
+fn send(server: &Server, args: &[&str]) {
+    let _ = command(server.addr(), UNANSWERED, args);
+}
+
+fn limit_all(fixture: &Fixture, strike: &Strike, limit: &str) -> Result<(), String> {
+    fixture.targets(strike).try_for_each(|server| set_limit(server, limit))
+}
+
+/// Sets a soft limit of the process, such as `nofile=3`. The hard limit is not changed, so that an
+/// unprivileged user can raise the soft one again.
+fn set_limit(server: &Server, limit: &str) -> Result<(), String> {
+    let pid = server.process()?.pid().as_raw_pid().to_string();
+    let set = Command::new("prlimit").args(["--pid", &pid, &format!("--{limit}:")]).output();
+    match set {
+        Ok(done) if done.status.success() => Ok(()),
+        Ok(done) => Err(format!("prlimit: {}", String::from_utf8_lossy(&done.stderr))),
+        Err(error) => Err(format!("prlimit of util-linux: {error}")),
+    }
 }
 
 /// The subject stays connected to the former servers.
-fn move_names(site: &mut Site) -> Result<(), String> {
-    let targets = site.cell.fault.servers;
-    site.write_hosts(|server| server < targets)?;
-    for (server, spare) in site.spares.iter().enumerate() {
-        site.current[server] = spare.addr();
-    }
-    let others = site.proxies.iter().enumerate().filter(|(worker, _)| *worker != SUBJECT);
-    disconnect(others.flat_map(|(_, proxies)| &proxies[..targets]));
+fn move_names(fixture: &mut Fixture, strike: &Strike) -> Result<(), String> {
+    fixture.move_names()?;
+    let others = fixture.proxies.iter().enumerate().filter(|(worker, _)| *worker != SUBJECT);
+    let is_moved = |(server, proxy)| strike.targets.contains(&server).then_some(proxy);
+    disconnect(others.flat_map(|(_, proxies)| proxies.iter().enumerate().filter_map(is_moved)));
     Ok(())
 }
 
-fn promote(site: &mut Site) {
-    for server in 0..site.cell.fault.servers {
-        let spare = &site.spares[server];
+fn promote(fixture: &mut Fixture, strike: &Strike) {
+    for (&server, spare) in strike.targets.iter().zip(&fixture.spares) {
         let (addr, current) = (spare.client_addr(), spare.addr());
-        site.proxies_to(server).for_each(|proxy| proxy.set(|rules| rules.upstream = addr));
-        site.servers[server].kill();
-        site.current[server] = current;
+        fixture.proxies_to(server).for_each(|proxy| proxy.set(|rules| rules.upstream = addr));
+        fixture.servers[server].kill();
+        fixture.current[server] = current;
     }
 }
 
-fn set_clocks(site: &Site, ahead: f64) -> Result<(), String> {
-    site.targets().iter().for_each(|server| server.set_clock(ahead));
-    on_all(site, &["TIME"])
+fn set_clocks(fixture: &Fixture, strike: &Strike, ahead: f64) -> Result<(), String> {
+    fixture.targets(strike).for_each(|server| server.set_clock(ahead));
+    on_all(fixture, strike, &["TIME"])
 }

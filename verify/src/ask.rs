@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use crate::support::resp::{Resp, decode, encode};
 
-/// Returns the reply, which may be an error. `patience` is the timeout of each step.
-pub fn ask(server: SocketAddr, patience: Duration, args: &[&str]) -> io::Result<Resp> {
-    let mut stream = TcpStream::connect_timeout(&server, patience)?;
-    stream.set_read_timeout(Some(patience))?;
-    stream.set_write_timeout(Some(patience))?;
+/// Returns the reply, which may be an error. `timeout` is the timeout of each step.
+pub fn ask(server: SocketAddr, timeout: Duration, args: &[&str]) -> io::Result<Resp> {
+    let mut stream = TcpStream::connect_timeout(&server, timeout)?;
+    stream.set_read_timeout(Some(timeout))?;
+    stream.set_write_timeout(Some(timeout))?;
     stream.write_all(&encode(args))?;
     let mut received = Vec::new();
     let mut buffer = [0; 4096];
@@ -28,8 +28,8 @@ pub fn ask(server: SocketAddr, patience: Duration, args: &[&str]) -> io::Result<
 }
 
 /// Like [`ask`], but an error reply is an error.
-pub fn command(server: SocketAddr, patience: Duration, args: &[&str]) -> io::Result<Resp> {
-    match ask(server, patience, args)? {
+pub fn command(server: SocketAddr, timeout: Duration, args: &[&str]) -> io::Result<Resp> {
+    match ask(server, timeout, args)? {
         Resp::Error(message) => Err(io::Error::other(format!("{}: {message}", args.join(" ")))),
         reply => Ok(reply),
     }

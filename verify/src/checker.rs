@@ -1,8 +1,12 @@
 //! Checks whether a history keeps the promises: one holder at a time (P1), and growing tokens (P5).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
 
-use crate::history::Hold;
+use crate::history::{Hold, Moments};
+
+/// Maximum number of violations of each kind that are shown.
+const MAX_EXAMPLES: usize = 3;
 
 /// Violations of the promises: pairs of positions in the history, the earlier hold first.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -26,6 +30,37 @@ pub fn check(holds: &[Hold]) -> Findings {
         find_disorders(holds, positions, &mut findings.disorders);
     }
     findings
+}
+
+/// Formats some of the violations.
+pub fn examples(holds: &[Hold], findings: &Findings) -> Vec<String> {
+    let origin = holds.iter().map(|hold| hold.asked).min().unwrap_or_default();
+    let mut examples = Vec::new();
+    for (kind, pairs) in [("overlap", &findings.overlaps), ("token", &findings.disorders)] {
+        for &(first, second) in pairs.iter().take(MAX_EXAMPLES) {
+            let (first, second) = (Moments(&holds[first], origin), Moments(&holds[second], origin));
+            examples.push(format!("{kind}: {first} and {second}"));
+        }
+    }
+    examples
+}
+
+/// Returns the number of leases in a history.
+pub fn leases(holds: &[Hold]) -> usize {
+    holds.iter().map(|hold| hold.lease).collect::<HashSet<_>>().len()
+}
+
+/// Returns the longest time between two grants of any of these holds, of which the second was after
+/// `from` and the first before `until`.
+pub fn longest_gap<'a>(
+    holds: impl IntoIterator<Item = &'a Hold>,
+    from: u64,
+    until: u64,
+) -> Duration {
+    let mut grants: Vec<u64> = holds.into_iter().map(|hold| hold.acquired).collect();
+    grants.sort_unstable();
+    let pairs = grants.windows(2).filter(|pair| pair[1] > from && pair[0] < until);
+    Duration::from_nanos(pairs.map(|pair| pair[1] - pair[0]).max().unwrap_or(0))
 }
 
 fn find_overlaps(holds: &[Hold], mut order: Vec<usize>, found: &mut Vec<(usize, usize)>) {
@@ -103,38 +138,22 @@ mod tests {
     }
 
     #[test]
-    fn overlap_is_found_in_any_order() {
-        let (first, second) = (hold(0, 0, 10, 20, 1), hold(1, 0, 19, 30, 2));
-        assert_eq!(overlaps(&[first.clone(), second.clone()]), [(0, 1)]);
-        assert_eq!(overlaps(&[second, first]), [(1, 0)]);
-    }
-
-    #[test]
-    fn a_hold_inside_another_is_found() {
-        assert_eq!(overlaps(&[hold(0, 0, 10, 50, 1), hold(1, 0, 20, 30, 2)]), [(0, 1)]);
-    }
-
-    #[test]
-    fn tasks_of_worker_are_separate_holders() {
-        assert_eq!(overlaps(&[hold(0, 0, 10, 20, 1), hold(0, 1, 15, 30, 2)]), [(0, 1)]);
-    }
-
-    #[test]
-    fn all_pairs_count() {
-        let holds = [hold(0, 0, 10, 20, 1), hold(1, 0, 12, 22, 2), hold(2, 0, 14, 24, 3)];
-        assert_eq!(overlaps(&holds), [(0, 1), (0, 2), (1, 2)]);
-    }
-
-    #[test]
-    fn long_hold_is_compared_with_all() {
-        let holds = [hold(0, 0, 10, 100, 1), hold(1, 0, 20, 30, 2), hold(1, 1, 40, 50, 3)];
-        assert_eq!(overlaps(&holds), [(0, 1), (0, 2)]);
-    }
-
-    #[test]
-    fn touching_holds_do_not_overlap() {
-        assert_eq!(overlaps(&[hold(0, 0, 10, 20, 1), hold(1, 0, 20, 30, 2)]), []);
-        assert_eq!(overlaps(&[hold(0, 0, 10, 20, 1), hold(1, 0, 15, 15, 2)]), []);
+    fn overlapping_pairs_are_found() {
+        let long = hold(0, 0, 10, 100, 1);
+        let (first, second) = (hold(1, 0, 20, 30, 2), hold(1, 1, 40, 50, 3));
+        let (before, inside) = (hold(2, 0, 10, 20, 1), hold(2, 0, 19, 30, 2));
+        let all = [hold(0, 0, 10, 20, 1), hold(1, 0, 12, 22, 2), hold(2, 0, 14, 24, 3)];
+        for (case, holds, expected) in [
+            ("touching holds", vec![before, first.clone()], vec![]),
+            ("a hold inside another", vec![long.clone(), first.clone()], vec![(0, 1)]),
+            ("the later hold first", vec![first.clone(), long.clone()], vec![(1, 0)]),
+            ("a long hold", vec![long, first.clone(), second], vec![(0, 1), (0, 2)]),
+            ("tasks of a worker", vec![first, hold(1, 2, 25, 40, 3)], vec![(0, 1)]),
+            ("all pairs", all.to_vec(), vec![(0, 1), (0, 2), (1, 2)]),
+            ("a momentary hold", vec![inside, hold(1, 0, 25, 25, 3)], vec![]),
+        ] {
+            assert_eq!(overlaps(&holds), expected, "{case}");
+        }
     }
 
     #[test]
@@ -207,5 +226,13 @@ mod tests {
             hold.token = None;
         }
         assert_eq!(check(&holds), Findings::default());
+    }
+
+    #[test]
+    fn gaps_at_both_ends_count() {
+        let grants = [10, 20, 25, 40, 90].map(|at| hold(0, at, at + 1, at + 2, at));
+        let gap = |from, until| longest_gap(&grants, from, until).as_nanos();
+        assert_eq!((gap(21, 24), gap(12, 24), gap(12, 30), gap(12, 41)), (5, 10, 15, 50));
+        assert_eq!(longest_gap(&[], 0, 1), Duration::ZERO);
     }
 }

@@ -1,6 +1,9 @@
 //! The workers' reports about their locks.
 
+use std::fmt;
 use std::str::FromStr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// A stretch of time in which a holder believed that it held a resource.
 ///
@@ -32,6 +35,29 @@ pub struct Lease {
     pub worker: usize,
     /// Number of the lease within its worker.
     pub number: u64,
+}
+
+impl Lease {
+    /// The next lease of this process.
+    pub fn next(worker: usize) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self { worker, number: NEXT.fetch_add(1, Ordering::Relaxed) }
+    }
+}
+
+/// A hold for display, with times in seconds since the given time.
+#[derive(Debug)]
+pub struct Moments<'a>(pub &'a Hold, pub u64);
+
+impl fmt::Display for Moments<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(hold, origin) = *self;
+        let seconds = |at: u64| Duration::from_nanos(at.saturating_sub(origin)).as_secs_f64();
+        let (from, until) = (seconds(hold.from), seconds(hold.until));
+        let (name, worker) = (&hold.resource, hold.lease.worker);
+        write!(f, "{name} by worker {worker} from {from:.3} to {until:.3} s")?;
+        hold.token.map_or(Ok(()), |token| write!(f, " under {token}"))
+    }
 }
 
 impl Hold {

@@ -1,11 +1,39 @@
 //! The locks under test, and the control, with a common interface.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tower_redlock::{Lock, Redlock};
+use tower_redlock::{Lock, Redlock, RedlockBuilder};
 
 use crate::plain::{Plain, PlainLock};
+use crate::support::hand_clock::HandClock;
+
+/// TTL of every lock of this crate.
+pub const TTL: Duration = Duration::from_secs(1);
+
+/// Timeout for an answer of a server.
+pub const NODE_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// Short, so that there are requests after servers have forgotten a lock and before its holder has
+/// renewed it.
+const RETRY_DELAY: RangeInclusive<Duration> = Duration::from_millis(5)..=Duration::from_millis(20);
+
+/// Offset of a worker's wall clock in ms, in spite of which tokens must grow.
+const SKEW: i64 = 20_000;
+
+/// Returns a builder with the settings that all programs use.
+pub fn builder(worker: usize, prefix: &str) -> RedlockBuilder {
+    let skew = [0, SKEW, -SKEW][worker % 3];
+    Redlock::builder()
+        .ttl(TTL)
+        .max_ttl(TTL)
+        .node_timeout(NODE_TIMEOUT)
+        .retry_delay(RETRY_DELAY)
+        .key_prefix(prefix)
+        .owner(format!("worker {worker}"))
+        .clock(HandClock::skewed(skew))
+}
 
 /// The client of a process.
 #[derive(Debug)]
@@ -14,6 +42,17 @@ pub enum Locks {
     Redlock(Redlock),
     /// The control.
     Plain(Arc<Plain>),
+}
+
+/// How a name is acquired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manner {
+    /// Alone.
+    Exclusive,
+    /// Beside other shared holders; the control has no such locks.
+    Shared,
+    /// One of so many slots of the name; the control has none.
+    Slot(u32),
 }
 
 /// A lock of either client.
@@ -45,29 +84,19 @@ impl Locks {
     }
 
     /// Acquires a lock; `None` if it was not available within the wait.
-    pub async fn acquire(&self, name: &str, wait: Duration) -> Option<Held> {
-        match self {
-            Self::Redlock(redlock) => redlock.lock(name).wait(wait).await.ok().map(Held::Redlock),
-            Self::Plain(plain) => plain.acquire(name, wait).await.map(Held::Plain),
-        }
-    }
-
-    /// Acquires a shared lock; `None` if it was not available within the wait. The control has none.
-    pub async fn share(&self, name: &str, wait: Duration) -> Option<Held> {
+    pub async fn acquire(&self, name: &str, manner: Manner, wait: Duration) -> Option<Held> {
         match self {
             Self::Redlock(redlock) => {
-                redlock.lock(name).shared().wait(wait).await.ok().map(Held::Redlock)
+                let request = redlock.lock(name).wait(wait);
+                let lock = match manner {
+                    Manner::Exclusive => request.await,
+                    Manner::Shared => request.shared().await,
+                    Manner::Slot(slots) => request.slots(slots).await,
+                };
+                lock.ok().map(Held::Redlock)
             }
-            Self::Plain(_) => None,
-        }
-    }
-
-    /// Acquires one of `slots` slots of a name; `None` if none was available within the wait. The
-    /// control has no slots.
-    pub async fn acquire_slot(&self, name: &str, slots: u32, wait: Duration) -> Option<Held> {
-        match self {
-            Self::Redlock(redlock) => {
-                redlock.lock(name).slots(slots).wait(wait).await.ok().map(Held::Redlock)
+            Self::Plain(plain) if manner == Manner::Exclusive => {
+                plain.acquire(name, wait).await.map(Held::Plain)
             }
             Self::Plain(_) => None,
         }
@@ -80,7 +109,6 @@ impl Locks {
         }
     }
 }
-
 impl Held {
     /// Whether the lock counts as held.
     pub fn is_valid(&self) -> bool {

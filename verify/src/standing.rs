@@ -7,7 +7,8 @@ use std::time::Duration;
 use crate::ask::command;
 use crate::support::resp::Resp;
 
-const PATIENCE: Duration = Duration::from_millis(200);
+/// Timeout for an answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Returns whether its tag belongs to an active node, in its present run and with its present data.
 /// A server that does not answer does not vote.
@@ -17,7 +18,7 @@ pub fn votes(server: SocketAddr, prefix: &str) -> bool {
 
 fn ask(server: SocketAddr, prefix: &str) -> io::Result<bool> {
     let meta = format!("{prefix}:meta");
-    let ask = |args: &[&str]| command(server, PATIENCE, args);
+    let ask = |args: &[&str]| command(server, ANSWER_TIMEOUT, args);
     let Resp::Bulk(Some(tag)) = ask(&["HGET", &meta, "tag"])? else { return Ok(false) };
     let run = ask(&["INFO", "server"])?.text();
     let data = ask(&["INFO", "replication"])?.text();

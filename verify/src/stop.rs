@@ -40,12 +40,7 @@ impl Stop {
         Ok(stop)
     }
 
-    /// Requests an end, like a signal.
-    pub fn ask(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    /// Returns whether a signal or [`ask`](Self::ask) has requested an end.
+    /// Returns whether a signal has requested an end.
     pub fn is_asked_for(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

@@ -7,6 +7,8 @@
     reason = "written for test binaries, of which each uses a part"
 )]
 
+#[path = "../../tests/support/hand_clock.rs"]
+pub(crate) mod hand_clock;
 #[path = "../../tests/support/port.rs"]
 pub mod port;
 #[path = "../../tests/support/process.rs"]
