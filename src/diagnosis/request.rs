@@ -23,8 +23,7 @@ impl Redlock {
     /// its user, and [counts](Self::key_counts) its lock keys. If all nodes answer, that takes
     /// milliseconds, plus a scan of all keys of each server; otherwise up to 26 s.
     ///
-    /// It always returns a diagnosis; unreachable nodes are part of it. In a forked child process,
-    /// every node is down.
+    /// It always returns a diagnosis; unreachable nodes are part of it.
     pub fn diagnosis(&self) -> DiagnosisRequest {
         let connect_within = CONNECT_LIMIT;
         DiagnosisRequest { redlock: self.clone(), probe: true, counts: true, connect_within }

@@ -53,19 +53,14 @@ impl LockContext {
         self.lease.token()
     }
 
-    /// Returns the time until the lock expires unless it is renewed. Zero if it is lost, and in a
-    /// fork of the process.
+    /// Returns the time until the lock expires unless it is renewed. Zero if it is lost.
     pub fn remaining(&self) -> Duration {
-        if self.lease.is_forked() {
-            return Duration::ZERO;
-        }
         self.lease.remaining()
     }
 
-    /// Returns whether the lock is held at this moment, by the local clock. False in a fork of the
-    /// process.
+    /// Returns whether the lock is held at this moment, by the local clock.
     pub fn is_valid(&self) -> bool {
-        !self.lease.is_forked() && self.lease.is_valid()
+        self.lease.is_valid()
     }
 
     /// Checks that the lock is held now. Call it before effects, and periodically in long loops without an
@@ -73,18 +68,15 @@ impl LockContext {
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] with the cause, and [`LockError::Forked`] in a fork of the process.
+    /// [`LockError::Lost`] with the cause.
     pub fn ensure_valid(&self) -> Result<(), LockError> {
-        if self.lease.is_forked() {
-            return Err(LockError::Forked { built_in: self.lease.client().process });
-        }
         if self.lease.is_valid() { Ok(()) } else { Err(LockError::lost(self.lease.loss())) }
     }
 
     /// Returns whether this work should end by itself, for loops without an await:
     /// [`stopping`](Self::stopping) has completed, or would complete at once.
     pub fn is_stopping(&self) -> bool {
-        if self.lease.is_forked() || self.lease.is_asked_to_stop() {
+        if self.lease.is_asked_to_stop() {
             return true;
         }
         let now = self.lease.timers().clock().now();

@@ -230,9 +230,6 @@ impl Leader {
     ///
     /// Safe: the candidate stops even if the future is dropped. A run that is not polled does not end.
     pub async fn stop(&self) {
-        if self.request.is_forked() {
-            return;
-        }
         self.shared.stop().await;
     }
 
@@ -252,9 +249,6 @@ impl Leader {
     ///
     /// Safe: the resignation continues if the future is dropped.
     pub async fn resign(&self) {
-        if self.request.is_forked() {
-            return;
-        }
         self.shared.resign().await;
     }
 

@@ -40,9 +40,7 @@ impl Core {
 impl Drop for Core {
     /// What is owed keeps the client alive, so it ends with the last handle.
     fn drop(&mut self) {
-        if !self.client.is_forked() {
-            self.client.owed.give_up("the last handle of the manager was dropped");
-        }
+        self.client.owed.give_up("the last handle of the manager was dropped");
     }
 }
 

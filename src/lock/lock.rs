@@ -57,19 +57,14 @@ impl Lock {
         self.lease.token()
     }
 
-    /// Returns for how long the lock stays valid without a renewal. Zero if it is lost, and in a
-    /// fork of the process.
+    /// Returns for how long the lock stays valid without a renewal. Zero if it is lost.
     pub fn remaining(&self) -> Duration {
-        if self.lease.is_forked() {
-            return Duration::ZERO;
-        }
         self.lease.remaining()
     }
 
-    /// Returns whether the lock is held at this moment, by the local clock. False in a fork of the
-    /// process.
+    /// Returns whether the lock is held at this moment, by the local clock.
     pub fn is_valid(&self) -> bool {
-        !self.lease.is_forked() && self.lease.is_valid()
+        self.lease.is_valid()
     }
 
     /// Renews the lock now, and returns for how long it is valid.
@@ -79,15 +74,11 @@ impl Lock {
     /// * [`LockError::Lost`] if the lock is lost.
     /// * [`LockError::NoQuorum`] if too few nodes answered within the node timeout. The validity
     ///   does not change, and automatic renewal continues.
-    /// * [`LockError::Forked`] in a fork of the process.
     ///
     /// # Cancel safety
     ///
     /// Safe: the renewal continues without the future.
     pub async fn extend(&self) -> Result<Duration, LockError> {
-        if self.lease.is_forked() {
-            return Err(LockError::Forked { built_in: self.lease.client().process });
-        }
         if !self.is_valid() {
             return Err(LockError::lost(self.lease.loss()));
         }
@@ -114,11 +105,7 @@ impl Lock {
     /// * [`LockError::Lost`] if the lock is lost.
     /// * [`LockError::InvalidRequest`] for a set of names, a slot, and a lock with a `stall_limit`,
     ///   `heartbeat_within` or `auto_extend(false)`.
-    /// * [`LockError::Forked`] in a fork of the process.
     pub fn downgrade(self) -> Result<Self, LockError> {
-        if self.lease.is_forked() {
-            return Err(LockError::Forked { built_in: self.lease.client().process });
-        }
         if self.is_shared() {
             return if self.is_valid() {
                 Ok(self)
@@ -144,8 +131,7 @@ impl Lock {
     /// # Errors
     ///
     /// [`ReleaseError`] if too few nodes acknowledged within the node timeout. The release of the
-    /// remaining keys is repeated in the background, and they expire with their TTL. In a fork of
-    /// the process nothing is released.
+    /// remaining keys is repeated in the background, and they expire with their TTL.
     ///
     /// # Cancel safety
     ///
@@ -259,11 +245,6 @@ impl Future for Release {
     type Output = Result<Released, ReleaseError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let lease = &self.watch.lease;
-        if lease.is_forked() {
-            let votes = lease.client().votes_in_fork();
-            return Poll::Ready(Err(ReleaseError::NoQuorum { votes }));
-        }
         self.watch.poll(cx, ActiveLease::poll_released)
     }
 }

@@ -40,10 +40,6 @@
 //! one ordered map (`time::timers`). A lease has one entry. It is moved only if it would fire too
 //! late; an entry that fires early is checked again.
 //!
-//! A fork copies no threads but the caller's, and mutexes in their present state. Therefore the
-//! process id is compared before any of them is used, on the hot path once in 20 µs, which is less
-//! than a fork takes.
-//!
 //! # Invariants and deadlock safety
 //!
 //! * No foreign code runs under a mutex: events are collected under the mutex and reported after it

@@ -144,11 +144,6 @@ impl RemoteRequests {
     pub(crate) fn leave(&self) {
         self.lingering.fetch_sub(1, Ordering::AcqRel);
     }
-
-    /// Leaks the subscriptions in a fork, because their mutexes may be locked for ever.
-    pub(crate) fn forget(&mut self) {
-        std::mem::forget(std::mem::replace(&mut self.subscriptions, OnceLock::new()));
-    }
 }
 
 impl RequestReports {

@@ -215,10 +215,6 @@ impl LockRequest {
         self.core.client.settings.plan(&self.options, &self.internal)
     }
 
-    pub(crate) fn is_forked(&self) -> bool {
-        self.core.client.is_forked()
-    }
-
     /// Returns the holder of the resource, as a quorum of nodes reports it.
     pub(crate) async fn holder(&self) -> Option<super::Holder> {
         let resource = self.resource.as_ref().ok()?;

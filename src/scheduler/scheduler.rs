@@ -121,9 +121,6 @@ impl Scheduler {
         if redlock.is_closed() {
             return Err(StartError::Closed);
         }
-        if redlock.is_forked() {
-            return Err(StartError::Forked { built_in: redlock.built_in() });
-        }
         if max_concurrent_runs == Some(0) {
             return Err(StartError::NoRuns);
         }

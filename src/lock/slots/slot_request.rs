@@ -54,7 +54,7 @@ pub(in crate::lock) async fn acquire(
     let owner = &core.client.settings.owner;
     let set = core.slots.get(name, count, owner).map_err(LockError::InvalidResource)?;
     let started = core.client.clock().now();
-    core.client.is_open_at(started)?;
+    core.client.check_open()?;
     let known = KnownSlots::new(count);
     let span = acquire_span(name, Some(count));
     let mut request = SlotRequest {

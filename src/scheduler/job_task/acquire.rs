@@ -101,7 +101,7 @@ impl JobTask {
         asked: Timestamp,
     ) -> Result<(), TaskExit> {
         match error.root() {
-            error @ (LockError::Closed | LockError::Forked { .. }) => {
+            error @ LockError::Closed => {
                 crate::log::warn!(job = %self.env.job.name, %error, "the job ends");
                 return Err(TaskExit::Closed);
             }

@@ -312,7 +312,7 @@ impl JobTask {
         }
         let control = *self.control.borrow();
         let redlock = &self.env.redlock;
-        let is_closed = redlock.is_closed() || redlock.is_forked();
+        let is_closed = redlock.is_closed();
         let reason = match panic {
             _ if is_closed || control.phase > Phase::Running => SkipReason::Ended,
             Some(panic) => SkipReason::Unavailable { error: Arc::clone(panic) },

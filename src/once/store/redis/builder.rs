@@ -134,7 +134,6 @@ impl RedisStoreBuilder {
             pending: Arc::new(Semaphore::new(MAX_PENDING)),
             pending_kib: Arc::new(Semaphore::new(MAX_PENDING_KIB)),
             timers,
-            process: std::process::id(),
             _spawner: spawner,
         };
         Ok(RedisStore { client: Arc::new(client) })

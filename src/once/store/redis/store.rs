@@ -38,8 +38,7 @@ use crate::{
 /// ACL: `+eval +get +set +getrange` on `~{key_prefix}:answer:*`, and `+select` if the URL names a
 /// database.
 ///
-/// Clones are the same store. In a fork of the process that built it, each put and get fails with
-/// [`LockError::Forked`](crate::LockError::Forked), including those sent before the fork.
+/// Clones are the same store. Build it after the last `fork` of the process, like a manager.
 ///
 /// ```
 /// use tower_redlock::{once::{http::Scope, RedisStore}, OnceLayer, Redlock};
