@@ -121,7 +121,7 @@ impl RedlockBuilder {
     }
 
     /// Credentials for all servers whose URL has none. For those that end, such as cloud identity
-    /// tokens: [`Credentials::token_callback`].
+    /// tokens: [`Credentials::callback`].
     pub fn credentials(mut self, credentials: Credentials) -> Self {
         self.access.credentials = Some(credentials);
         self
