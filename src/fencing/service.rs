@@ -9,7 +9,7 @@ use super::{
     future::Fenced, memory::Visit, token::checked,
 };
 use crate::{
-    layer::{Plain, ResourceKey},
+    layer::{Plain, ResourceKey, inner_service},
     resource::Resource,
 };
 
@@ -29,20 +29,7 @@ impl<S, K, T, P> FencingService<S, K, T, P> {
         Self { inner, layer }
     }
 
-    /// Returns the inner service.
-    pub const fn get_ref(&self) -> &S {
-        &self.inner
-    }
-
-    /// Returns the inner service.
-    pub const fn get_mut(&mut self) -> &mut S {
-        &mut self.inner
-    }
-
-    /// Returns the inner service.
-    pub fn into_inner(self) -> S {
-        self.inner
-    }
+    inner_service!();
 
     /// Calls the inner service if the request's token is not stale.
     pub(super) fn begin<Request>(&mut self, request: Request) -> FencingFuture<S::Future, P>

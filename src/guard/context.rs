@@ -4,7 +4,7 @@ use std::{cell::RefCell, fmt, sync::Arc, time::Duration};
 
 use crate::{
     error::LockError,
-    lock::{ActiveLease, InsideScope, Lock, Stopping},
+    lock::{ActiveLease, InsideScope, Lock, Stopping, lease_getters},
     resource::Resource,
     token::FencingToken,
 };
@@ -33,35 +33,7 @@ impl LockContext {
         CURRENT.with(|current| current.borrow().clone())
     }
 
-    /// Returns the locked resource.
-    pub fn resource(&self) -> &Resource {
-        self.lease.resource()
-    }
-
-    /// Returns whether the lock is shared ([`LockOptions::shared`](crate::LockOptions::shared)).
-    pub fn is_shared(&self) -> bool {
-        self.lease.is_shared()
-    }
-
-    /// Returns the number of the slot that is held, if it is one of [`LockOptions::slots`](crate::LockOptions::slots).
-    pub fn slot(&self) -> Option<u32> {
-        self.lease.resource().slot().map(|(number, _)| number)
-    }
-
-    /// Returns the fencing token, to pass along with each write of this work. Zero without fencing.
-    pub fn fencing_token(&self) -> FencingToken {
-        self.lease.token()
-    }
-
-    /// Returns the time until the lock expires unless it is renewed. Zero if it is lost.
-    pub fn remaining(&self) -> Duration {
-        self.lease.remaining()
-    }
-
-    /// Returns whether the lock is held at this moment, by the local clock.
-    pub fn is_valid(&self) -> bool {
-        self.lease.is_valid()
-    }
+    lease_getters!();
 
     /// Checks that the lock is held now. Call it before effects, and periodically in long loops without an
     /// await.

@@ -55,8 +55,9 @@ pub use key::{IntoKey, KeyError, ResourceKey};
 pub use layer::Plain;
 pub(crate) use layer::RedlockLayer;
 #[cfg(feature = "once")]
-#[cfg(feature = "once")]
 pub(crate) use ready_call::FailedCall;
 pub(crate) use ready_call::ReadyCall;
 pub use service::RedlockService;
+#[cfg(any(feature = "once", feature = "fencing"))]
+pub(crate) use service::inner_service;
 pub use shared_for::SharedFor;

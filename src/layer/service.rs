@@ -14,6 +14,27 @@ use crate::{
     resource::Resource,
 };
 
+/// Defines the methods of a service that return its field `inner`, of the type `S`.
+macro_rules! inner_service {
+    () => {
+        /// Returns the inner service.
+        pub const fn get_ref(&self) -> &S {
+            &self.inner
+        }
+
+        /// Returns the inner service.
+        pub const fn get_mut(&mut self) -> &mut S {
+            &mut self.inner
+        }
+
+        /// Returns the inner service.
+        pub fn into_inner(self) -> S {
+            self.inner
+        }
+    };
+}
+pub(crate) use inner_service;
+
 /// A service whose requests run under a lock. Created by [`RedlockLayer`](super::RedlockLayer).
 ///
 /// The service is always ready. The inner service is made ready under the lock, so that waiting
@@ -30,20 +51,7 @@ impl<S, K, P> RedlockService<S, K, P> {
         Self { inner, layer }
     }
 
-    /// Returns the inner service.
-    pub const fn get_ref(&self) -> &S {
-        &self.inner
-    }
-
-    /// Returns the inner service.
-    pub const fn get_mut(&mut self) -> &mut S {
-        &mut self.inner
-    }
-
-    /// Returns the inner service.
-    pub fn into_inner(self) -> S {
-        self.inner
-    }
+    inner_service!();
 
     #[cfg(feature = "http")]
     pub(super) const fn layer(&self) -> &RedlockLayer<K, P> {

@@ -17,6 +17,44 @@ use crate::{
     token::FencingToken,
 };
 
+/// Defines the methods of a lock and of its context that read the field `lease`.
+macro_rules! lease_getters {
+    () => {
+        /// Returns what is locked.
+        pub fn resource(&self) -> &Resource {
+            self.lease.resource()
+        }
+
+        /// Returns whether the lock is shared ([`LockOptions::shared`](crate::LockOptions::shared)).
+        pub fn is_shared(&self) -> bool {
+            self.lease.is_shared()
+        }
+
+        /// Returns the number of the slot that is held, if it is one of
+        /// [`LockOptions::slots`](crate::LockOptions::slots).
+        pub fn slot(&self) -> Option<u32> {
+            self.lease.resource().slot().map(|(number, _)| number)
+        }
+
+        /// Returns the fencing token of this grant, to pass along with each write; zero without
+        /// fencing. See [`FencingToken`].
+        pub fn fencing_token(&self) -> FencingToken {
+            self.lease.token()
+        }
+
+        /// Returns the time until the lock expires unless it is renewed. Zero if it is lost.
+        pub fn remaining(&self) -> Duration {
+            self.lease.remaining()
+        }
+
+        /// Returns whether the lock is held at this moment, by the local clock.
+        pub fn is_valid(&self) -> bool {
+            self.lease.is_valid()
+        }
+    };
+}
+pub(crate) use lease_getters;
+
 /// A held lock.
 ///
 /// It is renewed until it is released, dropped or lost, or until `max_hold`. Dropping it releases
@@ -37,35 +75,7 @@ impl Lock {
         Self { lease }
     }
 
-    /// Returns what is locked.
-    pub fn resource(&self) -> &Resource {
-        self.lease.resource()
-    }
-
-    /// Returns whether the lock is shared ([`LockOptions::shared`](crate::LockOptions::shared)).
-    pub fn is_shared(&self) -> bool {
-        self.lease.is_shared()
-    }
-
-    /// Returns the number of the slot that is held, if it is one of [`LockOptions::slots`](crate::LockOptions::slots).
-    pub fn slot(&self) -> Option<u32> {
-        self.lease.resource().slot().map(|(number, _)| number)
-    }
-
-    /// Returns the fencing token of this grant; zero without fencing. See [`FencingToken`].
-    pub fn fencing_token(&self) -> FencingToken {
-        self.lease.token()
-    }
-
-    /// Returns for how long the lock stays valid without a renewal. Zero if it is lost.
-    pub fn remaining(&self) -> Duration {
-        self.lease.remaining()
-    }
-
-    /// Returns whether the lock is held at this moment, by the local clock.
-    pub fn is_valid(&self) -> bool {
-        self.lease.is_valid()
-    }
+    lease_getters!();
 
     /// Renews the lock now, and returns for how long it is valid.
     ///

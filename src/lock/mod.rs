@@ -123,10 +123,11 @@ pub(crate) use lease::ActiveLease;
 pub(crate) use lock::Lock;
 #[cfg(feature = "scheduler")]
 pub(crate) use lock::Renewals;
+pub(crate) use lock::lease_getters;
 pub use lock::{Lost, Release, Stopping};
 pub use obligations::{Owed, OwedKind};
-pub(crate) use options::LockOptions;
 pub use options::Overrun;
+pub(crate) use options::{LockOptions, option_setters};
 #[cfg(feature = "once")]
 pub(crate) use quota::RecordShare;
 #[cfg(all(feature = "http", feature = "once"))]
