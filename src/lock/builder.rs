@@ -84,8 +84,8 @@ impl RedlockBuilder {
     /// are nodes whose server is the one that Sentinels or a Cluster currently report: see
     /// [docs/failovers.md](https://github.com/tower-redlock/tower-redlock/blob/main/docs/failovers.md#sentinel-and-cluster).
     ///
-    /// A `redis::ConnectionInfo` or a `redis::Client` is accepted in place of a URL, a live
-    /// connection is not: [`NodeAddress`] says what is read from them, and why.
+    /// With the feature `redis-1`, a `redis::ConnectionInfo` or a `redis::Client` is accepted in place of
+    /// a URL. A live connection is not: [`NodeAddress`] says why.
     ///
     /// They must be independent of each other: no replicas, no two nodes in one cluster, no server
     /// twice.

@@ -357,10 +357,10 @@ mod tests {
     }
 
     /// A provider that replays its latest item, like the providers of the redis crate.
-    #[cfg(feature = "redis-credentials")]
+    #[cfg(feature = "redis-1")]
     struct Provider(tokio::sync::watch::Sender<Result<&'static str, &'static str>>);
 
-    #[cfg(feature = "redis-credentials")]
+    #[cfg(feature = "redis-1")]
     impl ::redis::StreamingCredentialsProvider for Provider {
         fn subscribe(
             &self,
@@ -381,7 +381,7 @@ mod tests {
         }
     }
 
-    #[cfg(feature = "redis-credentials")]
+    #[cfg(feature = "redis-1")]
     #[tokio::test(start_paused = true)]
     async fn pushed_credentials_are_sent() {
         let (items, _keep) = tokio::sync::watch::channel(Ok("one"));
@@ -403,7 +403,7 @@ mod tests {
         assert!(!format!("{login:?}").contains("three"));
     }
 
-    #[cfg(feature = "redis-credentials")]
+    #[cfg(feature = "redis-1")]
     #[tokio::test(start_paused = true)]
     async fn failing_provider_is_an_error() {
         let (items, _keep) = tokio::sync::watch::channel(Err("no identity"));

@@ -14,7 +14,7 @@ use std::{
 
 use futures_util::FutureExt;
 use tokio::time::{Instant, timeout};
-#[cfg(feature = "redis-credentials")]
+#[cfg(feature = "redis-1")]
 use {::redis::StreamingCredentialsProvider, futures_util::StreamExt as _};
 
 use super::login::{Login, LoginTerm};
@@ -35,7 +35,7 @@ enum CredentialSource {
         path: Arc<Path>,
     },
     Callback(Arc<dyn Fn() -> TokenFuture + Send + Sync>),
-    #[cfg(feature = "redis-credentials")]
+    #[cfg(feature = "redis-1")]
     Provider(Arc<dyn StreamingCredentialsProvider>),
 }
 
@@ -131,7 +131,7 @@ impl Credentials {
     }
 
     /// Creates credentials from a provider of the `redis` crate, such as its
-    /// `EntraIdCredentialsProvider`. Needs the feature `redis-credentials`.
+    /// `EntraIdCredentialsProvider`. Needs the feature `redis-1`.
     ///
     /// Each connection subscribes to the provider's stream. It waits at most 10 s for the first
     /// item, logs in with it, and authenticates again, without a reconnect, when the stream yields
@@ -139,7 +139,7 @@ impl Credentials {
     /// Failures, panics and refused passwords are handled as for [`callback`](Self::callback). The
     /// streams, too, are polled on the crate's own
     /// thread. The text of an error is shown and logged.
-    #[cfg(feature = "redis-credentials")]
+    #[cfg(feature = "redis-1")]
     pub fn provider(provider: impl StreamingCredentialsProvider + 'static) -> Self {
         Self(CredentialSource::Provider(Arc::new(provider)))
     }
@@ -161,7 +161,7 @@ impl Credentials {
                 Ok(Login { username: username.clone(), password, term: None })
             }
             CredentialSource::Callback(f) => call(&**f).await,
-            #[cfg(feature = "redis-credentials")]
+            #[cfg(feature = "redis-1")]
             CredentialSource::Provider(provider) => {
                 let first = timeout(TIMEOUT, provided(&**provider, None)).await;
                 let late =
@@ -174,7 +174,7 @@ impl Credentials {
     /// Whether the source itself announces new credentials.
     pub(super) fn is_pushed(&self) -> bool {
         match &self.0 {
-            #[cfg(feature = "redis-credentials")]
+            #[cfg(feature = "redis-1")]
             CredentialSource::Provider(_) => true,
             _ => false,
         }
@@ -184,7 +184,7 @@ impl Credentials {
     /// the current ones.
     pub(super) async fn renew(&self, former: Option<Arc<str>>) -> Result<Login, Arc<str>> {
         match (&self.0, former) {
-            #[cfg(feature = "redis-credentials")]
+            #[cfg(feature = "redis-1")]
             (CredentialSource::Provider(provider), former) => provided(&**provider, former).await,
             _ => self.resolve().await,
         }
@@ -192,7 +192,7 @@ impl Credentials {
 }
 
 /// Waits until a provider, which is code outside this crate, yields another password.
-#[cfg(feature = "redis-credentials")]
+#[cfg(feature = "redis-1")]
 async fn provided(
     provider: &dyn StreamingCredentialsProvider,
     former: Option<Arc<str>>,
@@ -315,7 +315,7 @@ impl fmt::Debug for Credentials {
             CredentialSource::Text(AuthToken { username, .. })
             | CredentialSource::File { username, .. } => username.as_deref().unwrap_or("default"),
             CredentialSource::Callback(_) => "(callback)",
-            #[cfg(feature = "redis-credentials")]
+            #[cfg(feature = "redis-1")]
             CredentialSource::Provider(_) => "(provider)",
         };
         let mut shown = f.debug_struct("Credentials");
