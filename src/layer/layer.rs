@@ -2,12 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tower_layer::Layer;
-
-use super::{RedlockService, call::Protocol};
+use super::Plain;
 use crate::{
     error::LockError,
-    guard::LockContext,
     lock::{LockOptions, Redlock, option_setters},
 };
 
@@ -26,17 +23,6 @@ pub struct RedlockLayer<K, P = Plain> {
     pub(super) options: LockOptions,
     pub(super) protocol: P,
     pub(super) name: Option<Arc<str>>,
-}
-
-/// Marks a layer whose outcomes are part of the types of its service.
-///
-/// Its errors are [`GuardError`](super::GuardError) in a [`RedlockLayer`], `OnceError` in an
-/// `OnceLayer`, whose responses are `Once`, and `FencingServiceError` in a `FencingLayer`.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Plain(pub(crate) ());
-
-impl<Request> Protocol<Request> for Plain {
-    fn prepare(&self, _: &mut Request, _: Option<Arc<str>>, _: &LockContext) {}
 }
 
 impl<K> RedlockLayer<K> {
@@ -130,7 +116,7 @@ impl<K, P> RedlockLayer<K, P> {
         Ok(self)
     }
 
-    fn check(&self) -> Result<(), LockError> {
+    pub(super) fn check(&self) -> Result<(), LockError> {
         self.redlock.lock("settings").options(self.options).check_options()
     }
 
@@ -143,16 +129,5 @@ impl<K, P> RedlockLayer<K, P> {
     pub(super) fn map_protocol<Q>(self, map: impl FnOnce(P) -> Q) -> RedlockLayer<K, Q> {
         let Self { redlock, key, options, protocol, name } = self;
         RedlockLayer { redlock, key, options, protocol: map(protocol), name }
-    }
-}
-
-impl<S, K: Clone, P: Clone> Layer<S> for RedlockLayer<K, P> {
-    type Service = RedlockService<S, K, P>;
-
-    fn layer(&self, inner: S) -> Self::Service {
-        if let Err(error) = self.check() {
-            crate::log::error!(%error, "a RedlockLayer rejects every request");
-        }
-        RedlockService::new(inner, self.clone())
     }
 }
