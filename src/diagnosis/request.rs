@@ -42,10 +42,10 @@ impl Redlock {
 #[derive(Clone, Debug)]
 #[must_use = "a request does nothing until it is awaited"]
 pub struct DiagnosisRequest {
-    pub(super) redlock: Redlock,
-    pub(super) probe: bool,
-    pub(super) counts: bool,
-    pub(super) connect_within: Duration,
+    redlock: Redlock,
+    probe: bool,
+    counts: bool,
+    connect_within: Duration,
 }
 
 impl DiagnosisRequest {
@@ -89,7 +89,9 @@ impl IntoFuture for DiagnosisRequest {
     type IntoFuture = DiagnosisFuture;
 
     fn into_future(self) -> DiagnosisFuture {
-        DiagnosisFuture(Box::pin(async move { examine(&self).await }))
+        let Self { redlock, probe, counts, connect_within } = self;
+        let examining = async move { examine(&redlock, probe, counts, connect_within).await };
+        DiagnosisFuture(Box::pin(examining))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::task::{Context, Poll};
 
+use tower_layer::Layer;
 use tower_service::Service;
 
 use super::{
@@ -76,6 +77,14 @@ impl<S, K, T, P> FencingService<S, K, T, P> {
     {
         let token = self.layer.token.token(request).and_then(checked);
         self.layer.memory.admit(resource, token?)
+    }
+}
+
+impl<S, K: Clone, T: Clone, P: Clone> Layer<S> for FencingLayer<K, T, P> {
+    type Service = FencingService<S, K, T, P>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        FencingService::new(inner, self.clone())
     }
 }
 
