@@ -246,7 +246,7 @@ impl Api {
             while !body.is_empty() {
                 methods.push(body.parse::<ImplItemFn>()?.sig);
             }
-            Ok(debug_assert!(pattern.is_empty(), "the macro takes no arguments"))
+            if pattern.is_empty() { Ok(()) } else { Err(pattern.error("the macro has arguments")) }
         };
         rules.map(|rules| rules.parse_body_with(read)).transpose()?;
         Ok(methods)

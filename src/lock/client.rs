@@ -73,6 +73,17 @@ pub(crate) struct Client {
     pub(crate) spawner: Arc<dyn Spawner>,
 }
 
+/// What a client is built of.
+pub(super) struct ClientParts {
+    pub(super) settings: Settings,
+    pub(super) nodes: Vec<Arc<dyn Node>>,
+    pub(super) set: Option<Arc<NodeSet>>,
+    pub(super) timers: Arc<Timers>,
+    pub(super) clock_jumps: Arc<ClockJumps>,
+    pub(super) events: Arc<Events>,
+    pub(super) spawner: Arc<dyn Spawner>,
+}
+
 /// Requests that continue although their callers have gone.
 #[derive(Debug, Default)]
 struct Detached {
@@ -87,15 +98,8 @@ impl Client {
         self.events.send(self.clock(), kind);
     }
 
-    pub(crate) fn new(
-        settings: Settings,
-        nodes: Vec<Arc<dyn Node>>,
-        set: Option<Arc<NodeSet>>,
-        (timers, clock_jumps): (Arc<Timers>, Arc<ClockJumps>),
-        events: Arc<Events>,
-        spawner: Arc<dyn Spawner>,
-        lingering: Arc<dyn LingeringLeases>,
-    ) -> Arc<Self> {
+    pub(super) fn new(parts: ClientParts, lingering: Arc<dyn LingeringLeases>) -> Arc<Self> {
+        let ClientParts { settings, nodes, set, timers, clock_jumps, events, spawner } = parts;
         let client = Arc::new(Self {
             remote_requests: RemoteRequests::new(lingering, &timers, nodes.len()),
             hold_times: HoldTimes::new(),
@@ -215,10 +219,10 @@ impl Client {
     /// clock if the nodes' clocks are unknown.
     pub(crate) fn nodes_wall(&self, now: Timestamp, wall: Duration) -> Duration {
         /// Maximum number of clocks that are compared without an allocation.
-        const FEW: usize = 9;
-        let mut few = [Duration::ZERO; FEW];
+        const INLINE_CLOCKS: usize = 9;
+        let mut few = [Duration::ZERO; INLINE_CLOCKS];
         let mut many = Vec::new();
-        let known = if self.nodes.len() <= FEW {
+        let known = if self.nodes.len() <= INLINE_CLOCKS {
             &mut few[..]
         } else {
             many.resize(self.nodes.len(), Duration::ZERO);

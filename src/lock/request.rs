@@ -150,7 +150,7 @@ impl LockRequest {
         let Self { core, resource, options, internal } = self;
         match (options.slots, resource) {
             (Some(count), Ok(resource)) => {
-                Acquire::boxed(slots::acquire(core, resource, (options, internal), count))
+                Acquire::boxed(slots::acquire(core, resource, options, internal, count))
             }
             (_, Ok(resource)) if options.shared == Some(true) && resource.names().len() > 1 => {
                 Acquire::failed(shared_set())

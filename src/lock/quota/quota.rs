@@ -194,7 +194,8 @@ impl Quota {
     /// is over. Returns the end of its bucket.
     pub(super) fn write(
         &self,
-        (reserved, usage): (Usage, Usage),
+        reserved: Usage,
+        usage: Usage,
         before: Option<(Usage, Timestamp)>,
         retain: Duration,
         stripe: Option<u64>,

@@ -44,7 +44,8 @@ use crate::{
 pub(in crate::lock) async fn acquire(
     core: Arc<Core>,
     resource: Resource,
-    (options, internal): (LockOptions, InternalOptions),
+    options: LockOptions,
+    internal: InternalOptions,
     count: u32,
 ) -> Result<Lock, LockError> {
     let plan = core.client.plan(&options, &internal)?;

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use super::store::{EmbeddedStore, Notice};
+use super::{sharing::Notice, store::EmbeddedStore};
 use crate::{
     node::{Hint, Hints, Node, Reply, Subscription, subscriptions::Subscriptions},
     protocol::{Answer, Op},

@@ -121,7 +121,7 @@ impl JobTask {
         let latest = self.fleet.latest.clone();
         self.tell_counted();
         let base = self.fleet.record.base;
-        self.reports.note_forgotten(&self.env, (base, known), forgot_until);
+        self.reports.note_forgotten(&self.env, base, known, forgot_until);
         if self.lost_ticks().is_some() && self.fleet.settle_at.is_none() {
             self.settle_soon();
         }

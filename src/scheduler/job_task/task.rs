@@ -335,7 +335,7 @@ impl JobTask {
             let now = env.now();
             let since = WallTime::from(running.since).as_millis();
             let took = Duration::from_millis(now.as_millis().saturating_sub(since));
-            let (kind, _) = job.ended(running.key(), (&outcome, took), now);
+            let (kind, _) = job.ended(running.key(), &outcome, took, now);
             env.emit(running.tick.into(), kind);
             job.answer(Ok(outcome));
         }

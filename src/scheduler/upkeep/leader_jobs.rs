@@ -93,9 +93,8 @@ pub(super) async fn publish(
                 pending::<()>().await;
             }
         };
-        let order = (token.get(), number);
-        let document = JobDocument::LeaderJobs;
-        match documents::store(redlock, document, leader.name(), order, text.clone()).await {
+        let (document, name, token) = (JobDocument::LeaderJobs, leader.name(), token.get());
+        match documents::store(redlock, document, name, token, number, text.clone()).await {
             Ok(()) => stored = Some(text),
             Err(error) => {
                 crate::log::debug!(leader = %leader.name(), %error, "the leader's jobs are not stored");

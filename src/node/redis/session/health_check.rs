@@ -5,7 +5,12 @@ use std::{sync::Arc, time::Duration};
 use ::redis::{Pipeline, Value};
 use tokio::time::Instant;
 
-use super::{Session, sent_batch::BatchContent, votes::review_refusal, voting_tag::VotingTag};
+use super::{
+    Session,
+    sent_batch::{BatchContent, RoundTrip},
+    votes::review_refusal,
+    voting_tag::VotingTag,
+};
 use crate::{
     error::Reason,
     membership::{
@@ -200,11 +205,12 @@ impl Session<'_> {
     ) -> Result<(), Reason> {
         debug_assert!(self.checks.changes.is_some(), "a report belongs to a health check");
         let received = self.settings.clock.now();
+        let trip = RoundTrip { sent, received };
         let restart = self.settings.guards.restart;
         let report = match handshake::parse_report(&mut values.into_iter(), asked, restart)? {
             Ok(report) => report,
             Err(reason) => {
-                self.finish_check((sent, received), Err(&reason));
+                self.finish_check(trip, Err(&reason));
                 return Ok(());
             }
         };
@@ -225,31 +231,26 @@ impl Session<'_> {
             let is_fresh = self.phase.is_greeting() && self.link.location.is_fresh;
             match next_change(&report, &self.member.set.terms(self.member.index, is_fresh)) {
                 Ok(Some(change)) => {
-                    self.change_record((sent, received), report, &change);
+                    self.change_record(trip, report, &change);
                     return Ok(());
                 }
                 Ok(None) => {}
                 Err(reason) => {
-                    self.finish_check((sent, received), Err(&reason));
+                    self.finish_check(trip, Err(&reason));
                     return Ok(());
                 }
             }
         }
-        self.apply_report((sent, received), &report);
+        self.apply_report(trip, &report);
         Ok(())
     }
 
     /// Sends a change of the record, which is read again afterwards.
-    fn change_record(
-        &mut self,
-        times: (Timestamp, Timestamp),
-        report: NodeReport,
-        change: &Change,
-    ) {
+    fn change_record(&mut self, trip: RoundTrip, report: NodeReport, change: &Change) {
         let Membership { set, index } = self.member;
         let call = change.call(&set.keys, set.traits(*index).knows_flags);
         let (tag, kind) = (change.after.clone(), change.kind);
-        let content = BatchContent::Change { tag, times, report: Box::new(report), kind };
+        let content = BatchContent::Change { tag, trip, report: Box::new(report), kind };
         self.send_all(&call, self.settings.clock.now(), content);
     }
 
@@ -259,7 +260,7 @@ impl Session<'_> {
         &mut self,
         values: &[Value],
         tag: Tag,
-        times: (Timestamp, Timestamp),
+        trip: RoundTrip,
         report: &NodeReport,
         kind: ChangeKind,
     ) -> Result<(), Reason> {
@@ -282,7 +283,7 @@ impl Session<'_> {
         };
         match kind {
             ChangeKind::Vote if handshake::keeps_keys(&reason) => {
-                self.finish_check(times, Err(&reason));
+                self.finish_check(trip, Err(&reason));
                 return Ok(());
             }
             ChangeKind::Vote => return Err(reason),
@@ -294,7 +295,7 @@ impl Session<'_> {
             }
             ChangeKind::InUse => {}
         }
-        self.apply_report(times, report);
+        self.apply_report(trip, report);
         if kind == ChangeKind::NameOwners {
             // Other nodes may store the owners already, so the votes of this node must not count
             // with theirs.
@@ -306,11 +307,7 @@ impl Session<'_> {
 
     /// Ends the health check, with the reason for which the server can't be enrolled, if any.
     /// Operations that waited for the check are sent.
-    fn finish_check(
-        &mut self,
-        (sent, received): (Timestamp, Timestamp),
-        result: Result<(), &Reason>,
-    ) {
+    fn finish_check(&mut self, trip: RoundTrip, result: Result<(), &Reason>) {
         self.checks.end();
         if let Err(reason) = result {
             self.status.set_bar(VoteBarKind::Enrolment, Some(VoteBar::Reason(reason.clone())));
@@ -320,41 +317,41 @@ impl Session<'_> {
             self.phase.greeted();
             let traits = self.member.set.traits(self.member.index);
             let address = self.link.location.address.to_string().into();
-            let round_trip = received.saturating_duration_since(sent);
-            self.status.set_up(address, traits, round_trip);
+            self.status.set_up(address, traits, trip.duration());
         }
         if let Err(reason) = result {
             self.status.set_refusing(reason);
         }
-        if !self.reconnect.offsets.is_barred(received) {
+        if !self.reconnect.offsets.is_barred(trip.received) {
             self.status.set_bar(VoteBarKind::Clock, None);
         }
         self.send_mistagged();
     }
 
     /// Applies a report.
-    fn apply_report(&mut self, (sent, received): (Timestamp, Timestamp), report: &NodeReport) {
+    fn apply_report(&mut self, trip: RoundTrip, report: &NodeReport) {
         let is_first = self.phase.is_greeting();
         // Other clients may hold locks with longer TTLs.
         let window = report.longest_ttl().max(self.settings.max_ttl);
         self.reconnect.offsets.set_window(window);
-        let trip = received.saturating_duration_since(sent);
+        let duration = trip.duration();
         // The server read its clock between the two times, most likely in the middle.
-        let wall = self.settings.clock.wall().saturating_sub(trip / 2);
+        let wall = self.settings.clock.wall().saturating_sub(duration / 2);
         let ahead = i128::from(report.server_micros) - wall.as_micros().cast_signed();
-        let offset = ClockOffset::new(i64::try_from(ahead).unwrap_or(i64::MAX), trip / 2);
-        self.status.set_known(report, offset, trip);
+        let offset = ClockOffset::new(i64::try_from(ahead).unwrap_or(i64::MAX), duration / 2);
+        self.status.set_known(report, offset, duration);
         review_refusal(self.status, report);
         let admission = self.member.set.report(
             self.member.index,
             report,
-            (sent, received),
+            trip.sent,
+            trip.received,
             is_first && self.link.location.is_fresh,
         );
         let must_reconnect = admission.reconnect && !is_first;
         self.vote = VotingTag::of(admission, &self.member.set.keys);
-        self.member.set.compare_clocks(received);
-        self.finish_check((sent, received), Ok(()));
+        self.member.set.compare_clocks(trip.received);
+        self.finish_check(trip, Ok(()));
         if must_reconnect {
             // A pause before the next connection applies, as for any broken connection.
             self.phase.leave(Reason::Displaced);
