@@ -31,7 +31,7 @@ use crate::{
 /// runtime survives a fork.
 #[derive(Clone)]
 pub struct Redlock {
-    /// Of several sets, the first one.
+    /// The only set, or the first of several.
     core: Arc<Core>,
     sets: Option<Arc<Sets>>,
 }

@@ -129,7 +129,7 @@ impl SlotRequest {
             Admission::Ask(ticket) => self.ticket = Some(ticket),
             Admission::Granted(lease) => return self.handed(lease),
         }
-        // A round before a wait in line knows nothing of the slots now.
+        // What was read before the wait in line may be outdated.
         let failed = failed.filter(|_| !self.has_waited).map(|error| (error, tried));
         self.wait(u32::from(is_first), failed).await
     }

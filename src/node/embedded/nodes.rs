@@ -159,7 +159,7 @@ impl Node for EmbeddedNode {
     fn send(&self, op: Op, reply: Reply) {
         let mut notices = Vec::new();
         let mut result = lock(&self.space.store).run(&op, &self.clock, &mut notices);
-        // Whoever waits for any of several slots listens, and has marked none.
+        // A request for any of several slots listens, and leaves no mark.
         if let (Op::Release(lease), Ok(Answer::Released(released))) = (&op, &mut result)
             && lease.is_always_awaited()
         {

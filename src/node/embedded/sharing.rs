@@ -207,7 +207,7 @@ impl SharedKeys {
     ) -> (bool, bool) {
         let Some(key) = self.current(name, now) else { return (false, false) };
         let at = key.position(lease);
-        // The release of a refused attempt wakes nobody.
+        // The release of a refused attempt wakes no request.
         let Some(at) = at else { return (false, false) };
         key.leases.swap_remove(at);
         self.removed(name, now, notices)

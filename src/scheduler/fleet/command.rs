@@ -224,7 +224,7 @@ async fn running(redlock: &Redlock, job: &Arc<str>) -> Result<u64, ControlError>
     let nodes = |error| ControlError::Nodes { job: Arc::clone(job), error: Box::new(error) };
     let resource = Resource::of_job(job).map_err(|error| nodes(error.into()))?;
     let holders = redlock.job_holders(job).await.map_err(nodes)?;
-    // Whoever holds it while others hold slots claims a tick beside them, or has.
+    // The holder of the job's lock, while others hold slots, claims a tick beside them, or has claimed one.
     if let Some(holder) = holders.iter().find(|holder| resource.names().eq([&*holder.name])) {
         return Ok(holder.token.get());
     }

@@ -179,7 +179,7 @@ impl JobTask {
             || self.fleet.own_schedule.replaces()
             || self.fleet.is_end_unreplicated()
             || cut_off.is_some()
-            || !self.untold.is_empty()
+            || !self.unreported.is_empty()
             || !findings.is_empty();
         self.fleet.is_lock_over = false;
         if !is_needed {
@@ -214,16 +214,16 @@ impl JobTask {
             Ok(()) => {
                 self.fleet.claimed();
                 for (_, findings) in counted {
-                    self.tell(findings);
+                    self.report(findings);
                 }
-                self.tell(findings);
+                self.report(findings);
                 true
             }
             Err(error) => {
                 if is_tick {
                     self.fleet.note_never_started(token);
                 }
-                self.keep_untold(counted.into_iter().chain([(token, findings)]));
+                self.keep_unreported(counted.into_iter().chain([(token, findings)]));
                 if matches!(purpose, Purpose::Tick(_) | Purpose::Settle) {
                     self.unavailable(purpose, &error);
                 }

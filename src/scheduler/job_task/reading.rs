@@ -70,7 +70,7 @@ impl JobTask {
             || fleet.is_end_unreplicated()
             || (fleet.is_lock_over && fleet.has_open_run())
             || self.lost_ticks().is_some()
-            || !self.untold.is_empty()
+            || !self.unreported.is_empty()
             || is_missed()
     }
 

@@ -30,7 +30,7 @@ use crate::{
 };
 
 /// How far a stored time may be ahead of the nodes' clocks, as for a scheduler.
-const AHEAD: Duration = Duration::from_secs(60);
+const MAX_AHEAD: Duration = Duration::from_secs(60);
 /// Interval between the checks of the time that is left to store an end.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -187,7 +187,7 @@ impl<'a> TickAttempt<'a> {
     /// The latest run, unless its times lie in the future: the clock of the host that stored it was
     /// wrong, and the next claim replaces it.
     fn trusted(&self, kept: &JobHistory) -> Option<LatestClaim> {
-        let limit = millis(self.now()) + AHEAD;
+        let limit = millis(self.now()) + MAX_AHEAD;
         let is_sane = |run: &TickRun| run.tick <= limit && run.since <= limit;
         let latest = kept.latest.clone()?;
         if is_sane(&latest.run) {

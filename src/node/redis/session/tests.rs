@@ -91,8 +91,8 @@ impl SessionFixture {
             let mut reconnect = ReconnectState::new(offsets);
             let direct = Arc::default();
             let session = Session::new(link, &endpoint, &member, &status, &mut reconnect, &direct);
-            let mut inlets = NodeChannels { requests: received, admin: administered, direct };
-            session.serve(&mut inlets).await
+            let mut channels = NodeChannels { requests: received, admin: administered, direct };
+            session.serve(&mut channels).await
         });
         Self { set, requests, admin, server, session }
     }
