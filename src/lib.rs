@@ -103,7 +103,7 @@
 //! | `axum` | no | [`LockContext`] as an extractor, keys from the matched path |
 //! | `tonic` | no | statuses for gRPC: [`RedlockLayer::grpc`], [`FencingLayer::grpc`], [`OnceLayer::grpc`] |
 //! | `metrics` | no | [counters, gauges and histograms](#metrics) for the `metrics` facade |
-//! | `redis-credentials` | no | credentials from a provider of the `redis` crate, as for Entra ID: `Credentials::provider` |
+//! | `redis-1` | no | types of `redis` 1: a [`NodeAddress`](node::redis::NodeAddress) from its `ConnectionInfo` or `Client`; `Credentials::provider`, as for Entra ID |
 //! | `tls` | no | `rediss://` nodes, through rustls with ring |
 //! | `testing` | no | [`testing`], for your own tests: a clock moved by hand, nodes that fail on demand |
 

@@ -7,7 +7,7 @@ macro_rules! features {
 }
 
 const FEATURES: &[(&str, bool)] = &features! {
-    "axum" "config" "cron" "fencing" "http" "metrics" "once" "redis-credentials" "scheduler" "test-servers" "testing" "tls" "tonic"
+    "axum" "config" "cron" "fencing" "http" "metrics" "once" "redis-1" "scheduler" "test-servers" "testing" "tls" "tonic"
 };
 
 fn main() {

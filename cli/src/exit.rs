@@ -94,7 +94,7 @@ impl From<LockError> for Failure {
             LockError::Held { .. } => HELD,
             LockError::Lost { .. } => LOST,
             LockError::InvalidResource(_) | LockError::InvalidRequest(_) => USAGE,
-            LockError::NoRandomness(_) | LockError::Forked { .. } => SYSTEM,
+            LockError::NoRandomness(_) => SYSTEM,
             _ => UNAVAILABLE,
         };
         Self::new(code, text(&error))

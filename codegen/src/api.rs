@@ -10,8 +10,8 @@ use std::{
 
 use quote::ToTokens;
 use syn::{
-    Attribute, Fields, FnArg, GenericParam, ImplItem, Item, ItemImpl, Signature, TraitItem, Type,
-    UseTree, Visibility,
+    Attribute, Fields, FnArg, GenericParam, ImplItem, ImplItemFn, Item, ItemImpl, Macro, Signature,
+    Token, TraitItem, Type, UseTree, Visibility, braced, parenthesized, parse::ParseStream,
 };
 
 /// A module or an item of the library, by its path below the root.
@@ -199,9 +199,57 @@ impl Api {
                 ImplItem::Const(c) if is_pub(&c.vis) => {
                     lines.push(format!("{path}::{}: const {}", c.ident, text(&c.ty)));
                 }
+                ImplItem::Macro(m) => {
+                    for sig in
+                        self.methods(&m.mac).unwrap_or_else(|error| panic!("{path}: {error}"))
+                    {
+                        let line = signature(&sig, &item.generics);
+                        lines.push(format!("{path}::{}: {line}", sig.ident));
+                    }
+                }
                 _ => {}
             }
         }
+    }
+
+    /// The methods that a macro of the library puts into an `impl`: those that it is given without bodies, or
+    /// those of its only rule.
+    fn methods(&self, called: &Macro) -> syn::Result<Vec<Signature>> {
+        let mut methods = Vec::new();
+        if !called.tokens.is_empty() {
+            let read = |input: ParseStream<'_>| {
+                while !input.is_empty() {
+                    input.call(Attribute::parse_outer)?;
+                    input.parse::<Visibility>()?;
+                    methods.push(input.parse()?);
+                    input.parse::<Token![;]>()?;
+                }
+                Ok(())
+            };
+            called.parse_body_with(read)?;
+            return Ok(methods);
+        }
+        let mut items = self.modules.values().flat_map(|module| &module.items);
+        let rules = items.find_map(|item| match item {
+            Item::Macro(rules) => {
+                let name = rules.ident.as_ref()?;
+                called.path.is_ident(name).then_some(&rules.mac)
+            }
+            _ => None,
+        });
+        let read = |input: ParseStream<'_>| {
+            let (pattern, body);
+            parenthesized!(pattern in input);
+            input.parse::<Token![=>]>()?;
+            braced!(body in input);
+            input.parse::<Option<Token![;]>>()?;
+            while !body.is_empty() {
+                methods.push(body.parse::<ImplItemFn>()?.sig);
+            }
+            if pattern.is_empty() { Ok(()) } else { Err(pattern.error("the macro has arguments")) }
+        };
+        rules.map(|rules| rules.parse_body_with(read)).transpose()?;
+        Ok(methods)
     }
 }
 

@@ -1,7 +1,7 @@
 //! `Config` as a part of a service's settings, read by `figment` and by `config` from a TOML file and from
 //! variables of the environment; passwords in the types of `secrecy`.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, future::ready, time::Duration};
 
 use config::{Environment, File, FileFormat};
 use figment::{
@@ -10,7 +10,10 @@ use figment::{
 };
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
-use tower_redlock::{Config, LockOptions, Redlock, node::redis::Credentials};
+use tower_redlock::{
+    Config, LockOptions, Redlock,
+    node::redis::{AuthToken, Credentials},
+};
 
 /// The settings of a service.
 #[derive(Deserialize)]
@@ -134,7 +137,8 @@ fn password_of_digits_needs_quotes_in_figment() {
 #[test]
 fn secret_is_read_by_a_callback() {
     let secret = SecretString::from("s3cret");
-    let credentials = Credentials::callback(move || Credentials::password(secret.expose_secret()));
+    let credentials =
+        Credentials::callback(move || ready(Ok(AuthToken::password(secret.expose_secret()))));
     let redlock = Redlock::builder().nodes(["redis://127.0.0.1:1"]).credentials(credentials);
     assert!(!format!("{:?}", redlock.build().unwrap()).contains("s3cret"));
 }

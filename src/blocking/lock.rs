@@ -44,7 +44,6 @@ impl BlockingLock {
     /// * [`LockError::Lost`] if the lock is lost.
     /// * [`LockError::NoQuorum`] if too few nodes answered within the node timeout. The validity
     ///   does not change, and automatic renewal continues.
-    /// * [`LockError::Forked`] in a fork of the process.
     #[track_caller]
     pub fn extend(&self) -> Result<Duration, LockError> {
         wait(&self.timers(), self.lock.extend())

@@ -11,7 +11,7 @@ use super::{BlockingLock, wait::wait};
 use crate::{
     error::LockError,
     guard::{GuardError, Hold, LockContext, Polled},
-    lock::{LockOptions, LockRequest, Overrun},
+    lock::{LockOptions, LockRequest, Overrun, option_setters},
     time::Timers,
 };
 
@@ -41,29 +41,21 @@ impl BlockingRequest {
         Self { request: self.request.options(options) }
     }
 
-    /// See [`LockOptions::ttl`].
-    pub fn ttl(self, ttl: Duration) -> Self {
-        self.options(LockOptions::new().ttl(ttl))
-    }
+    option_setters! {
+        /// See [`LockOptions::ttl`].
+        pub fn ttl(self, ttl: Duration) -> Self;
 
-    /// See [`LockOptions::wait`].
-    pub fn wait(self, wait: Duration) -> Self {
-        self.options(LockOptions::new().wait(wait))
-    }
+        /// See [`LockOptions::wait`].
+        pub fn wait(self, wait: Duration) -> Self;
 
-    /// See [`LockOptions::wait_without_quorum`].
-    pub fn wait_without_quorum(self, wait: bool) -> Self {
-        self.options(LockOptions::new().wait_without_quorum(wait))
-    }
+        /// See [`LockOptions::wait_without_quorum`].
+        pub fn wait_without_quorum(self, wait: bool) -> Self;
 
-    /// See [`LockOptions::max_hold`].
-    pub fn max_hold(self, max_hold: Duration) -> Self {
-        self.options(LockOptions::new().max_hold(max_hold))
-    }
+        /// See [`LockOptions::max_hold`].
+        pub fn max_hold(self, max_hold: Duration) -> Self;
 
-    /// See [`LockOptions::linger`].
-    pub fn linger(self, linger: Duration) -> Self {
-        self.options(LockOptions::new().linger(linger))
+        /// See [`LockOptions::linger`].
+        pub fn linger(self, linger: Duration) -> Self;
     }
 
     /// Requests a shared lock. See [`LockOptions::shared`].
@@ -71,24 +63,18 @@ impl BlockingRequest {
         self.options(LockOptions::new().shared(true))
     }
 
-    /// See [`LockOptions::slots`].
-    pub fn slots(self, slots: u32) -> Self {
-        self.options(LockOptions::new().slots(slots))
-    }
+    option_setters! {
+        /// See [`LockOptions::slots`].
+        pub fn slots(self, slots: u32) -> Self;
 
-    /// See [`LockOptions::max_attempts`].
-    pub fn max_attempts(self, attempts: u32) -> Self {
-        self.options(LockOptions::new().max_attempts(attempts))
-    }
+        /// See [`LockOptions::max_attempts`].
+        pub fn max_attempts(self, attempts: u32) -> Self;
 
-    /// See [`LockOptions::auto_extend`].
-    pub fn auto_extend(self, auto_extend: bool) -> Self {
-        self.options(LockOptions::new().auto_extend(auto_extend))
-    }
+        /// See [`LockOptions::auto_extend`].
+        pub fn auto_extend(self, auto_extend: bool) -> Self;
 
-    /// See [`LockOptions::on_overrun`]. The closure of [`run`](Self::run) counts as one poll.
-    pub fn on_overrun(self, overrun: Overrun) -> Self {
-        self.options(LockOptions::new().on_overrun(overrun))
+        /// See [`LockOptions::on_overrun`]. The closure of [`run`](Self::run) counts as one poll.
+        pub fn on_overrun(self, overrun: Overrun) -> Self;
     }
 }
 

@@ -7,10 +7,12 @@ mod incomplete;
 mod read;
 mod restored_body;
 mod stream;
+mod whole_body;
 
 pub use incomplete::{Incomplete, ReadBodyError};
-pub use read::{DEFAULT_BODY_LIMIT, ReadBody, WholeBody};
+pub use read::{DEFAULT_BODY_LIMIT, ReadBody};
 pub use restored_body::RestoredBody;
 pub(crate) use stream::is_event_stream;
 #[cfg(feature = "once")]
 pub(crate) use stream::is_unbuffered;
+pub use whole_body::WholeBody;

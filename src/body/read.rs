@@ -12,7 +12,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, header::CONTENT_LENGTH};
 use http_body::Body;
 
-use super::{Incomplete, ReadBodyError};
+use super::{Incomplete, ReadBodyError, WholeBody};
 use crate::{
     lock::{HeldBytes, NoRoom, Redlock},
     time::Sleep,
@@ -192,45 +192,6 @@ impl<B> fmt::Debug for ReadBody<B> {
             .field("limit", &self.limit)
             .field("read", &self.collected.len())
             .finish_non_exhaustive()
-    }
-}
-
-/// A body that was read to its end.
-#[derive(Clone, Default, PartialEq)]
-pub struct WholeBody {
-    data: Bytes,
-    trailers: Option<HeaderMap>,
-}
-
-impl WholeBody {
-    /// Returns its data.
-    pub const fn data(&self) -> &Bytes {
-        &self.data
-    }
-
-    /// Returns its trailers, if any.
-    pub const fn trailers(&self) -> Option<&HeaderMap> {
-        self.trailers.as_ref()
-    }
-
-    /// Returns its data and trailers.
-    pub fn into_parts(self) -> (Bytes, Option<HeaderMap>) {
-        (self.data, self.trailers)
-    }
-}
-
-/// A body of these bytes, without trailers.
-impl From<Bytes> for WholeBody {
-    fn from(data: Bytes) -> Self {
-        Self { data, trailers: None }
-    }
-}
-
-/// Shows only the length: bodies may hold secrets.
-impl fmt::Debug for WholeBody {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("WholeBody");
-        shown.field("bytes", &self.data.len()).finish_non_exhaustive()
     }
 }
 

@@ -8,5 +8,6 @@ mod node_url;
 mod value;
 
 use config_error::ConfigError;
-use node_url::{NamedUrl, NodeUrl, SetNodes};
+use node_list::SetNodes;
+use node_url::{NamedUrl, NodeUrl};
 use value::Buffered;

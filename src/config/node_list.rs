@@ -7,7 +7,11 @@ use serde::{
     de::{Error, SeqAccess, Visitor, value::SeqAccessDeserializer},
 };
 
-use super::{NamedUrl, NodeUrl, SetNodes};
+use super::{NamedUrl, NodeUrl};
+
+/// The nodes of one of several sets.
+#[derive(Clone, Deserialize)]
+pub(super) struct SetNodes(#[serde(deserialize_with = "read")] pub(super) Vec<NodeUrl>);
 
 /// Reads a list of nodes, or a text `url,name=url,…`. Errors do not repeat the text, as a URL may contain
 /// a password.

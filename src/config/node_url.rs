@@ -2,8 +2,6 @@
 
 use serde::Deserialize;
 
-use super::node_list;
-
 /// `"redis://…"`, or `{ name = "a", url = "redis://…" }`.
 #[derive(Clone, Deserialize)]
 #[serde(untagged, expecting = "a URL, or a table of `name` and `url`")]
@@ -18,7 +16,3 @@ pub(super) struct NamedUrl {
     pub(super) name: String,
     pub(super) url: String,
 }
-
-/// The nodes of one of several sets.
-#[derive(Clone, Deserialize)]
-pub(super) struct SetNodes(#[serde(deserialize_with = "node_list::read")] pub(super) Vec<NodeUrl>);

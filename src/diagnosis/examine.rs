@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use super::{Diagnosis, DiagnosisRequest, NodeDiagnosis, terms::DiagnosisTerms};
+use super::{Diagnosis, NodeDiagnosis, terms::DiagnosisTerms};
 use crate::{error::Reason, lock::Redlock, node::NodeState};
 
 /// Interval between checks of the first connections.
@@ -16,8 +16,13 @@ const PERMISSIONS_LIMIT: Duration = Duration::from_secs(2);
 /// Timeout for counting the lock keys of a node.
 const COUNT_LIMIT: Duration = Duration::from_secs(8);
 
-pub(super) async fn examine(request: &DiagnosisRequest) -> Diagnosis {
-    let DiagnosisRequest { ref redlock, probe, counts, connect_within } = *request;
+/// Waits for first connections for `connect_within`, requests test votes (`probe`), and counts keys (`counts`).
+pub(super) async fn examine(
+    redlock: &Redlock,
+    probe: bool,
+    counts: bool,
+    connect_within: Duration,
+) -> Diagnosis {
     let terms = DiagnosisTerms::of(redlock);
     settle(redlock, connect_within).await;
     let nodes = || 0..redlock.nodes().len();

@@ -86,6 +86,7 @@
 mod advice;
 mod examine;
 mod node_advice;
+mod node_diagnosis;
 mod reason_advice;
 mod report;
 mod request;
@@ -98,5 +99,6 @@ mod terms;
 mod tests;
 
 pub use advice::{Advice, Severity};
-pub use report::{Diagnosis, NodeDiagnosis, Verdict};
+pub use node_diagnosis::NodeDiagnosis;
+pub use report::{Diagnosis, Verdict};
 pub use request::{DiagnosisFuture, DiagnosisRequest};

@@ -23,8 +23,7 @@ impl Redlock {
     /// its user, and [counts](Self::key_counts) its lock keys. If all nodes answer, that takes
     /// milliseconds, plus a scan of all keys of each server; otherwise up to 26 s.
     ///
-    /// It always returns a diagnosis; unreachable nodes are part of it. In a forked child process,
-    /// every node is down.
+    /// It always returns a diagnosis; unreachable nodes are part of it.
     pub fn diagnosis(&self) -> DiagnosisRequest {
         let connect_within = CONNECT_LIMIT;
         DiagnosisRequest { redlock: self.clone(), probe: true, counts: true, connect_within }
@@ -43,10 +42,10 @@ impl Redlock {
 #[derive(Clone, Debug)]
 #[must_use = "a request does nothing until it is awaited"]
 pub struct DiagnosisRequest {
-    pub(super) redlock: Redlock,
-    pub(super) probe: bool,
-    pub(super) counts: bool,
-    pub(super) connect_within: Duration,
+    redlock: Redlock,
+    probe: bool,
+    counts: bool,
+    connect_within: Duration,
 }
 
 impl DiagnosisRequest {
@@ -90,7 +89,9 @@ impl IntoFuture for DiagnosisRequest {
     type IntoFuture = DiagnosisFuture;
 
     fn into_future(self) -> DiagnosisFuture {
-        DiagnosisFuture(Box::pin(async move { examine(&self).await }))
+        let Self { redlock, probe, counts, connect_within } = self;
+        let examining = async move { examine(&redlock, probe, counts, connect_within).await };
+        DiagnosisFuture(Box::pin(examining))
     }
 }
 

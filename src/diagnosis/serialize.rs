@@ -15,7 +15,7 @@ struct DiagnosisFields<'a> {
     quorum: usize,
     nodes: &'a [NodeDiagnosis],
     advice: &'a [Advice],
-    /// Of each set, if there are several.
+    /// The health of each set, if there are several.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     sets: &'a [Diagnosis],
 }

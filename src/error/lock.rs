@@ -89,12 +89,6 @@ pub enum LockError {
     },
     /// [`Redlock::shutdown`](crate::Redlock::shutdown) was called. Nothing more was sent.
     Closed,
-    /// This process is a fork of the one that built the manager, without its connections and timers.
-    /// Nothing was sent. Build a manager after the fork.
-    Forked {
-        /// Id of the process that built it.
-        built_in: u32,
-    },
     /// The operating system provided no random numbers for a nonce; the text is its error. Nothing
     /// was sent.
     NoRandomness(Arc<str>),
@@ -229,10 +223,6 @@ impl fmt::Display for LockError {
                  keep records for less time (retain); nothing ran"
             ),
             Self::Closed => f.write_str("the lock manager is shut down"),
-            Self::Forked { built_in } => write!(
-                f,
-                "the lock manager was built in process {built_in} before a fork: build a new one in this process"
-            ),
         }
     }
 }

@@ -1,10 +1,10 @@
-//! The votes that explain an error: those of nodes that did not do what they were asked.
+//! The votes that explain an error: the votes of nodes that did not carry out the operation.
 
 use std::fmt;
 
 use super::{Reason, VoteOutcome, Votes};
 
-/// The nodes that did not do what they were asked, each with its answer, in parentheses. Nothing if there is none.
+/// The nodes that did not carry out the operation, each with its answer, in parentheses. Nothing if there is none.
 ///
 /// A node that granted is not a reason for an error, nor is one whose answer was not awaited.
 #[derive(Clone, Debug)]

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use tower_layer::Layer;
-
-use super::{DefaultHeader, FencingService, memory::TokenMemory};
+use super::{DefaultHeader, memory::TokenMemory};
 use crate::layer::Plain;
 
 /// Default number of resources whose tokens are remembered.
@@ -90,13 +88,5 @@ impl<K, T, P> FencingLayer<K, T, P> {
     pub(super) fn with_protocol<Q>(self, protocol: Q) -> FencingLayer<K, T, Q> {
         let Self { key, token, memory, .. } = self;
         FencingLayer { key, token, memory, protocol }
-    }
-}
-
-impl<S, K: Clone, T: Clone, P: Clone> Layer<S> for FencingLayer<K, T, P> {
-    type Service = FencingService<S, K, T, P>;
-
-    fn layer(&self, inner: S) -> Self::Service {
-        FencingService::new(inner, self.clone())
     }
 }

@@ -2,6 +2,7 @@
 
 use std::task::{Context, Poll};
 
+use tower_layer::Layer;
 use tower_service::Service;
 
 use super::{
@@ -9,7 +10,7 @@ use super::{
     future::Fenced, memory::Visit, token::checked,
 };
 use crate::{
-    layer::{Plain, ResourceKey},
+    layer::{Plain, ResourceKey, inner_service},
     resource::Resource,
 };
 
@@ -29,20 +30,7 @@ impl<S, K, T, P> FencingService<S, K, T, P> {
         Self { inner, layer }
     }
 
-    /// Returns the inner service.
-    pub const fn get_ref(&self) -> &S {
-        &self.inner
-    }
-
-    /// Returns the inner service.
-    pub const fn get_mut(&mut self) -> &mut S {
-        &mut self.inner
-    }
-
-    /// Returns the inner service.
-    pub fn into_inner(self) -> S {
-        self.inner
-    }
+    inner_service!();
 
     /// Calls the inner service if the request's token is not stale.
     pub(super) fn begin<Request>(&mut self, request: Request) -> FencingFuture<S::Future, P>
@@ -89,6 +77,14 @@ impl<S, K, T, P> FencingService<S, K, T, P> {
     {
         let token = self.layer.token.token(request).and_then(checked);
         self.layer.memory.admit(resource, token?)
+    }
+}
+
+impl<S, K: Clone, T: Clone, P: Clone> Layer<S> for FencingLayer<K, T, P> {
+    type Service = FencingService<S, K, T, P>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        FencingService::new(inner, self.clone())
     }
 }
 

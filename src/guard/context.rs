@@ -4,7 +4,7 @@ use std::{cell::RefCell, fmt, sync::Arc, time::Duration};
 
 use crate::{
     error::LockError,
-    lock::{ActiveLease, InsideScope, Lock, Stopping},
+    lock::{ActiveLease, InsideScope, Lock, Stopping, lease_getters},
     resource::Resource,
     token::FencingToken,
 };
@@ -33,58 +33,22 @@ impl LockContext {
         CURRENT.with(|current| current.borrow().clone())
     }
 
-    /// Returns the locked resource.
-    pub fn resource(&self) -> &Resource {
-        self.lease.resource()
-    }
-
-    /// Returns whether the lock is shared ([`LockOptions::shared`](crate::LockOptions::shared)).
-    pub fn is_shared(&self) -> bool {
-        self.lease.is_shared()
-    }
-
-    /// Returns the number of the slot that is held, if it is one of [`LockOptions::slots`](crate::LockOptions::slots).
-    pub fn slot(&self) -> Option<u32> {
-        self.lease.resource().slot().map(|(number, _)| number)
-    }
-
-    /// Returns the fencing token, to pass along with each write of this work. Zero without fencing.
-    pub fn fencing_token(&self) -> FencingToken {
-        self.lease.token()
-    }
-
-    /// Returns the time until the lock expires unless it is renewed. Zero if it is lost, and in a
-    /// fork of the process.
-    pub fn remaining(&self) -> Duration {
-        if self.lease.is_forked() {
-            return Duration::ZERO;
-        }
-        self.lease.remaining()
-    }
-
-    /// Returns whether the lock is held at this moment, by the local clock. False in a fork of the
-    /// process.
-    pub fn is_valid(&self) -> bool {
-        !self.lease.is_forked() && self.lease.is_valid()
-    }
+    lease_getters!();
 
     /// Checks that the lock is held now. Call it before effects, and periodically in long loops without an
     /// await.
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] with the cause, and [`LockError::Forked`] in a fork of the process.
+    /// [`LockError::Lost`] with the cause.
     pub fn ensure_valid(&self) -> Result<(), LockError> {
-        if self.lease.is_forked() {
-            return Err(LockError::Forked { built_in: self.lease.client().process });
-        }
         if self.lease.is_valid() { Ok(()) } else { Err(LockError::lost(self.lease.loss())) }
     }
 
     /// Returns whether this work should end by itself, for loops without an await:
     /// [`stopping`](Self::stopping) has completed, or would complete at once.
     pub fn is_stopping(&self) -> bool {
-        if self.lease.is_forked() || self.lease.is_asked_to_stop() {
+        if self.lease.is_asked_to_stop() {
             return true;
         }
         let now = self.lease.timers().clock().now();

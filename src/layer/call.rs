@@ -11,159 +11,16 @@ use std::{
 use pin_project::pin_project;
 use tower_service::Service;
 
-use super::{Plain, ready_call::ReadyCall};
+use super::{Plain, protocol::Protocol, ready_call::ReadyCall};
 use crate::{
     error::LockError,
-    guard::{GuardError, Guarded, Hold, LockContext},
+    guard::{GuardError, Guarded, Hold},
     lock::{Acquire, LockRequest},
     resource::Resource,
 };
 
-/// Prepares a request for the service, by the protocol of a layer.
-pub(super) trait Protocol<Request> {
-    /// Called once, under the lock. `layer` is the name of the layer.
-    fn prepare(&self, request: &mut Request, layer: Option<Arc<str>>, context: &LockContext);
-}
-
 /// A response, and the hold on its lock.
 type HeldResponse<R, E> = Result<(R, Option<Hold>), GuardError<E>>;
-
-/// One request: acquires the lock, calls the service, and polls it while the lock is valid.
-#[pin_project]
-pub(super) struct RedlockCall<S: Service<Request>, Request, P> {
-    #[pin]
-    state: RedlockCallState<S, Request, P>,
-    resource: Option<Resource>,
-}
-
-#[pin_project(project = RedlockCallStateProj)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "the task's own memory holds the state: boxing costs an allocation"
-)]
-enum RedlockCallState<S: Service<Request>, Request, P> {
-    Rejected {
-        error: Option<LockError>,
-    },
-    Unguarded {
-        #[pin]
-        future: ReadyCall<S, Request>,
-    },
-    Acquiring {
-        #[pin]
-        acquire: Acquire,
-        call: Option<(S, Request, P)>,
-        layer: Option<Arc<str>>,
-    },
-    Running {
-        #[pin]
-        guarded: Guarded<ReadyCall<S, Request>>,
-    },
-}
-
-impl<S: Service<Request>, Request, P> RedlockCall<S, Request, P> {
-    pub(super) fn rejected(error: LockError, resource: Option<Resource>) -> Self {
-        Self { state: RedlockCallState::Rejected { error: Some(error) }, resource }
-    }
-
-    pub(super) fn unguarded(service: S, request: Request) -> Self {
-        let future = ReadyCall::new(service, request);
-        Self { state: RedlockCallState::Unguarded { future }, resource: None }
-    }
-
-    pub(super) fn acquiring(
-        request: LockRequest,
-        resource: Resource,
-        layer: Option<Arc<str>>,
-        call: (S, Request, P),
-    ) -> Self {
-        let acquire = request.acquire();
-        let state = RedlockCallState::Acquiring { acquire, call: Some(call), layer };
-        Self { state, resource: Some(resource) }
-    }
-
-    /// The resource, if the request needs a lock.
-    #[cfg(feature = "http")]
-    pub(super) const fn resource(&self) -> Option<&Resource> {
-        self.resource.as_ref()
-    }
-
-    /// Polls the call. Drops the response, and fails, if the lock ended during the poll.
-    #[cfg(feature = "http")]
-    pub(super) fn poll_covered(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<HeldResponse<S::Response, S::Error>>
-    where
-        P: Protocol<Request>,
-    {
-        let (response, hold) = ready!(self.poll(cx))?;
-        Poll::Ready(match hold {
-            Some(hold) => hold
-                .still_covers(response)
-                .map(|(response, hold)| (response, Some(hold)))
-                .map_err(GuardError::Lock),
-            None => Ok((response, None)),
-        })
-    }
-
-    pub(super) const fn name(&self) -> &'static str {
-        match self.state {
-            RedlockCallState::Rejected { .. } => "rejected",
-            RedlockCallState::Unguarded { .. } => "unguarded",
-            RedlockCallState::Acquiring { .. } => "acquiring",
-            RedlockCallState::Running { .. } => "running",
-        }
-    }
-}
-
-impl<S, Request, P> Future for RedlockCall<S, Request, P>
-where
-    S: Service<Request>,
-    P: Protocol<Request>,
-{
-    type Output = HeldResponse<S::Response, S::Error>;
-
-    /// # Panics
-    ///
-    /// If polled again after it was ready.
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut this = self.project();
-        loop {
-            match this.state.as_mut().project() {
-                RedlockCallStateProj::Rejected { error } => {
-                    let error = error.take().expect("polled after it was ready");
-                    return Poll::Ready(Err(GuardError::Lock(error)));
-                }
-                RedlockCallStateProj::Unguarded { future } => {
-                    let result = ready!(future.poll(cx));
-                    return Poll::Ready(match result {
-                        Ok(response) => Ok((response, None)),
-                        Err(error) => Err(GuardError::Service(error)),
-                    });
-                }
-                RedlockCallStateProj::Acquiring { acquire, call, layer } => {
-                    let lock = ready!(acquire.poll(cx))?;
-                    let (service, mut request, protocol) =
-                        call.take().expect("the call is taken only here");
-                    let layer = layer.take();
-                    let guarded = Guarded::start(lock, |context| {
-                        protocol.prepare(&mut request, layer, &context);
-                        ReadyCall::new(service, request)
-                    })?;
-                    this.state.set(RedlockCallState::Running { guarded });
-                }
-                RedlockCallStateProj::Running { guarded } => {
-                    let (result, hold) = ready!(guarded.poll(cx))?;
-                    return Poll::Ready(match result {
-                        Ok(response) => Ok((response, Some(hold))),
-                        Err(error) => Err(GuardError::Service(error)),
-                    });
-                }
-            }
-        }
-    }
-}
 
 /// The future of a request that passes a [`RedlockLayer`](super::RedlockLayer): acquires the lock,
 /// then calls the service and polls it while the lock is valid.
@@ -179,13 +36,138 @@ where
 #[must_use = "futures do nothing unless polled"]
 pub struct RedlockFuture<S: Service<Request>, Request, P = Plain> {
     #[pin]
-    pub(super) call: RedlockCall<S, Request, P>,
+    state: CallState<S, Request>,
+    resource: Option<Resource>,
     pub(super) protocol: P,
 }
 
+#[pin_project(project = CallStateProj)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the task's own memory holds the state: boxing costs an allocation"
+)]
+enum CallState<S: Service<Request>, Request> {
+    Rejected {
+        error: Option<LockError>,
+    },
+    Unguarded {
+        #[pin]
+        future: ReadyCall<S, Request>,
+    },
+    Acquiring {
+        #[pin]
+        acquire: Acquire,
+        call: Option<LockedCall<S, Request>>,
+    },
+    Running {
+        #[pin]
+        guarded: Guarded<ReadyCall<S, Request>>,
+    },
+}
+
+/// A call of the service, to be made under the lock.
+pub(super) struct LockedCall<S, Request> {
+    pub(super) service: S,
+    pub(super) request: Request,
+    /// The name of the layer.
+    pub(super) layer: Option<Arc<str>>,
+}
+
 impl<S: Service<Request>, Request, P> RedlockFuture<S, Request, P> {
-    pub(super) const fn new(call: RedlockCall<S, Request, P>, protocol: P) -> Self {
-        Self { call, protocol }
+    pub(super) fn rejected(error: LockError, resource: Option<Resource>, protocol: P) -> Self {
+        Self { state: CallState::Rejected { error: Some(error) }, resource, protocol }
+    }
+
+    pub(super) fn unguarded(service: S, request: Request, protocol: P) -> Self {
+        let future = ReadyCall::new(service, request);
+        Self { state: CallState::Unguarded { future }, resource: None, protocol }
+    }
+
+    pub(super) fn acquiring(
+        lock: LockRequest,
+        resource: Resource,
+        call: LockedCall<S, Request>,
+        protocol: P,
+    ) -> Self {
+        let state = CallState::Acquiring { acquire: lock.acquire(), call: Some(call) };
+        Self { state, resource: Some(resource), protocol }
+    }
+
+    /// The resource, if the request needs a lock.
+    #[cfg(feature = "http")]
+    pub(super) const fn resource(&self) -> Option<&Resource> {
+        self.resource.as_ref()
+    }
+
+    pub(super) const fn state_name(&self) -> &'static str {
+        match self.state {
+            CallState::Rejected { .. } => "rejected",
+            CallState::Unguarded { .. } => "unguarded",
+            CallState::Acquiring { .. } => "acquiring",
+            CallState::Running { .. } => "running",
+        }
+    }
+
+    /// Polls the call while the lock is valid.
+    fn poll_call(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<HeldResponse<S::Response, S::Error>>
+    where
+        P: Protocol<Request>,
+    {
+        let mut this = self.project();
+        loop {
+            match this.state.as_mut().project() {
+                CallStateProj::Rejected { error } => {
+                    let error = error.take().expect("polled after it was ready");
+                    return Poll::Ready(Err(GuardError::Lock(error)));
+                }
+                CallStateProj::Unguarded { future } => {
+                    let result = ready!(future.poll(cx));
+                    return Poll::Ready(match result {
+                        Ok(response) => Ok((response, None)),
+                        Err(error) => Err(GuardError::Service(error)),
+                    });
+                }
+                CallStateProj::Acquiring { acquire, call } => {
+                    let lock = ready!(acquire.poll(cx))?;
+                    let LockedCall { service, mut request, layer } =
+                        call.take().expect("the call is taken only here");
+                    let guarded = Guarded::start(lock, |context| {
+                        this.protocol.prepare(&mut request, layer, &context);
+                        ReadyCall::new(service, request)
+                    })?;
+                    this.state.set(CallState::Running { guarded });
+                }
+                CallStateProj::Running { guarded } => {
+                    let (result, hold) = ready!(guarded.poll(cx))?;
+                    return Poll::Ready(match result {
+                        Ok(response) => Ok((response, Some(hold))),
+                        Err(error) => Err(GuardError::Service(error)),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Polls the call. Drops the response, and fails, if the lock ended during the poll.
+    #[cfg(feature = "http")]
+    pub(super) fn poll_covered(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<HeldResponse<S::Response, S::Error>>
+    where
+        P: Protocol<Request>,
+    {
+        let (response, hold) = ready!(self.poll_call(cx))?;
+        Poll::Ready(match hold {
+            Some(hold) => hold
+                .still_covers(response)
+                .map(|(response, hold)| (response, Some(hold)))
+                .map_err(GuardError::Lock),
+            None => Ok((response, None)),
+        })
     }
 }
 
@@ -193,13 +175,13 @@ impl<S: Service<Request>, Request> Future for RedlockFuture<S, Request> {
     type Output = Result<S::Response, GuardError<S::Error>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let (response, _hold) = ready!(self.project().call.poll(cx))?;
+        let (response, _hold) = ready!(self.poll_call(cx))?;
         Poll::Ready(Ok(response))
     }
 }
 
 impl<S: Service<Request>, Request, P> fmt::Debug for RedlockFuture<S, Request, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedlockFuture").field("state", &self.call.name()).finish_non_exhaustive()
+        f.debug_struct("RedlockFuture").field("state", &self.state_name()).finish_non_exhaustive()
     }
 }

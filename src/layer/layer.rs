@@ -2,13 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tower_layer::Layer;
-
-use super::{RedlockService, call::Protocol};
+use super::Plain;
 use crate::{
     error::LockError,
-    guard::LockContext,
-    lock::{LockOptions, Redlock},
+    lock::{LockOptions, Redlock, option_setters},
 };
 
 /// Runs each request only while the lock on its resource is held.
@@ -26,17 +23,6 @@ pub struct RedlockLayer<K, P = Plain> {
     pub(super) options: LockOptions,
     pub(super) protocol: P,
     pub(super) name: Option<Arc<str>>,
-}
-
-/// Marks a layer whose outcomes are part of the types of its service.
-///
-/// Its errors are [`GuardError`](super::GuardError) in a [`RedlockLayer`], `OnceError` in an
-/// `OnceLayer`, whose responses are `Once`, and `FencingServiceError` in a `FencingLayer`.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Plain(pub(crate) ());
-
-impl<Request> Protocol<Request> for Plain {
-    fn prepare(&self, _: &mut Request, _: Option<Arc<str>>, _: &LockContext) {}
 }
 
 impl<K> RedlockLayer<K> {
@@ -59,30 +45,22 @@ impl<K, P> RedlockLayer<K, P> {
         self
     }
 
-    /// See [`LockOptions::ttl`].
-    pub const fn ttl(self, ttl: Duration) -> Self {
-        self.options(LockOptions::new().ttl(ttl))
-    }
+    option_setters! {
+        /// See [`LockOptions::ttl`].
+        pub const fn ttl(self, ttl: Duration) -> Self;
 
-    /// See [`LockOptions::wait`].
-    pub const fn wait(self, wait: Duration) -> Self {
-        self.options(LockOptions::new().wait(wait))
-    }
+        /// See [`LockOptions::wait`].
+        pub const fn wait(self, wait: Duration) -> Self;
 
-    /// See [`LockOptions::wait_without_quorum`]. Default: no, a request fails as soon as a quorum is known
-    /// to be away.
-    pub const fn wait_without_quorum(self, wait: bool) -> Self {
-        self.options(LockOptions::new().wait_without_quorum(wait))
-    }
+        /// See [`LockOptions::wait_without_quorum`]. Default: no, a request fails as soon as a quorum is known
+        /// to be away.
+        pub const fn wait_without_quorum(self, wait: bool) -> Self;
 
-    /// See [`LockOptions::max_hold`].
-    pub const fn max_hold(self, max_hold: Duration) -> Self {
-        self.options(LockOptions::new().max_hold(max_hold))
-    }
+        /// See [`LockOptions::max_hold`].
+        pub const fn max_hold(self, max_hold: Duration) -> Self;
 
-    /// See [`LockOptions::linger`].
-    pub const fn linger(self, linger: Duration) -> Self {
-        self.options(LockOptions::new().linger(linger))
+        /// See [`LockOptions::linger`].
+        pub const fn linger(self, linger: Duration) -> Self;
     }
 
     /// Lets all requests for a key run beside each other, and beside no exclusive lock on it: for a layer
@@ -91,19 +69,17 @@ impl<K, P> RedlockLayer<K, P> {
         self.options(LockOptions::new().shared(true))
     }
 
-    /// Lets this number of requests for a key run at a time, in all processes together: tower's
-    /// `ConcurrencyLimit`, across the fleet. See [`LockOptions::slots`].
-    ///
-    /// A request that finds all slots held, and does not [wait](Self::wait) for one, gets 503 with the
-    /// code `full` and `Retry-After`; over gRPC `RESOURCE_EXHAUSTED`. [`on_reject`](Self::on_reject)
-    /// answers 429 instead.
-    pub const fn slots(self, slots: u32) -> Self {
-        self.options(LockOptions::new().slots(slots))
-    }
+    option_setters! {
+        /// Lets this number of requests for a key run at a time, in all processes together: tower's
+        /// `ConcurrencyLimit`, across the fleet. See [`LockOptions::slots`].
+        ///
+        /// A request that finds all slots held, and does not [wait](Self::wait) for one, gets 503 with the
+        /// code `full` and `Retry-After`; over gRPC `RESOURCE_EXHAUSTED`. [`on_reject`](Self::on_reject)
+        /// answers 429 instead.
+        pub const fn slots(self, slots: u32) -> Self;
 
-    /// See [`LockOptions::retry_after`].
-    pub const fn retry_after(self, max: Duration) -> Self {
-        self.options(LockOptions::new().retry_after(max))
+        /// See [`LockOptions::retry_after`].
+        pub const fn retry_after(self, max: Duration) -> Self;
     }
 }
 
@@ -140,7 +116,7 @@ impl<K, P> RedlockLayer<K, P> {
         Ok(self)
     }
 
-    fn check(&self) -> Result<(), LockError> {
+    pub(super) fn check(&self) -> Result<(), LockError> {
         self.redlock.lock("settings").options(self.options).check_options()
     }
 
@@ -153,16 +129,5 @@ impl<K, P> RedlockLayer<K, P> {
     pub(super) fn map_protocol<Q>(self, map: impl FnOnce(P) -> Q) -> RedlockLayer<K, Q> {
         let Self { redlock, key, options, protocol, name } = self;
         RedlockLayer { redlock, key, options, protocol: map(protocol), name }
-    }
-}
-
-impl<S, K: Clone, P: Clone> Layer<S> for RedlockLayer<K, P> {
-    type Service = RedlockService<S, K, P>;
-
-    fn layer(&self, inner: S) -> Self::Service {
-        if let Err(error) = self.check() {
-            crate::log::error!(%error, "a RedlockLayer rejects every request");
-        }
-        RedlockService::new(inner, self.clone())
     }
 }

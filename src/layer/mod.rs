@@ -40,6 +40,7 @@ pub mod http;
 mod key;
 #[allow(clippy::module_inception)]
 pub(crate) mod layer;
+mod protocol;
 mod ready_call;
 mod service;
 mod shared_for;
@@ -52,11 +53,12 @@ pub use as_response::AsResponse;
 pub use axum::{MissingHeldUpgrade, MissingLockContext};
 pub use call::RedlockFuture;
 pub use key::{IntoKey, KeyError, ResourceKey};
-pub use layer::Plain;
 pub(crate) use layer::RedlockLayer;
-#[cfg(feature = "once")]
+pub use protocol::Plain;
 #[cfg(feature = "once")]
 pub(crate) use ready_call::FailedCall;
 pub(crate) use ready_call::ReadyCall;
 pub use service::RedlockService;
+#[cfg(any(feature = "once", feature = "fencing"))]
+pub(crate) use service::inner_service;
 pub use shared_for::SharedFor;

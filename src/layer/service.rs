@@ -2,17 +2,36 @@
 
 use std::task::{Context, Poll};
 
+use tower_layer::Layer;
 use tower_service::Service;
 
-use super::{
-    GuardError, Plain, RedlockFuture, RedlockLayer, ResourceKey,
-    call::{Protocol, RedlockCall},
-};
+use super::{GuardError, Plain, RedlockFuture, RedlockLayer, ResourceKey, call::LockedCall};
 use crate::{
     error::LockError,
     lock::{LockOptions, LockRequest},
     resource::Resource,
 };
+
+/// Defines the methods of a service that return its field `inner`, of the type `S`.
+macro_rules! inner_service {
+    () => {
+        /// Returns the inner service.
+        pub const fn get_ref(&self) -> &S {
+            &self.inner
+        }
+
+        /// Returns the inner service.
+        pub const fn get_mut(&mut self) -> &mut S {
+            &mut self.inner
+        }
+
+        /// Returns the inner service.
+        pub fn into_inner(self) -> S {
+            self.inner
+        }
+    };
+}
+pub(crate) use inner_service;
 
 /// A service whose requests run under a lock. Created by [`RedlockLayer`](super::RedlockLayer).
 ///
@@ -30,20 +49,7 @@ impl<S, K, P> RedlockService<S, K, P> {
         Self { inner, layer }
     }
 
-    /// Returns the inner service.
-    pub const fn get_ref(&self) -> &S {
-        &self.inner
-    }
-
-    /// Returns the inner service.
-    pub const fn get_mut(&mut self) -> &mut S {
-        &mut self.inner
-    }
-
-    /// Returns the inner service.
-    pub fn into_inner(self) -> S {
-        self.inner
-    }
+    inner_service!();
 
     #[cfg(feature = "http")]
     pub(super) const fn layer(&self) -> &RedlockLayer<K, P> {
@@ -55,34 +61,52 @@ impl<S, K, P> RedlockService<S, K, P> {
         &self,
         request: Request,
         set: impl FnOnce(LockRequest) -> LockRequest,
-    ) -> RedlockCall<S, Request, P>
+    ) -> RedlockFuture<S, Request, P>
     where
         S: Service<Request> + Clone,
         K: ResourceKey<Request>,
-        P: Protocol<Request> + Clone,
+        P: Clone,
     {
-        match self.layer.key.key(&request) {
-            Ok(Some(resource)) => {
-                let asked = set(self.ask(&request, &resource));
-                let call = (self.inner.clone(), request, self.layer.protocol.clone());
-                RedlockCall::acquiring(asked, resource, self.layer.name.clone(), call)
+        let (service, protocol) = (self.inner.clone(), self.layer.protocol.clone());
+        match self.lock_for(&request) {
+            Ok(Some((lock, resource))) => {
+                let call = LockedCall { service, request, layer: self.layer.name.clone() };
+                RedlockFuture::acquiring(set(lock), resource, call, protocol)
             }
-            Ok(None) => RedlockCall::unguarded(self.inner.clone(), request),
-            Err(error) => RedlockCall::rejected(LockError::InvalidResource(error.into()), None),
+            Ok(None) => RedlockFuture::unguarded(service, request, protocol),
+            Err(error) => RedlockFuture::rejected(error, None, protocol),
         }
     }
 
-    /// Returns the request for the lock on the resource of a request, with the settings of the layer.
-    pub(super) fn ask<Request>(&self, request: &Request, resource: &Resource) -> LockRequest
+    /// Returns the resource of a request, and the request for the lock on it, with the settings of the layer.
+    /// `None` for a request that needs no lock.
+    pub(super) fn lock_for<Request>(
+        &self,
+        request: &Request,
+    ) -> Result<Option<(LockRequest, Resource)>, LockError>
     where
         K: ResourceKey<Request>,
     {
-        let asked = self.layer.redlock.lock(resource.clone()).for_client();
-        let asked = asked.options(self.layer.options);
-        match self.layer.key.shared(request) {
-            Some(is_shared) => asked.options(LockOptions::new().shared(is_shared)),
-            None => asked,
+        let found = self.layer.key.key(request);
+        let found = found.map_err(|error| LockError::InvalidResource(error.into()))?;
+        let Some(resource) = found else { return Ok(None) };
+        let lock = self.layer.redlock.lock(resource.clone()).for_client();
+        let mut lock = lock.options(self.layer.options);
+        if let Some(is_shared) = self.layer.key.shared(request) {
+            lock = lock.options(LockOptions::new().shared(is_shared));
         }
+        Ok(Some((lock, resource)))
+    }
+}
+
+impl<S, K: Clone, P: Clone> Layer<S> for RedlockLayer<K, P> {
+    type Service = RedlockService<S, K, P>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        if let Err(error) = self.check() {
+            crate::log::error!(%error, "a RedlockLayer rejects every request");
+        }
+        RedlockService::new(inner, self.clone())
     }
 }
 
@@ -100,6 +124,6 @@ where
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        RedlockFuture::new(self.begin(request, |lock| lock), Plain(()))
+        self.begin(request, |lock| lock)
     }
 }

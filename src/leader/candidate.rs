@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use super::{Leadership, LostOutcome, Term, on_lost::OnLost, shared::CandidateShared};
 use crate::{
     error::{LockError, LossCause},
-    lock::{LockOptions, LockRequest, Overrun, Redlock},
+    lock::{LockOptions, LockRequest, Overrun, Redlock, option_setters},
     resource::Resource,
 };
 
@@ -105,22 +105,18 @@ impl Leader {
 
 /// # Work that hangs
 impl Leader {
-    /// See [`LockOptions::stall_limit`]. Default: 1 min.
-    ///
-    /// Also counts from the election to the first poll of the work, so a candidate whose runtime hangs
-    /// at that moment loses the term.
-    pub fn stall_limit(self, limit: Duration) -> Self {
-        self.options(LockOptions::new().stall_limit(limit))
-    }
+    option_setters! {
+        /// See [`LockOptions::stall_limit`]. Default: 1 min.
+        ///
+        /// Also counts from the election to the first poll of the work, so a candidate whose runtime hangs
+        /// at that moment loses the term.
+        pub fn stall_limit(self, limit: Duration) -> Self;
 
-    /// See [`LockOptions::heartbeat_within`]. Counted from the start of the term.
-    pub fn heartbeat_within(self, limit: Duration) -> Self {
-        self.options(LockOptions::new().heartbeat_within(limit))
-    }
+        /// See [`LockOptions::heartbeat_within`]. Counted from the start of the term.
+        pub fn heartbeat_within(self, limit: Duration) -> Self;
 
-    /// See [`LockOptions::on_overrun`].
-    pub fn on_overrun(self, overrun: Overrun) -> Self {
-        self.options(LockOptions::new().on_overrun(overrun))
+        /// See [`LockOptions::on_overrun`].
+        pub fn on_overrun(self, overrun: Overrun) -> Self;
     }
 }
 
@@ -230,9 +226,6 @@ impl Leader {
     ///
     /// Safe: the candidate stops even if the future is dropped. A run that is not polled does not end.
     pub async fn stop(&self) {
-        if self.request.is_forked() {
-            return;
-        }
         self.shared.stop().await;
     }
 
@@ -252,9 +245,6 @@ impl Leader {
     ///
     /// Safe: the resignation continues if the future is dropped.
     pub async fn resign(&self) {
-        if self.request.is_forked() {
-            return;
-        }
         self.shared.resign().await;
     }
 

@@ -139,7 +139,6 @@ impl Leader {
                     backoff.after_held(expires_in)
                 }
                 LockError::Closed
-                | LockError::Forked { .. }
                 | LockError::InvalidRequest(_)
                 | LockError::InvalidResource(_) => return Err(error),
                 LockError::NoQuorum { .. }

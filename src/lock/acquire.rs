@@ -42,7 +42,7 @@ use crate::{
 ///   [`wait_without_quorum`](crate::LockOptions::wait_without_quorum), a quorum is known to be away.
 /// * [`LockError::WaitTimedOut`]: the wait is over; it has the error of the last attempt.
 /// * [`LockError::InvalidResource`], [`InvalidRequest`](LockError::InvalidRequest),
-///   [`Closed`](LockError::Closed), [`Forked`](LockError::Forked): nothing was sent.
+///   [`Closed`](LockError::Closed): nothing was sent.
 ///
 /// # Cancel safety
 ///
@@ -114,7 +114,7 @@ impl Acquire {
     ) -> Self {
         let plan = core.client.plan(options, internal);
         let started = core.client.clock().now();
-        let open = core.client.is_open_at(started);
+        let open = core.client.check_open();
         let (resource, plan) = match open.and(resource).and_then(|r| plan.map(|p| (r, p))) {
             Ok(checked) => checked,
             Err(error) => return Self::failed(error),

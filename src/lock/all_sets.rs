@@ -13,7 +13,7 @@ use crate::{
 /// Moves each of the old sets to the new one with its number. Returns the longest probation.
 ///
 /// What can be known before is checked for all sets before the first one adopts: a half of the sets would
-/// serve neither the clients of the old list nor those of the new one.
+/// serve neither the clients of the old list nor the clients of the new one.
 pub(super) async fn adopt(new: &[&Client], old: &[&Client]) -> Result<Duration, AdoptError> {
     if new.len() != old.len() {
         return Err(AdoptError::OtherNumber { old: old.len(), new: new.len() });
@@ -57,7 +57,7 @@ pub(super) async fn adopt(new: &[&Client], old: &[&Client]) -> Result<Duration, 
 
 /// Lowers the `max_ttl` of all sets at the same time. A set whose servers are down does not end the others'.
 pub(super) async fn lower_max_ttl(sets: &[&Client]) -> Result<(), LowerError> {
-    // Before anything is sent, as the others would be lowered without a word of it.
+    // Checked before anything is sent: otherwise the other sets would be lowered, and the error would not name them.
     if sets.iter().any(|set| set.set.is_none()) {
         return Err(LowerError::NoServers);
     }

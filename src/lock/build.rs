@@ -7,6 +7,7 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 use super::{
     Redlock,
     builder::{NodeSource, RedlockBuilder},
+    client::ClientParts,
     core::Core,
     named_nodes,
     settings::{KeyClock, ManagerBounds, RequestDefaults, Settings},
@@ -86,11 +87,11 @@ impl RedlockBuilder {
                 NodeSource::Embedded(set) => nodes.extend(set.nodes(&self.key_prefix)),
             }
         }
-        let count = (nodes.len(), endpoints.len());
+        let (others, servers) = (nodes.len(), endpoints.len());
         let timers = Arc::new(Timers::new(Arc::clone(&clock) as Arc<dyn Clock>));
-        let clock_jumps = Arc::new(ClockJumps::new(count.0 + count.1, Arc::clone(&timers)));
+        let clock_jumps = Arc::new(ClockJumps::new(others + servers, Arc::clone(&timers)));
         let mut set = None;
-        warn_of_few_servers(endpoints.len(), self.guards);
+        warn_of_few_servers(servers, self.guards);
         if self.guards.assumes_new_servers {
             crate::log::warn!(
                 "assume_new_servers: servers without a record of a vote vote at once; where one of them lost its data, a lock may have two holders. For tests only"
@@ -102,7 +103,8 @@ impl RedlockBuilder {
             let place = place.map_or_else(String::new, |place| format!(", {place}"));
             let layout =
                 Layout::new(&names, &[&redis.prefix, &*place].concat(), self.guards.restart);
-            let shared = NodeSet::new(layout, redis, clock, Arc::clone(&clock_jumps), count);
+            let jumps = Arc::clone(&clock_jumps);
+            let shared = NodeSet::new(layout, redis, clock, jumps, others, servers);
             if let Some(list) = list {
                 shared.join_list(list);
             }
@@ -121,8 +123,8 @@ impl RedlockBuilder {
             }));
             set = Some(shared);
         }
-        let core = Core::new(settings, nodes, set, (timers, clock_jumps), events, spawner);
-        Ok(Redlock::new(core))
+        let parts = ClientParts { settings, nodes, set, timers, clock_jumps, events, spawner };
+        Ok(Redlock::new(Core::new(parts)))
     }
 
     /// Refuses embedded nodes beside servers: they lose all locks with the process, servers do not.

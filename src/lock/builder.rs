@@ -2,7 +2,10 @@
 
 use std::{fmt, ops::RangeInclusive, sync::Arc, time::Duration};
 
-use super::{LockOptions, Overrun, quota::RecordBounds, settings::LineBounds, spawner::Spawner};
+use super::{
+    LockOptions, Overrun, option_setters, quota::RecordBounds, settings::LineBounds,
+    spawner::Spawner,
+};
 use crate::{
     node::{
         EmbeddedNodes, Node,
@@ -81,8 +84,8 @@ impl RedlockBuilder {
     /// are nodes whose server is the one that Sentinels or a Cluster currently report: see
     /// [docs/failovers.md](https://github.com/tower-redlock/tower-redlock/blob/main/docs/failovers.md#sentinel-and-cluster).
     ///
-    /// A `redis::ConnectionInfo` or a `redis::Client` is accepted in place of a URL, a live
-    /// connection is not: [`NodeAddress`] says what is read from them, and why.
+    /// With the feature `redis-1`, a `redis::ConnectionInfo` or a `redis::Client` is accepted in place of
+    /// a URL. A live connection is not: [`NodeAddress`] says why.
     ///
     /// They must be independent of each other: no replicas, no two nodes in one cluster, no server
     /// twice.
@@ -121,7 +124,7 @@ impl RedlockBuilder {
     }
 
     /// Credentials for all servers whose URL has none. For those that end, such as cloud identity
-    /// tokens: [`Credentials::token_callback`].
+    /// tokens: [`Credentials::callback`].
     pub fn credentials(mut self, credentials: Credentials) -> Self {
         self.access.credentials = Some(credentials);
         self
@@ -161,34 +164,24 @@ impl RedlockBuilder {
         self
     }
 
-    /// See [`LockOptions::wait`]. Default: zero, one attempt.
-    pub fn wait(self, wait: Duration) -> Self {
-        self.options(LockOptions::new().wait(wait))
-    }
+    option_setters! {
+        /// See [`LockOptions::wait`]. Default: zero, one attempt.
+        pub fn wait(self, wait: Duration) -> Self;
 
-    /// See [`LockOptions::wait_without_quorum`]. Default: requests of layers do not, others do.
-    pub fn wait_without_quorum(self, wait: bool) -> Self {
-        self.options(LockOptions::new().wait_without_quorum(wait))
-    }
+        /// See [`LockOptions::wait_without_quorum`]. Default: requests of layers do not, others do.
+        pub fn wait_without_quorum(self, wait: bool) -> Self;
 
-    /// See [`LockOptions::max_hold`]. Default: 5 min.
-    pub fn max_hold(self, max_hold: Duration) -> Self {
-        self.options(LockOptions::new().max_hold(max_hold))
-    }
+        /// See [`LockOptions::max_hold`]. Default: 5 min.
+        pub fn max_hold(self, max_hold: Duration) -> Self;
 
-    /// See [`LockOptions::linger`]. Default: zero, locks go back to the servers at once.
-    pub fn linger(self, linger: Duration) -> Self {
-        self.options(LockOptions::new().linger(linger))
-    }
+        /// See [`LockOptions::linger`]. Default: zero, locks go back to the servers at once.
+        pub fn linger(self, linger: Duration) -> Self;
 
-    /// See [`LockOptions::max_attempts`]. Default: no limit but the wait.
-    pub fn max_attempts(self, attempts: u32) -> Self {
-        self.options(LockOptions::new().max_attempts(attempts))
-    }
+        /// See [`LockOptions::max_attempts`]. Default: no limit but the wait.
+        pub fn max_attempts(self, attempts: u32) -> Self;
 
-    /// See [`LockOptions::on_overrun`]. Default: a warning.
-    pub fn on_overrun(self, overrun: Overrun) -> Self {
-        self.options(LockOptions::new().on_overrun(overrun))
+        /// See [`LockOptions::on_overrun`]. Default: a warning.
+        pub fn on_overrun(self, overrun: Overrun) -> Self;
     }
 }
 

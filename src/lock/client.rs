@@ -37,9 +37,6 @@ use crate::{
 /// Interval between the checks of a state that has no event of its own.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Time within which no process forks, in ns: less than a fork takes.
-const FORK_TIME: u64 = 20_000;
-
 /// What the attempts and leases of one manager share: its nodes, clocks and settings.
 ///
 /// It does not depend on requests and leases, which use it.
@@ -72,13 +69,19 @@ pub(crate) struct Client {
     closed: AtomicBool,
     /// Where all nodes are inside this process: a random number, and the number of nonces so far.
     own_nonces: (OnceLock<u128>, AtomicU64),
-    /// Id of the process that built it. A fork has no background thread, and its mutexes may be
-    /// locked for ever.
-    pub(crate) process: u32,
-    /// Time of the last comparison of `process` with the current process, in ns.
-    fork_checked: AtomicU64,
     /// Keeps the background thread alive.
     pub(crate) spawner: Arc<dyn Spawner>,
+}
+
+/// What a client is built of.
+pub(super) struct ClientParts {
+    pub(super) settings: Settings,
+    pub(super) nodes: Vec<Arc<dyn Node>>,
+    pub(super) set: Option<Arc<NodeSet>>,
+    pub(super) timers: Arc<Timers>,
+    pub(super) clock_jumps: Arc<ClockJumps>,
+    pub(super) events: Arc<Events>,
+    pub(super) spawner: Arc<dyn Spawner>,
 }
 
 /// Requests that continue although their callers have gone.
@@ -95,15 +98,8 @@ impl Client {
         self.events.send(self.clock(), kind);
     }
 
-    pub(crate) fn new(
-        settings: Settings,
-        nodes: Vec<Arc<dyn Node>>,
-        set: Option<Arc<NodeSet>>,
-        (timers, clock_jumps): (Arc<Timers>, Arc<ClockJumps>),
-        events: Arc<Events>,
-        spawner: Arc<dyn Spawner>,
-        lingering: Arc<dyn LingeringLeases>,
-    ) -> Arc<Self> {
+    pub(super) fn new(parts: ClientParts, lingering: Arc<dyn LingeringLeases>) -> Arc<Self> {
+        let ClientParts { settings, nodes, set, timers, clock_jumps, events, spawner } = parts;
         let client = Arc::new(Self {
             remote_requests: RemoteRequests::new(lingering, &timers, nodes.len()),
             hold_times: HoldTimes::new(),
@@ -132,8 +128,6 @@ impl Client {
             releasing: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             own_nonces: (OnceLock::new(), AtomicU64::new(0)),
-            process: std::process::id(),
-            fork_checked: AtomicU64::new(0),
             spawner,
         });
         run_timers(Arc::downgrade(&client), &client.timers, &*client.spawner);
@@ -225,10 +219,10 @@ impl Client {
     /// clock if the nodes' clocks are unknown.
     pub(crate) fn nodes_wall(&self, now: Timestamp, wall: Duration) -> Duration {
         /// Maximum number of clocks that are compared without an allocation.
-        const FEW: usize = 9;
-        let mut few = [Duration::ZERO; FEW];
+        const INLINE_CLOCKS: usize = 9;
+        let mut few = [Duration::ZERO; INLINE_CLOCKS];
         let mut many = Vec::new();
-        let known = if self.nodes.len() <= FEW {
+        let known = if self.nodes.len() <= INLINE_CLOCKS {
             &mut few[..]
         } else {
             many.resize(self.nodes.len(), Duration::ZERO);
@@ -259,11 +253,6 @@ impl Client {
     }
 
     pub(crate) fn health(&self) -> Vec<NodeHealth> {
-        if self.is_forked() {
-            let state = || NodeState::Down { reason: self.not_in_fork(), since: Duration::ZERO };
-            let down = |name| NodeHealth { state: state(), ..NodeHealth::voting(name) };
-            return self.names.iter().map(|name| down(name)).collect();
-        }
         let health = |(i, node): (usize, &Arc<dyn Node>)| NodeHealth {
             unacknowledged: self.repeaters.unacknowledged(i),
             ..node.health()
@@ -279,43 +268,9 @@ impl Client {
         self.closed.store(true, Ordering::Release);
     }
 
-    /// Returns whether this process is a fork of the one that built it.
-    pub(crate) fn is_forked(&self) -> bool {
-        std::process::id() != self.process
-    }
-
-    /// Returns the same as [`is_forked`](Self::is_forked), for the hot path. The system call takes
-    /// 0.3 µs, and is made once in [`FORK_TIME`].
-    pub(crate) fn is_forked_at(&self, now: Timestamp) -> bool {
-        let now = now.as_nanos();
-        if now.wrapping_sub(self.fork_checked.load(Ordering::Relaxed)) < FORK_TIME {
-            return false;
-        }
-        let is_forked = self.is_forked();
-        if !is_forked {
-            self.fork_checked.store(now, Ordering::Relaxed);
-        }
-        is_forked
-    }
-
     /// Returns an error unless requests are accepted.
-    pub(crate) fn is_open_at(&self, now: Timestamp) -> Result<(), LockError> {
-        if self.is_forked_at(now) {
-            return Err(LockError::Forked { built_in: self.process });
-        }
+    pub(crate) fn check_open(&self) -> Result<(), LockError> {
         if self.is_closed() { Err(LockError::Closed) } else { Ok(()) }
-    }
-
-    /// Returns the votes of a request in a fork.
-    pub(crate) fn votes_in_fork(&self) -> Votes {
-        let outcome = VoteOutcome::NotCounted(self.not_in_fork());
-        self.votes(vec![outcome; self.names.len()])
-    }
-
-    /// Returns the reason of each node in a fork.
-    pub(crate) fn not_in_fork(&self) -> Reason {
-        let error = LockError::Forked { built_in: self.process };
-        Reason::NotConnected(error.to_string().into())
     }
 
     /// Completes after `time`. Needs no runtime in the task that awaits it.
@@ -327,9 +282,6 @@ impl Client {
     /// for records of ended work and ends of runs also while no node answers. What is left is given up, and
     /// reported.
     pub(crate) async fn drain(&self) {
-        if self.is_forked() {
-            return;
-        }
         self.wait_until(|| self.owed.count() == 0 && self.is_released()).await;
         let releases = |node| self.unacknowledged_releases(node);
         let releases: Vec<_> = (0..self.nodes.len()).map(releases).collect();
@@ -349,9 +301,7 @@ impl Client {
     /// for `max_ttl`.
     #[cfg(feature = "scheduler")]
     pub(crate) async fn released(&self) {
-        if !self.is_forked() {
-            self.wait_until(|| self.is_released()).await;
-        }
+        self.wait_until(|| self.is_released()).await;
     }
 
     fn is_released(&self) -> bool {
@@ -381,7 +331,7 @@ impl Client {
     pub(crate) async fn detached_work_ended(self: &Arc<Self>) {
         loop {
             let count = self.detached.count.load(Ordering::Acquire);
-            if count == 0 || self.is_forked() || is_inside(self) {
+            if count == 0 || is_inside(self) {
                 return;
             }
             let until = Timestamp::from_nanos(self.detached.until.load(Ordering::Acquire));
@@ -455,11 +405,6 @@ impl Drop for TimersEnd {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        if self.is_forked() {
-            // Dropping the subscriptions may wait for a mutex that was locked at the fork.
-            self.remote_requests.forget();
-            return std::mem::forget(std::mem::take(&mut self.nodes));
-        }
         self.timers.close();
         if let Some(set) = &self.set {
             set.close();

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use super::{
-    client::Client, lease::SharedLease, queue::Queue, remote_requests::LingeringLeases,
-    settings::Settings, slots::SlotSets, spawner::Spawner,
+    client::{Client, ClientParts},
+    lease::SharedLease,
+    queue::Queue,
+    remote_requests::LingeringLeases,
+    slots::SlotSets,
 };
-use crate::{
-    events::Events,
-    node::{ClockJumps, Node, redis::NodeSet},
-    time::{Timers, Timestamp},
-};
+use crate::time::Timestamp;
 
 /// What all handles of one manager share: its client of the nodes, the local lines of requests, and the
 /// slots that it uses.
@@ -22,17 +21,11 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(
-        settings: Settings,
-        nodes: Vec<Arc<dyn Node>>,
-        set: Option<Arc<NodeSet>>,
-        time: (Arc<Timers>, Arc<ClockJumps>),
-        events: Arc<Events>,
-        spawner: Arc<dyn Spawner>,
-    ) -> Arc<Self> {
+    pub(super) fn new(parts: ClientParts) -> Arc<Self> {
+        let settings = &parts.settings;
         let queue = Arc::new(Queue::new(Arc::clone(&settings.owner), settings.bounds.line));
         let lingering = Arc::clone(&queue) as Arc<dyn LingeringLeases>;
-        let client = Client::new(settings, nodes, set, time, events, spawner, lingering);
+        let client = Client::new(parts, lingering);
         Arc::new(Self { client, queue, slots: SlotSets::default() })
     }
 }
@@ -40,9 +33,7 @@ impl Core {
 impl Drop for Core {
     /// What is owed keeps the client alive, so it ends with the last handle.
     fn drop(&mut self) {
-        if !self.client.is_forked() {
-            self.client.owed.give_up("the last handle of the manager was dropped");
-        }
+        self.client.owed.give_up("the last handle of the manager was dropped");
     }
 }
 

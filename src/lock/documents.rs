@@ -75,7 +75,8 @@ pub(crate) fn store(
     redlock: &Redlock,
     document: JobDocument,
     job: &str,
-    (token, number): (u64, u32),
+    token: u64,
+    number: u32,
     text: Arc<str>,
 ) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
     debug_assert!(text.len() <= JobDocument::MAX_BYTES, "a document of {} bytes", text.len());

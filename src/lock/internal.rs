@@ -198,9 +198,6 @@ impl Redlock {
     fn server(&self, node: usize) -> Result<(&NodeSet, usize), Reason> {
         let (manager, node) = self.locate(node).ok_or(Reason::Unknown)?;
         let client = manager.client();
-        if client.is_forked() {
-            return Err(client.not_in_fork());
-        }
         let set = client.set.as_ref().ok_or(Reason::Unknown)?;
         // The servers are the last nodes.
         let server = node.checked_sub(client.nodes.len() - set.len()).ok_or(Reason::Unknown)?;
@@ -246,18 +243,9 @@ impl Redlock {
         self.client().is_closed()
     }
 
-    pub(crate) fn is_forked(&self) -> bool {
-        self.client().is_forked()
-    }
-
     /// Returns whether this manager made a request.
     pub(crate) fn made(&self, request: &LockRequest) -> bool {
         self.sets().iter().any(|set| Arc::ptr_eq(set.core(), &request.core))
-    }
-
-    /// Returns the id of the process that built the manager.
-    pub(crate) fn built_in(&self) -> u32 {
-        self.client().process
     }
 
     /// Waits until all releases are answered.

@@ -17,6 +17,44 @@ use crate::{
     token::FencingToken,
 };
 
+/// Defines the methods of a lock and of its context that read the field `lease`.
+macro_rules! lease_getters {
+    () => {
+        /// Returns what is locked.
+        pub fn resource(&self) -> &Resource {
+            self.lease.resource()
+        }
+
+        /// Returns whether the lock is shared ([`LockOptions::shared`](crate::LockOptions::shared)).
+        pub fn is_shared(&self) -> bool {
+            self.lease.is_shared()
+        }
+
+        /// Returns the number of the slot that is held, if it is one of
+        /// [`LockOptions::slots`](crate::LockOptions::slots).
+        pub fn slot(&self) -> Option<u32> {
+            self.lease.resource().slot().map(|(number, _)| number)
+        }
+
+        /// Returns the fencing token of this grant, to pass along with each write; zero without
+        /// fencing. See [`FencingToken`].
+        pub fn fencing_token(&self) -> FencingToken {
+            self.lease.token()
+        }
+
+        /// Returns the time until the lock expires unless it is renewed. Zero if it is lost.
+        pub fn remaining(&self) -> Duration {
+            self.lease.remaining()
+        }
+
+        /// Returns whether the lock is held at this moment, by the local clock.
+        pub fn is_valid(&self) -> bool {
+            self.lease.is_valid()
+        }
+    };
+}
+pub(crate) use lease_getters;
+
 /// A held lock.
 ///
 /// It is renewed until it is released, dropped or lost, or until `max_hold`. Dropping it releases
@@ -37,40 +75,7 @@ impl Lock {
         Self { lease }
     }
 
-    /// Returns what is locked.
-    pub fn resource(&self) -> &Resource {
-        self.lease.resource()
-    }
-
-    /// Returns whether the lock is shared ([`LockOptions::shared`](crate::LockOptions::shared)).
-    pub fn is_shared(&self) -> bool {
-        self.lease.is_shared()
-    }
-
-    /// Returns the number of the slot that is held, if it is one of [`LockOptions::slots`](crate::LockOptions::slots).
-    pub fn slot(&self) -> Option<u32> {
-        self.lease.resource().slot().map(|(number, _)| number)
-    }
-
-    /// Returns the fencing token of this grant; zero without fencing. See [`FencingToken`].
-    pub fn fencing_token(&self) -> FencingToken {
-        self.lease.token()
-    }
-
-    /// Returns for how long the lock stays valid without a renewal. Zero if it is lost, and in a
-    /// fork of the process.
-    pub fn remaining(&self) -> Duration {
-        if self.lease.is_forked() {
-            return Duration::ZERO;
-        }
-        self.lease.remaining()
-    }
-
-    /// Returns whether the lock is held at this moment, by the local clock. False in a fork of the
-    /// process.
-    pub fn is_valid(&self) -> bool {
-        !self.lease.is_forked() && self.lease.is_valid()
-    }
+    lease_getters!();
 
     /// Renews the lock now, and returns for how long it is valid.
     ///
@@ -79,15 +84,11 @@ impl Lock {
     /// * [`LockError::Lost`] if the lock is lost.
     /// * [`LockError::NoQuorum`] if too few nodes answered within the node timeout. The validity
     ///   does not change, and automatic renewal continues.
-    /// * [`LockError::Forked`] in a fork of the process.
     ///
     /// # Cancel safety
     ///
     /// Safe: the renewal continues without the future.
     pub async fn extend(&self) -> Result<Duration, LockError> {
-        if self.lease.is_forked() {
-            return Err(LockError::Forked { built_in: self.lease.client().process });
-        }
         if !self.is_valid() {
             return Err(LockError::lost(self.lease.loss()));
         }
@@ -114,11 +115,7 @@ impl Lock {
     /// * [`LockError::Lost`] if the lock is lost.
     /// * [`LockError::InvalidRequest`] for a set of names, a slot, and a lock with a `stall_limit`,
     ///   `heartbeat_within` or `auto_extend(false)`.
-    /// * [`LockError::Forked`] in a fork of the process.
     pub fn downgrade(self) -> Result<Self, LockError> {
-        if self.lease.is_forked() {
-            return Err(LockError::Forked { built_in: self.lease.client().process });
-        }
         if self.is_shared() {
             return if self.is_valid() {
                 Ok(self)
@@ -144,8 +141,7 @@ impl Lock {
     /// # Errors
     ///
     /// [`ReleaseError`] if too few nodes acknowledged within the node timeout. The release of the
-    /// remaining keys is repeated in the background, and they expire with their TTL. In a fork of
-    /// the process nothing is released.
+    /// remaining keys is repeated in the background, and they expire with their TTL.
     ///
     /// # Cancel safety
     ///
@@ -259,11 +255,6 @@ impl Future for Release {
     type Output = Result<Released, ReleaseError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let lease = &self.watch.lease;
-        if lease.is_forked() {
-            let votes = lease.client().votes_in_fork();
-            return Poll::Ready(Err(ReleaseError::NoQuorum { votes }));
-        }
         self.watch.poll(cx, ActiveLease::poll_released)
     }
 }

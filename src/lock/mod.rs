@@ -40,10 +40,6 @@
 //! one ordered map (`time::timers`). A lease has one entry. It is moved only if it would fire too
 //! late; an entry that fires early is checked again.
 //!
-//! A fork copies no threads but the caller's, and mutexes in their present state. Therefore the
-//! process id is compared before any of them is used, on the hot path once in 20 µs, which is less
-//! than a fork takes.
-//!
 //! # Invariants and deadlock safety
 //!
 //! * No foreign code runs under a mutex: events are collected under the mutex and reported after it
@@ -127,10 +123,11 @@ pub(crate) use lease::ActiveLease;
 pub(crate) use lock::Lock;
 #[cfg(feature = "scheduler")]
 pub(crate) use lock::Renewals;
+pub(crate) use lock::lease_getters;
 pub use lock::{Lost, Release, Stopping};
 pub use obligations::{Owed, OwedKind};
-pub(crate) use options::LockOptions;
 pub use options::Overrun;
+pub(crate) use options::{LockOptions, option_setters};
 #[cfg(feature = "once")]
 pub(crate) use quota::RecordShare;
 #[cfg(all(feature = "http", feature = "once"))]

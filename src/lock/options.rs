@@ -78,6 +78,23 @@ pub struct LockOptions {
     pub(crate) shared: Option<bool>,
 }
 
+/// Defines setters of a type that has a method `options`, one for each option of the same name.
+macro_rules! option_setters {
+    ($($(#[$attribute:meta])* pub fn $option:ident(self, $value:ident: $type:ty) -> Self;)+) => {$(
+        $(#[$attribute])*
+        pub fn $option(self, $value: $type) -> Self {
+            self.options($crate::LockOptions::new().$option($value))
+        }
+    )+};
+    ($($(#[$attribute:meta])* pub const fn $option:ident(self, $value:ident: $type:ty) -> Self;)+) => {$(
+        $(#[$attribute])*
+        pub const fn $option(self, $value: $type) -> Self {
+            self.options($crate::LockOptions::new().$option($value))
+        }
+    )+};
+}
+pub(crate) use option_setters;
+
 /// # Time
 impl LockOptions {
     /// Creates options of which none is set.

@@ -1,4 +1,4 @@
-//! Whether a quorum is known to be away, so that a request waits in vain.
+//! Detects that a quorum is known to be away, so that waiting does not help a request.
 
 use std::time::Duration;
 

@@ -44,10 +44,8 @@ where
     H: Fn(usize, &Result<Answer, Reason>) + Clone + Send + 'static,
 {
     let (sender, receiver) = mpsc::unbounded_channel();
-    let is_forked = client.is_forked();
-    let unanswered = if is_forked { client.not_in_fork() } else { Reason::TimedOut };
-    let answers = vec![Err(unanswered); client.nodes.len()];
-    for (node, to) in client.nodes.iter().enumerate().filter(|_| !is_forked) {
+    let answers = vec![Err(Reason::TimedOut); client.nodes.len()];
+    for (node, to) in client.nodes.iter().enumerate() {
         let (sender, on_answer) = (sender.clone(), on_answer.clone());
         let reply = Reply::from_fn_with_view(move |answer, view| {
             on_answer(node, &answer);
@@ -62,9 +60,6 @@ where
 
 /// Sends an operation to one node, and waits for its answer until the node timeout.
 pub(crate) async fn ask(client: &Client, node: usize, op: Op) -> Result<Answer, Reason> {
-    if client.is_forked() {
-        return Err(client.not_in_fork());
-    }
     let (sender, receiver) = oneshot::channel();
     client.nodes[node].send(op, Reply::from_fn(move |answer| drop(sender.send(answer))));
     match future::select(receiver, client.sleep(client.settings.node_timeout)).await {

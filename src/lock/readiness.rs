@@ -28,7 +28,7 @@ pub struct NotReady {
     pub nodes: Vec<NodeHealth>,
     /// Number of nodes that have to vote.
     pub quorum: usize,
-    /// Whether waiting may help. False in a forked child, and if the nodes that can recover by
+    /// Whether waiting may help. False if the nodes that can recover by
     /// themselves are no quorum: the table of [codes](crate::diagnosis#codes) says for which reasons
     /// a node can't.
     pub heals: bool,
@@ -139,7 +139,7 @@ impl Client {
             return Ok(());
         }
         let healing = nodes.iter().filter(|node| heals(node, &self.settings)).count();
-        let heals = healing >= quorum && !self.is_forked();
+        let heals = healing >= quorum;
         Err(self.not_ready(nodes, heals))
     }
 

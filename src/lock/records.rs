@@ -27,7 +27,7 @@ pub(crate) type Asked = NodeQuery<fn(&[Result<Answer, Reason>]) -> bool>;
 /// that answer later.
 ///
 /// One answer shows that work is done. A quorum of answers includes the record of the latest worker,
-/// so that all requests are told the same one.
+/// so that all requests return the same one.
 pub(crate) fn read(client: &Arc<Client>, name: &Arc<str>) -> Asked {
     let op = Op::ReadRecord(Arc::clone(name));
     query_and_repair(client, name, &op, is_settled)

@@ -27,13 +27,11 @@ use crate::{
 /// Cheap to clone; all clones share connections. It can be built outside a runtime, runs
 /// connections and renewals on a thread of its own, and serves tasks of any runtime.
 ///
-/// Build it after the last fork, as in a process that daemonizes: threads are not part of a fork.
-/// In a forked child, requests fail with [`LockError::Forked`] and [`health`](Self::health) reports
-/// every node as down. The parent's locks are not valid in the child, and dropping them there does
-/// nothing.
+/// Build it after the last `fork`, as in a process that daemonizes: neither this thread nor a tokio
+/// runtime survives a fork.
 #[derive(Clone)]
 pub struct Redlock {
-    /// Of several sets, the first one.
+    /// The only set, or the first of several.
     core: Arc<Core>,
     sets: Option<Arc<Sets>>,
 }
@@ -111,9 +109,7 @@ impl Redlock {
     pub async fn shutdown(&self) {
         for Self { core, .. } in self.sets() {
             core.client.close();
-            if !core.client.is_forked() {
-                core.queue.end_lingers();
-            }
+            core.queue.end_lingers();
         }
         join_all(self.sets().iter().map(|Self { core, .. }| async {
             core.client.detached_work_ended().await;
@@ -138,7 +134,7 @@ impl Redlock {
     ///
     /// [`NotReady`] once [waiting does not help](NotReady::heals). A refusal has to last for 2 s;
     /// one by a node of another set, for 1.25 times `max_ttl`, the drift allowance, and 12 s, after
-    /// which a set that is not in use is taken over. In a forked child it fails at once.
+    /// which a set that is not in use is taken over.
     ///
     /// # Cancel safety
     ///
@@ -362,7 +358,7 @@ impl Redlock {
     }
 
     /// Returns the locks that this manager holds, the requests that wait, and the releases that are
-    /// not delivered. Asks no node. Empty in a forked child.
+    /// not delivered. Asks no node.
     pub fn snapshot(&self) -> Snapshot {
         let of_set = |set: &Self| super::snapshot::snapshot(&set.core);
         self.sets().iter().map(of_set).reduce(Snapshot::and).unwrap_or_default()
@@ -428,10 +424,6 @@ impl Redlock {
     ///
     /// Not safe: some nodes may have been moved. Run it again.
     pub async fn adopt(&self, old: &Self) -> Result<Duration, AdoptError> {
-        if let Some(client) = [old.client(), self.client()].into_iter().find(|of| of.is_forked()) {
-            let needed = client.nodes.len();
-            return Err(AdoptError::OldSet { needed, votes: client.votes_in_fork() });
-        }
         super::all_sets::adopt(&self.clients(), &old.clients()).await
     }
 
@@ -453,9 +445,6 @@ impl Redlock {
     /// Dropping it does not undo it: longer TTLs stay refused, and probations keep their length.
     /// Run it again.
     pub async fn lower_max_ttl(&self) -> Result<(), LowerError> {
-        if self.core.client.is_forked() {
-            return Err(LowerError::Incomplete { votes: self.core.client.votes_in_fork() });
-        }
         super::all_sets::lower_max_ttl(&self.clients()).await
     }
 }

@@ -18,11 +18,11 @@ const MAX_LINGERING: usize = 10_000;
 
 /// Time for which leases of a name do not linger after another process asked for it.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// Maximum of that time, which doubles if another process asks for the name within [`MEMORY`] of
+/// Maximum of that time, which doubles if another process asks for the name within [`PAUSE_MEMORY`] of
 /// its end.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Time for which a pause is remembered after its end.
-const MEMORY: Duration = Duration::from_secs(60);
+const PAUSE_MEMORY: Duration = Duration::from_secs(60);
 /// Number of names from which on expired ones are removed.
 const FIRST_SWEEP: usize = 64;
 
@@ -144,11 +144,6 @@ impl RemoteRequests {
     pub(crate) fn leave(&self) {
         self.lingering.fetch_sub(1, Ordering::AcqRel);
     }
-
-    /// Leaks the subscriptions in a fork, because their mutexes may be locked for ever.
-    pub(crate) fn forget(&mut self) {
-        std::mem::forget(std::mem::replace(&mut self.subscriptions, OnceLock::new()));
-    }
 }
 
 impl RequestReports {
@@ -188,7 +183,7 @@ impl RequestReports {
 impl RequestState {
     fn note(&mut self, name: &Arc<str>, now: Timestamp) {
         if self.names.len() >= self.sweep_at {
-            self.names.retain(|_, asked| now < asked.until + MEMORY);
+            self.names.retain(|_, asked| now < asked.until + PAUSE_MEMORY);
             self.sweep_at = FIRST_SWEEP.max(2 * self.names.len());
         }
         let first = RequestedName { at: now, pause: FIRST_PAUSE, until: now + FIRST_PAUSE };
@@ -196,7 +191,7 @@ impl RequestState {
         asked.at = now;
         // Each node reports the same refusal.
         if now >= asked.until {
-            let is_remembered = now < asked.until + MEMORY;
+            let is_remembered = now < asked.until + PAUSE_MEMORY;
             let longer = (asked.pause * 2).min(LONGEST_PAUSE);
             asked.pause = if is_remembered { longer } else { FIRST_PAUSE };
             asked.until = now + asked.pause;

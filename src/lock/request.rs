@@ -8,7 +8,7 @@ use super::{
     LockOptions,
     acquire::Acquire,
     core::Core,
-    options::Overrun,
+    options::{Overrun, option_setters},
     settings::{InternalOptions, OnOutage},
     slots,
 };
@@ -65,29 +65,21 @@ impl LockRequest {
         self
     }
 
-    /// See [`LockOptions::ttl`].
-    pub fn ttl(self, ttl: Duration) -> Self {
-        self.options(LockOptions::new().ttl(ttl))
-    }
+    option_setters! {
+        /// See [`LockOptions::ttl`].
+        pub fn ttl(self, ttl: Duration) -> Self;
 
-    /// See [`LockOptions::wait`].
-    pub fn wait(self, wait: Duration) -> Self {
-        self.options(LockOptions::new().wait(wait))
-    }
+        /// See [`LockOptions::wait`].
+        pub fn wait(self, wait: Duration) -> Self;
 
-    /// See [`LockOptions::wait_without_quorum`].
-    pub fn wait_without_quorum(self, wait: bool) -> Self {
-        self.options(LockOptions::new().wait_without_quorum(wait))
-    }
+        /// See [`LockOptions::wait_without_quorum`].
+        pub fn wait_without_quorum(self, wait: bool) -> Self;
 
-    /// See [`LockOptions::max_hold`].
-    pub fn max_hold(self, max_hold: Duration) -> Self {
-        self.options(LockOptions::new().max_hold(max_hold))
-    }
+        /// See [`LockOptions::max_hold`].
+        pub fn max_hold(self, max_hold: Duration) -> Self;
 
-    /// See [`LockOptions::linger`].
-    pub fn linger(self, linger: Duration) -> Self {
-        self.options(LockOptions::new().linger(linger))
+        /// See [`LockOptions::linger`].
+        pub fn linger(self, linger: Duration) -> Self;
     }
 
     /// Requests a shared lock. See [`LockOptions::shared`].
@@ -95,24 +87,18 @@ impl LockRequest {
         self.options(LockOptions::new().shared(true))
     }
 
-    /// See [`LockOptions::slots`].
-    pub fn slots(self, slots: u32) -> Self {
-        self.options(LockOptions::new().slots(slots))
-    }
+    option_setters! {
+        /// See [`LockOptions::slots`].
+        pub fn slots(self, slots: u32) -> Self;
 
-    /// See [`LockOptions::max_attempts`].
-    pub fn max_attempts(self, attempts: u32) -> Self {
-        self.options(LockOptions::new().max_attempts(attempts))
-    }
+        /// See [`LockOptions::max_attempts`].
+        pub fn max_attempts(self, attempts: u32) -> Self;
 
-    /// See [`LockOptions::auto_extend`].
-    pub fn auto_extend(self, auto_extend: bool) -> Self {
-        self.options(LockOptions::new().auto_extend(auto_extend))
-    }
+        /// See [`LockOptions::auto_extend`].
+        pub fn auto_extend(self, auto_extend: bool) -> Self;
 
-    /// See [`LockOptions::on_overrun`].
-    pub fn on_overrun(self, overrun: Overrun) -> Self {
-        self.options(LockOptions::new().on_overrun(overrun))
+        /// See [`LockOptions::on_overrun`].
+        pub fn on_overrun(self, overrun: Overrun) -> Self;
     }
 }
 
@@ -164,7 +150,7 @@ impl LockRequest {
         let Self { core, resource, options, internal } = self;
         match (options.slots, resource) {
             (Some(count), Ok(resource)) => {
-                Acquire::boxed(slots::acquire(core, resource, (options, internal), count))
+                Acquire::boxed(slots::acquire(core, resource, options, internal, count))
             }
             (_, Ok(resource)) if options.shared == Some(true) && resource.names().len() > 1 => {
                 Acquire::failed(shared_set())
@@ -213,10 +199,6 @@ impl LockRequest {
     /// Returns the checked settings of this request.
     pub(crate) fn plan(&self) -> Result<super::settings::Plan, LockError> {
         self.core.client.settings.plan(&self.options, &self.internal)
-    }
-
-    pub(crate) fn is_forked(&self) -> bool {
-        self.core.client.is_forked()
     }
 
     /// Returns the holder of the resource, as a quorum of nodes reports it.

@@ -73,7 +73,7 @@ pub(super) async fn revoke(
     Ok(revoked)
 }
 
-/// Deletes the lease's keys on every node; if the name is shared, those of all its leases.
+/// Deletes the lease's keys on every node; if the name is shared, the keys of all its leases.
 async fn revoke_lease(core: &Arc<Core>, holder: &Holder) -> Result<Released, ReleaseError> {
     let Some(lease) = &holder.lease else { return Err(ReleaseError::Foreign) };
     let Ok(resource) = Resource::try_from(&*holder.name) else { return Err(ReleaseError::Foreign) };

@@ -78,10 +78,6 @@ impl Snapshot {
 }
 
 pub(super) fn snapshot(core: &Core) -> Snapshot {
-    if core.client.is_forked() {
-        // In a fork the mutexes may be locked for ever.
-        return Snapshot::default();
-    }
     let (held, mut waiting) = core.queue.contents(core.client.clock().now());
     let held: Vec<_> = held.iter().filter_map(std::sync::Weak::upgrade).collect();
     let lingering = held.iter().filter(|lease| lease.is_lingering());

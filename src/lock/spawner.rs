@@ -53,7 +53,7 @@ pub struct ThreadSpawner {
 }
 
 /// Time for which the thread continues after that, for releases in flight.
-const LINGER: Duration = Duration::from_secs(5);
+const RELEASE_GRACE: Duration = Duration::from_secs(5);
 
 impl ThreadSpawner {
     /// Starts the thread.
@@ -78,7 +78,7 @@ impl ThreadSpawner {
                 }
             }
             let end = async { while running.join_next().await.is_some() {} };
-            let _ = tokio::time::timeout(LINGER, end).await;
+            let _ = tokio::time::timeout(RELEASE_GRACE, end).await;
         };
         thread::Builder::new().name("tower-redlock".into()).spawn(move || runtime.block_on(run))?;
         Ok(Self { tasks })

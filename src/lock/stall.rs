@@ -39,7 +39,7 @@ struct Unchanged {
 }
 
 /// Number of checks per limit.
-const CHECKS: u32 = 4;
+const CHECKS_PER_LIMIT: u32 = 4;
 /// The value that stands for the number of a poll before the first poll.
 const UNPOLLED: u64 = u64::MAX;
 /// Minimum pause between two checks.
@@ -53,7 +53,8 @@ impl StallWatch {
             (plan.stall_limit, plan.heartbeat_within, plan.polled_within);
         let Some(shortest) = [stall, heartbeat, polled].into_iter().flatten().min() else { return };
         // Rounded up, so that four pauses are at least the limit.
-        let pause = shortest.saturating_add(Duration::from_nanos(u64::from(CHECKS) - 1)) / CHECKS;
+        let pause = shortest.saturating_add(Duration::from_nanos(u64::from(CHECKS_PER_LIMIT) - 1))
+            / CHECKS_PER_LIMIT;
         let pause = pause.max(MIN_PAUSE);
         let last = lease.timers().clock().now();
         let beats = Unchanged { value: Some(0), lasts: Duration::ZERO };

@@ -120,9 +120,6 @@ impl Drop for MarkedRequest {
             state.has_ended = true;
             std::mem::take(&mut state.marked)
         };
-        if marked.is_empty() || self.client.is_forked_at(self.client.now()) {
-            return;
-        }
         for node in marked {
             self.mark.withdraw(&self.client, node);
         }

@@ -22,7 +22,7 @@ enum WakerSlot {
 }
 
 /// Maximum number of slots that [`WakerSet::shrink`] keeps allocated.
-const FEW: usize = 4;
+const KEPT_SLOTS: usize = 4;
 
 /// A task's slot in a [`WakerSet`]; the default has none yet.
 #[derive(Debug, Default)]
@@ -71,7 +71,7 @@ impl WakerSet {
 
     /// Frees the memory of many slots. All slots have to be free.
     pub(crate) fn shrink(&mut self) {
-        if self.more.len() > FEW {
+        if self.more.len() > KEPT_SLOTS {
             *self = Self::default();
         }
     }

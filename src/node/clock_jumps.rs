@@ -34,7 +34,7 @@ pub(crate) struct ClockJump {
 }
 
 /// Maximum number of jumps kept for each node. Earlier jumps are added to the oldest one kept.
-const RECENT: usize = 16;
+const MAX_JUMPS: usize = 16;
 
 impl ClockJumps {
     pub(crate) fn new(nodes: usize, timers: Arc<Timers>) -> Self {
@@ -47,7 +47,7 @@ impl ClockJumps {
         {
             let mut jumps = crate::sync::lock(&self.jumps);
             let jumps = &mut jumps[node];
-            if jumps.len() == RECENT
+            if jumps.len() == MAX_JUMPS
                 && let Some(Numbered(_, oldest)) = jumps.pop_front()
                 && let Some(Numbered(_, next)) = jumps.front_mut()
             {
@@ -56,7 +56,7 @@ impl ClockJumps {
             // Under the mutex, so that a reader of the epoch finds the jump.
             let epoch = self.epoch.load(Ordering::Relaxed) + 1;
             jumps.push_back(Numbered(epoch, jump));
-            debug_assert!(jumps.len() <= RECENT, "earlier jumps are merged");
+            debug_assert!(jumps.len() <= MAX_JUMPS, "earlier jumps are merged");
             self.epoch.store(epoch, Ordering::Release);
         }
         self.timers.wake_all();

@@ -120,13 +120,14 @@ where
     // Each record is removed or stored before the release of the lock.
     let Some((output, verdict)) = ended else {
         // If the record is not stored, the next request runs the check again.
-        let end = (true, Arc::default());
-        let (record, _) = started.store_end(hold.into_lock(), end, terms.retain).await;
+        let (lock, payload) = (hold.into_lock(), Arc::default());
+        let (record, _) = started.store_end(lock, true, payload, terms.retain).await;
         return Ok(OnceOutcome::Done { record, remaining: terms.retain });
     };
     let (output, key) = match verdict {
         WorkVerdict::Done { payload } => {
-            let stored = started.store_end(hold.into_lock(), (true, payload), terms.retain).await.1;
+            let lock = hold.into_lock();
+            let stored = started.store_end(lock, true, payload, terms.retain).await.1;
             match (output, stored) {
                 (Ok(output), Err(error)) => return Ok(OnceOutcome::Unrecorded(output, error)),
                 (output, _) => (output, KeyEnd::Done),
@@ -140,8 +141,8 @@ where
             let lease = Arc::clone(hold.lease());
             let is_held = match time {
                 Some(time) if !started.is_stored() => {
-                    let end = (false, Arc::default());
-                    let stored = started.store_end(hold.into_lock(), end, time).await.1;
+                    let (lock, payload) = (hold.into_lock(), Arc::default());
+                    let stored = started.store_end(lock, false, payload, time).await.1;
                     // While it is owed, the lock is kept.
                     !matches!(stored, Err(LockError::Lost { .. }))
                 }

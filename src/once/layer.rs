@@ -10,7 +10,7 @@ use super::{
 use crate::{
     error::LockError,
     layer::{KeyError, Plain},
-    lock::{LockOptions, Redlock},
+    lock::{LockOptions, Redlock, option_setters},
     resource::{Resource, ResourceError},
 };
 
@@ -95,26 +95,20 @@ impl<K, C, P> OnceLayer<K, C, P> {
         self
     }
 
-    /// See [`LockOptions::ttl`].
-    pub const fn ttl(self, ttl: Duration) -> Self {
-        self.options(LockOptions::new().ttl(ttl))
-    }
+    option_setters! {
+        /// See [`LockOptions::ttl`].
+        pub const fn ttl(self, ttl: Duration) -> Self;
 
-    /// See [`LockOptions::wait`]: the maximum time to wait for another request with the key. Default: zero.
-    pub const fn wait(self, wait: Duration) -> Self {
-        self.options(LockOptions::new().wait(wait))
-    }
+        /// See [`LockOptions::wait`]: the maximum time to wait for another request with the key. Default: zero.
+        pub const fn wait(self, wait: Duration) -> Self;
 
-    /// See [`LockOptions::wait_without_quorum`]. Default: no, a request fails as soon as a quorum is known
-    /// to be away.
-    pub const fn wait_without_quorum(self, wait: bool) -> Self {
-        self.options(LockOptions::new().wait_without_quorum(wait))
-    }
+        /// See [`LockOptions::wait_without_quorum`]. Default: no, a request fails as soon as a quorum is known
+        /// to be away.
+        pub const fn wait_without_quorum(self, wait: bool) -> Self;
 
-    /// See [`LockOptions::max_hold`]. A handler that takes longer is stopped, and its key is never done:
-    /// choose it above the duration of the slowest.
-    pub const fn max_hold(self, max_hold: Duration) -> Self {
-        self.options(LockOptions::new().max_hold(max_hold))
+        /// See [`LockOptions::max_hold`]. A handler that takes longer is stopped, and its key is never done:
+        /// choose it above the duration of the slowest.
+        pub const fn max_hold(self, max_hold: Duration) -> Self;
     }
 }
 

@@ -122,7 +122,8 @@ impl StartedRecord {
     pub(super) async fn store_end(
         mut self,
         lock: Lock,
-        (is_done, payload): (bool, Arc<[u8]>),
+        is_done: bool,
+        payload: Arc<[u8]>,
         retain: Duration,
     ) -> (Arc<Record>, Result<(), LockError>) {
         assert!(matches!(self.phase, RecordPhase::Open), "work ends once");

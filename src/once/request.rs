@@ -9,7 +9,7 @@ use super::{
 use crate::{
     error::LockError,
     guard::LockContext,
-    lock::{LockOptions, Redlock},
+    lock::{LockOptions, Redlock, option_setters},
     resource::{Resource, ResourceError},
 };
 
@@ -146,20 +146,16 @@ impl<C, G> OnceRequest<C, G> {
         self
     }
 
-    /// See [`LockOptions::ttl`].
-    pub fn ttl(self, ttl: Duration) -> Self {
-        self.options(LockOptions::new().ttl(ttl))
-    }
+    option_setters! {
+        /// See [`LockOptions::ttl`].
+        pub fn ttl(self, ttl: Duration) -> Self;
 
-    /// See [`LockOptions::wait`]: the maximum time to wait for another run of the work. Default: zero, the
-    /// result is [`InProgress`](super::Once::InProgress) at once, or [`NoQuorum`](LockError::NoQuorum).
-    pub fn wait(self, wait: Duration) -> Self {
-        self.options(LockOptions::new().wait(wait))
-    }
+        /// See [`LockOptions::wait`]: the maximum time to wait for another run of the work. Default: zero, the
+        /// result is [`InProgress`](super::Once::InProgress) at once, or [`NoQuorum`](LockError::NoQuorum).
+        pub fn wait(self, wait: Duration) -> Self;
 
-    /// See [`LockOptions::max_hold`].
-    pub fn max_hold(self, max_hold: Duration) -> Self {
-        self.options(LockOptions::new().max_hold(max_hold))
+        /// See [`LockOptions::max_hold`].
+        pub fn max_hold(self, max_hold: Duration) -> Self;
     }
 
     #[cfg(all(test, feature = "scheduler"))]

@@ -11,7 +11,7 @@ use super::{
     outcome::OnceOutcome,
     work::{Unchecked, WorkVerdict, failed},
 };
-use crate::layer::{Plain, ReadyCall, ResourceKey};
+use crate::layer::{Plain, ReadyCall, ResourceKey, inner_service};
 
 /// A service whose requests run once per key. Created by [`OnceLayer`].
 ///
@@ -25,20 +25,7 @@ pub struct OnceService<S, K, C = Always, P = Plain> {
 }
 
 impl<S, K, C, P> OnceService<S, K, C, P> {
-    /// Returns the inner service.
-    pub const fn get_ref(&self) -> &S {
-        &self.inner
-    }
-
-    /// Returns the inner service.
-    pub const fn get_mut(&mut self) -> &mut S {
-        &mut self.inner
-    }
-
-    /// Returns the inner service.
-    pub fn into_inner(self) -> S {
-        self.inner
-    }
+    inner_service!();
 }
 
 impl<S, K: Clone, C: Clone, P: Clone> Layer<S> for OnceLayer<K, C, P> {

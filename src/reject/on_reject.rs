@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::Response;
 
-use super::Rejection;
+use super::{Rejection, RequestOutcome};
 
 /// Makes the response to a rejected request: `T` is `http::Response<Bytes>` over HTTP, and
 /// `tonic::Status` over gRPC.
@@ -20,6 +20,14 @@ where
 {
     fn respond(&self, rejection: Rejection<'_>) -> T {
         self(rejection)
+    }
+}
+
+impl Rejection<'_> {
+    /// Creates the response, and returns the outcome that the caller must mark on it.
+    pub(crate) fn answer<T>(self, on_reject: &impl OnReject<T>) -> (T, RequestOutcome) {
+        let outcome = RequestOutcome::of_rejection(self.outcome() == "unknown");
+        (on_reject.respond(self), outcome)
     }
 }
 

@@ -5,7 +5,7 @@ use std::{borrow::Cow, error::Error, time::Duration};
 use bytes::Bytes;
 use http::{Response, StatusCode, header};
 
-use super::{OnReject, RequestOutcome, problem};
+use super::problem;
 use crate::{
     error::LockError,
     resource::{BodyFault, Resource, ResourceError},
@@ -315,12 +315,6 @@ impl<'a> Rejection<'a> {
             response.headers_mut().insert(header::RETRY_AFTER, after.as_secs().into());
         }
         response
-    }
-
-    /// Creates the response, and returns the outcome that the caller must mark on it.
-    pub(crate) fn answer<T>(self, on_reject: &impl OnReject<T>) -> (T, RequestOutcome) {
-        let outcome = RequestOutcome::of_rejection(self.outcome() == "unknown");
-        (on_reject.respond(self), outcome)
     }
 }
 

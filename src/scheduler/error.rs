@@ -73,11 +73,6 @@ pub enum StartError {
     NoRuntime,
     /// The manager is shut down.
     Closed,
-    /// This process is a fork of the one that built the manager. Build one after the fork.
-    Forked {
-        /// The id of the process that built it.
-        built_in: u32,
-    },
 }
 
 impl StartError {
@@ -90,7 +85,6 @@ impl StartError {
         match error {
             LockError::InvalidRequest(reason) => Self::invalid(job, reason),
             LockError::Closed => Self::Closed,
-            LockError::Forked { built_in } => Self::Forked { built_in },
             other => Self::invalid(job, other.to_string()),
         }
     }
@@ -126,7 +120,6 @@ impl fmt::Display for StartError {
                 "no tokio runtime: start the scheduler inside of one, or give it a spawner",
             ),
             Self::Closed => f.write_str("the lock manager is shut down"),
-            Self::Forked { built_in } => LockError::Forked { built_in: *built_in }.fmt(f),
         }
     }
 }

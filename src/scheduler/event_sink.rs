@@ -33,18 +33,19 @@ impl EventSink {
         trigger: Option<u64>,
         kind: JobEventKind,
     ) {
-        self.send(job, (tick, trigger), job.lateness(), kind);
+        self.send(job, tick, trigger, job.lateness(), kind);
     }
 
     /// Sends an event of a run.
     pub(super) fn emit_of_run(&self, job: &SharedJob, run: &RunInfo, kind: JobEventKind) {
-        self.send(job, (run.tick, run.trigger), run.lateness, kind);
+        self.send(job, run.tick, run.trigger, run.lateness, kind);
     }
 
     fn send(
         &self,
         job: &SharedJob,
-        (tick, trigger): (WallTime, Option<u64>),
+        tick: WallTime,
+        trigger: Option<u64>,
         lateness: Duration,
         kind: JobEventKind,
     ) {

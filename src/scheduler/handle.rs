@@ -54,9 +54,6 @@ impl SchedulerHandle {
     /// Dropping the future does not cancel the shutdown: runs continue until they end by
     /// themselves. A second call resumes it.
     pub async fn shutdown(&self, grace: Duration) -> ShutdownReport {
-        if self.shared.redlock.is_forked() {
-            return ShutdownReport::default();
-        }
         let inside = self.shared.roster.jobs().into_iter().filter(is_inside);
         let still_running: Vec<_> = inside.map(|job| Arc::clone(&job.name)).collect();
         let is_hook = self.shared.events.outcome_hook.as_ref().is_some_and(is_inside);
@@ -168,15 +165,9 @@ impl SchedulerHandle {
         if !self.shared.is_running() {
             return Err(TriggerError::ShuttingDown);
         }
-        let ended = |reason: &str| {
-            let (job, reason) = (Arc::clone(&job.name), reason.into());
-            Err(TriggerError::Ended { job, reason })
-        };
-        if redlock.is_forked() {
-            return ended("this process is a fork of the one that it runs in");
-        }
         if redlock.is_closed() {
-            return ended(CLOSED);
+            let job = Arc::clone(&job.name);
+            return Err(TriggerError::Ended { job, reason: CLOSED.into() });
         }
         job.trigger_run(self.shared.next_trigger())
     }
@@ -348,9 +339,6 @@ impl SchedulerHandle {
 
     fn check(&self, job: &Job) -> Result<(), StartError> {
         let redlock = &self.shared.redlock;
-        if redlock.is_forked() {
-            return Err(StartError::Forked { built_in: redlock.built_in() });
-        }
         if !self.shared.is_running() {
             return Err(StartError::ShuttingDown);
         }

@@ -16,7 +16,7 @@ use super::{
     work::{FnWork, JobWork, ServiceWork},
 };
 use crate::{
-    lock::{LockOptions, LockRequest, Overrun, Redlock},
+    lock::{LockOptions, LockRequest, Overrun, Redlock, option_setters},
     resource::Resource,
     schedule::Schedule,
 };
@@ -340,27 +340,23 @@ impl Job {
 
 /// # Work that hangs
 impl Job {
-    /// Maximum duration of one poll of the work, and maximum time for which the runtime does not poll
-    /// it. Beyond it the lock is no longer renewed, and other replicas continue with the job. See
-    /// [`LockOptions::stall_limit`]. Default: 1 min, and no limit for a [blocking](Self::blocking)
-    /// job, whose work is one long poll.
-    ///
-    /// While the end of a run is stored, or its lock [kept](Self::min_hold), the runtime has to poll
-    /// at the same rate; after a blocking run, once a minute. The outcome of a poll that hangs is
-    /// reported when it returns.
-    pub fn stall_limit(self, limit: Duration) -> Self {
-        self.options(LockOptions::new().stall_limit(limit))
-    }
+    option_setters! {
+        /// Maximum duration of one poll of the work, and maximum time for which the runtime does not poll
+        /// it. Beyond it the lock is no longer renewed, and other replicas continue with the job. See
+        /// [`LockOptions::stall_limit`]. Default: 1 min, and no limit for a [blocking](Self::blocking)
+        /// job, whose work is one long poll.
+        ///
+        /// While the end of a run is stored, or its lock [kept](Self::min_hold), the runtime has to poll
+        /// at the same rate; after a blocking run, once a minute. The outcome of a poll that hangs is
+        /// reported when it returns.
+        pub fn stall_limit(self, limit: Duration) -> Self;
 
-    /// See [`LockOptions::heartbeat_within`]; also for [blocking](Self::blocking) jobs. Counted from
-    /// the start of each attempt.
-    pub fn heartbeat_within(self, limit: Duration) -> Self {
-        self.options(LockOptions::new().heartbeat_within(limit))
-    }
+        /// See [`LockOptions::heartbeat_within`]; also for [blocking](Self::blocking) jobs. Counted from
+        /// the start of each attempt.
+        pub fn heartbeat_within(self, limit: Duration) -> Self;
 
-    /// See [`LockOptions::on_overrun`].
-    pub fn on_overrun(self, overrun: Overrun) -> Self {
-        self.options(LockOptions::new().on_overrun(overrun))
+        /// See [`LockOptions::on_overrun`].
+        pub fn on_overrun(self, overrun: Overrun) -> Self;
     }
 }
 

@@ -70,7 +70,7 @@ impl fmt::Display for JobOutcome {
     }
 }
 
-/// Maximum number of outcomes that wait for the callback. Of more, those that are no failures are dropped first,
+/// Maximum number of outcomes that wait for the callback. Beyond it, outcomes other than failures are dropped first,
 /// and of these the oldest.
 const MAX_QUEUED: usize = 1_024;
 /// Timeout of one call.

@@ -61,11 +61,11 @@ pub struct Scheduler {
 }
 
 /// Default number of events that are kept for a slow receiver: for each job, within these bounds.
-const EVENTS_A_JOB: usize = 16;
+const EVENTS_PER_JOB: usize = 16;
 const MIN_EVENTS: usize = 1_024;
 const MAX_EVENTS: usize = 65_536;
 /// Maximum configurable number of events.
-const MOST_EVENTS: usize = 1_048_576;
+const EVENT_LIMIT: usize = 1_048_576;
 
 impl Scheduler {
     /// Creates a scheduler without jobs.
@@ -121,9 +121,6 @@ impl Scheduler {
         if redlock.is_closed() {
             return Err(StartError::Closed);
         }
-        if redlock.is_forked() {
-            return Err(StartError::Forked { built_in: redlock.built_in() });
-        }
         if max_concurrent_runs == Some(0) {
             return Err(StartError::NoRuns);
         }
@@ -140,12 +137,12 @@ impl Scheduler {
         check_all(&redlock, &jobs, leader.is_some())?;
         let leader = leader.map(|leader| leader.check(&redlock)).transpose()?;
         let events = event_capacity.unwrap_or_else(|| {
-            jobs.len().saturating_mul(EVENTS_A_JOB).clamp(MIN_EVENTS, MAX_EVENTS)
+            jobs.len().saturating_mul(EVENTS_PER_JOB).clamp(MIN_EVENTS, MAX_EVENTS)
         });
         let slots = |runs: usize| Arc::new(Semaphore::new(runs.min(Semaphore::MAX_PERMITS)));
         let states: Vec<_> = jobs.iter().map(|job| Arc::new(SharedJob::of(job))).collect();
         let wall_timer = Arc::new(WallTimer::new(redlock.clone()));
-        let receivers = broadcast::Sender::new(events.clamp(1, MOST_EVENTS));
+        let receivers = broadcast::Sender::new(events.clamp(1, EVENT_LIMIT));
         let hook = outcome_hook.clone();
         let events = EventSink { receivers, outcome_hook, wall_timer: Arc::clone(&wall_timer) };
         let shared = Arc::new(SchedulerShared {

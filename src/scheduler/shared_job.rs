@@ -425,7 +425,8 @@ impl SharedJob {
     pub(super) fn ended(
         &self,
         key: RunKey,
-        (outcome, took): (&Outcome, Duration),
+        outcome: &Outcome,
+        took: Duration,
         now: WallTime,
     ) -> (JobEventKind, Option<RunningJob>) {
         let ended = {

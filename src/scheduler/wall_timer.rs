@@ -100,7 +100,7 @@ pub(super) struct WallTimer {
 
 pub(super) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// Deviation from the elapsed time above which the clock counts as set.
-const JUMP: Duration = Duration::from_secs(1);
+const JUMP_THRESHOLD: Duration = Duration::from_secs(1);
 
 impl WallTimer {
     pub(super) fn new(redlock: Redlock) -> Self {
@@ -143,7 +143,7 @@ impl WallTimer {
             let (at, wall) = (redlock.now(), self.clock.wall());
             self.looked.store(at.as_nanos(), Ordering::Relaxed);
             let expected = last.1.saturating_add(at.saturating_duration_since(last.0));
-            if expected.abs_diff(wall) > JUMP {
+            if expected.abs_diff(wall) > JUMP_THRESHOLD {
                 self.jumps.send_modify(|jumps| *jumps += 1);
             }
             last = (at, wall);

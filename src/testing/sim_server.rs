@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Timeout after which a client abandons an operation on a silent server.
-pub(super) const GIVE_UP: Duration = Duration::from_secs(1);
+pub(super) const ABANDON_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A node that can be stopped and frozen.
 #[derive(Debug)]
@@ -134,7 +134,8 @@ impl SimServer {
             from: Arc::clone(from),
         });
         drop(state);
-        let (server, until) = (Arc::downgrade(self), self.clock.sleep_until(sent + GIVE_UP));
+        let (server, until) =
+            (Arc::downgrade(self), self.clock.sleep_until(sent + ABANDON_TIMEOUT));
         self.clock.spawn(async move {
             until.await;
             if let Some(server) = server.upgrade() {

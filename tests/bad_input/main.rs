@@ -6,6 +6,7 @@ mod log;
 #[path = "../support/mod.rs"]
 mod support;
 
+#[cfg(feature = "redis-1")]
 mod addresses;
 mod layers;
 mod recorder;

@@ -117,12 +117,10 @@ fn tls_error_hides_the_password() {
 #[tokio::test]
 async fn passwords_are_never_shown() {
     let credentials = Credentials::new("app", "s3cret");
-    let callback = Credentials::callback(|| Credentials::password("s3cret"));
     let token = AuthToken::new("app", "s3cret");
+    let tokens = Credentials::callback(|| async { Ok(AuthToken::new("app", "s3cret")) });
 
-    let tokens = Credentials::token_callback(|| async { Ok(AuthToken::new("app", "s3cret")) });
-
-    assert!(!format!("{credentials:?} {callback:?} {token:?} {tokens:?}").contains("s3cret"));
+    assert!(!format!("{credentials:?} {token:?} {tokens:?}").contains("s3cret"));
 
     let recorder = Recorder::default();
     let builder = Redlock::builder()

@@ -17,7 +17,7 @@ use super::{GrpcBody, timeout::timeout};
 use crate::{
     guard::{LockContext, LockContexts},
     layer::{
-        GuardError, RedlockFuture, RedlockLayer, RedlockService, ResourceKey, call::Protocol,
+        GuardError, RedlockFuture, RedlockLayer, RedlockService, ResourceKey, protocol::Protocol,
         token_header::TokenHeader,
     },
     reject::{DefaultResponse, OnReject, RejectReason, Rejecter, Rejection},
@@ -121,11 +121,9 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        let grpc = self.layer().protocol.clone();
-        grpc.token_header.strip(request.headers_mut());
+        self.layer().protocol.token_header.strip(request.headers_mut());
         let timeout = timeout(request.headers());
-        let call = self.begin(request, |lock| lock.wait_at_most(timeout));
-        RedlockFuture::new(call, grpc)
+        self.begin(request, |lock| lock.wait_at_most(timeout))
     }
 }
 
@@ -137,14 +135,13 @@ where
 {
     type Output = Result<Response<GrpcBody<A>>, S::Error>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut this = self.project();
-        Poll::Ready(match ready!(this.call.as_mut().poll_covered(cx)) {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Poll::Ready(match ready!(self.as_mut().poll_covered(cx)) {
             Ok((response, hold)) => Ok(response.map(|body| GrpcBody::of_service(body, hold))),
             Err(GuardError::Service(error)) => Err(error),
             Err(GuardError::Lock(error)) => {
-                let rejection = Rejection::new(RejectReason::Lock(&error), this.call.resource());
-                Ok(GrpcBody::of_rejection(this.protocol.rejecter.reject(rejection)))
+                let rejection = Rejection::new(RejectReason::Lock(&error), self.resource());
+                Ok(GrpcBody::of_rejection(self.protocol.rejecter.reject(rejection)))
             }
         })
     }

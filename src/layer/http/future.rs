@@ -22,9 +22,8 @@ use super::{
 use crate::{
     body::is_event_stream,
     error::LockError,
-    layer::{GuardError, call::RedlockCall},
+    layer::{GuardError, RedlockFuture},
     reject::{OnReject, RejectReason, Rejection},
-    resource::Resource,
 };
 
 /// The future of an HTTP request behind a [`RedlockLayer`](crate::RedlockLayer).
@@ -40,26 +39,11 @@ use crate::{
 #[must_use = "futures do nothing unless polled"]
 pub struct RedlockHttpFuture<S: Service<Request<B>>, B, R, A> {
     #[pin]
-    state: HttpFutureState<S, B, R, A>,
-    http: RedlockHttp<R>,
+    call: RedlockFuture<S, Request<B>, RedlockHttp<R>>,
+    /// The response whose body is read, under the lock of the call.
+    #[pin]
+    buffering: Option<BufferResponse<A>>,
     facts: RequestFacts,
-}
-
-#[pin_project(project = HttpFutureStateProj)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "the task's own memory holds the state: boxing costs an allocation"
-)]
-enum HttpFutureState<S: Service<Request<B>>, B, R, A> {
-    Calling {
-        #[pin]
-        call: RedlockCall<S, Request<B>, RedlockHttp<R>>,
-    },
-    Buffering {
-        #[pin]
-        buffering: BufferResponse<A>,
-        resource: Option<Resource>,
-    },
 }
 
 /// The facts about a request that decide how its response is sent.
@@ -97,11 +81,10 @@ impl RequestFacts {
 
 impl<S: Service<Request<B>>, B, R, A> RedlockHttpFuture<S, B, R, A> {
     pub(super) const fn new(
-        call: RedlockCall<S, Request<B>, RedlockHttp<R>>,
-        http: RedlockHttp<R>,
+        call: RedlockFuture<S, Request<B>, RedlockHttp<R>>,
         facts: RequestFacts,
     ) -> Self {
-        Self { state: HttpFutureState::Calling { call }, http, facts }
+        Self { call, buffering: None, facts }
     }
 }
 
@@ -115,63 +98,49 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        loop {
-            match this.state.as_mut().project() {
-                HttpFutureStateProj::Calling { mut call } => {
-                    let (response, hold) = match ready!(call.as_mut().poll_covered(cx)) {
-                        Ok(made) => made,
-                        Err(GuardError::Service(error)) => return Poll::Ready(Err(error)),
-                        Err(GuardError::Lock(error)) => {
-                            let answer = reject(this.http, this.facts, &error, call.resource());
-                            return Poll::Ready(Ok(answer));
-                        }
-                    };
-                    let upgrades =
-                        hold.is_some() && this.facts.connection.is_upgraded_by(&response);
-                    let hold = match (&this.facts.offered, hold) {
-                        (Some(offered), Some(hold)) if upgrades => offered.keep(hold),
-                        (_, hold) => hold.filter(|_| this.http.hold_body),
-                    };
-                    if hold.is_some() && upgrades {
-                        // Dropped before the lock is released.
-                        drop(response);
-                        drop(hold);
-                        let answer = unguarded_upgrade(call.resource(), UNGUARDED);
-                        return Poll::Ready(Ok(this.facts.connection.refuse(answer)));
-                    }
-                    if hold.is_none() || !this.facts.ends_with_connection(&response) {
-                        let response = response.map(|body| HttpBody::of_service(body, hold));
-                        return Poll::Ready(Ok(response));
-                    }
-                    let resource = call.resource().cloned();
-                    let buffering = BufferResponse::new(response, hold);
-                    this.state.set(HttpFutureState::Buffering { buffering, resource });
+        let connection = this.facts.connection;
+        if this.buffering.is_none() {
+            let polled = ready!(this.call.as_mut().poll_covered(cx));
+            let (response, hold) = match polled {
+                Ok(made) => made,
+                Err(GuardError::Service(error)) => return Poll::Ready(Err(error)),
+                Err(GuardError::Lock(error)) => {
+                    return Poll::Ready(Ok(reject(&this.call, connection, &error)));
                 }
-                HttpFutureStateProj::Buffering { buffering, resource } => {
-                    let answer = match ready!(buffering.poll(cx)) {
-                        Ok(response) => response,
-                        Err(Unread::Lost(error)) => {
-                            reject(this.http, this.facts, &error, resource.as_ref())
-                        }
-                        Err(Unread::TooLarge) => {
-                            this.facts.connection.refuse(too_large(resource.as_ref()))
-                        }
-                    };
-                    return Poll::Ready(Ok(answer));
-                }
+            };
+            let upgrades = hold.is_some() && connection.is_upgraded_by(&response);
+            let hold = match (&this.facts.offered, hold) {
+                (Some(offered), Some(hold)) if upgrades => offered.keep(hold),
+                (_, hold) => hold.filter(|_| this.call.protocol.hold_body),
+            };
+            if hold.is_some() && upgrades {
+                // Dropped before the lock is released.
+                drop(response);
+                drop(hold);
+                let answer = unguarded_upgrade(this.call.resource(), UNGUARDED);
+                return Poll::Ready(Ok(connection.refuse(answer)));
             }
+            if hold.is_none() || !this.facts.ends_with_connection(&response) {
+                return Poll::Ready(Ok(response.map(|body| HttpBody::of_service(body, hold))));
+            }
+            this.buffering.set(Some(BufferResponse::new(response, hold)));
         }
+        let buffering = this.buffering.as_pin_mut().expect("it was set above");
+        Poll::Ready(Ok(match ready!(buffering.poll(cx)) {
+            Ok(response) => response,
+            Err(Unread::Lost(error)) => reject(&this.call, connection, &error),
+            Err(Unread::TooLarge) => connection.refuse(too_large(this.call.resource())),
+        }))
     }
 }
 
-fn reject<R: OnReject<Response<Bytes>>, A: Body>(
-    http: &RedlockHttp<R>,
-    facts: &RequestFacts,
+fn reject<S: Service<Request<B>>, B, R: OnReject<Response<Bytes>>, A: Body>(
+    call: &RedlockFuture<S, Request<B>, RedlockHttp<R>>,
+    connection: ConnectionUse,
     error: &LockError,
-    resource: Option<&Resource>,
 ) -> Response<HttpBody<A>> {
-    let rejection = Rejection::new(RejectReason::Lock(error), resource);
-    facts.connection.reject(&http.rejecter, rejection)
+    let rejection = Rejection::new(RejectReason::Lock(error), call.resource());
+    connection.reject(&call.protocol.rejecter, rejection)
 }
 
 /// Why a response that upgrades the connection without a handle is refused.
@@ -181,10 +150,8 @@ const UNGUARDED: &str = "the connection would outlive the lock that its handler 
 
 impl<S: Service<Request<B>>, B, R, A> fmt::Debug for RedlockHttpFuture<S, B, R, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = match &self.state {
-            HttpFutureState::Calling { call } => call.name(),
-            HttpFutureState::Buffering { .. } => "reading the response",
-        };
+        let is_buffering = self.buffering.is_some();
+        let state = if is_buffering { "reading the response" } else { self.call.state_name() };
         f.debug_struct("RedlockHttpFuture").field("state", &state).finish_non_exhaustive()
     }
 }

@@ -27,6 +27,7 @@ mod future;
 pub(super) mod held_body;
 mod read_first;
 mod service;
+mod settings;
 mod upgrade;
 
 pub use body::{BodyError, HttpBody};
@@ -34,5 +35,5 @@ pub use buffered_response::GATHER_LIMIT;
 pub(crate) use connection::ConnectionUse;
 pub use future::RedlockHttpFuture;
 pub use read_first::{DEFAULT_BODY_TIMEOUT, ReadFirst, ReadFirstFuture};
-pub use service::{RedlockHttp, Streamed};
+pub use settings::{RedlockHttp, Streamed};
 pub use upgrade::{HeldUpgrade, RunUpgrade};

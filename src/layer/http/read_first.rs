@@ -4,7 +4,6 @@ use std::{
     fmt,
     future::Future,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -18,8 +17,7 @@ use tower_service::Service;
 use super::{HttpBody, RedlockHttp, RedlockHttpFuture, Streamed, future::RequestFacts};
 use crate::{
     body::{ReadBody, RestoredBody},
-    error::LockError,
-    layer::{RedlockLayer, RedlockService, ResourceKey, call::RedlockCall},
+    layer::{RedlockFuture, RedlockLayer, RedlockService, ResourceKey, call::LockedCall},
     lock::LockRequest,
     reject::OnReject,
     resource::Resource,
@@ -107,33 +105,25 @@ where
         let facts = RequestFacts::of(&mut request, &http);
         let ReadFirst { limit, timeout } = http.mode;
         let http = http.with_mode(Streamed(()));
-        let call = match self.layer().key.key(&request) {
-            Ok(Some(resource)) => {
-                let lock = self.ask(&request, &resource);
+        let service = self.inner.clone();
+        let call = match self.lock_for(&request) {
+            Ok(Some((lock, resource))) => {
                 let (parts, body) = request.into_parts();
                 let redlock = &self.layer().redlock;
                 let read = ReadBody::new(&parts.headers, body, limit).for_layer(redlock, timeout);
-                let layer = self.layer().name.clone();
-                let start = ReadFirstCall {
-                    service: self.inner.clone(),
-                    http,
-                    facts,
-                    parts,
-                    lock,
-                    resource,
-                    layer,
-                };
+                let call = LockedCall { service, request: parts, layer: self.layer().name.clone() };
+                let start = ReadFirstCall { call, http, facts, lock, resource };
                 let state = ReadFirstState::Reading { read, start: Some(start) };
                 return ReadFirstFuture { state };
             }
             Ok(None) => {
-                RedlockCall::unguarded(self.inner.clone(), request.map(RestoredBody::untouched))
+                let request = request.map(RestoredBody::untouched);
+                RedlockFuture::unguarded(service, request, http)
             }
-            Err(error) => RedlockCall::rejected(LockError::InvalidResource(error.into()), None),
+            Err(error) => RedlockFuture::rejected(error, None, http),
         };
-        ReadFirstFuture {
-            state: ReadFirstState::Calling { future: RedlockHttpFuture::new(call, http, facts) },
-        }
+        let future = RedlockHttpFuture::new(call, facts);
+        ReadFirstFuture { state: ReadFirstState::Calling { future } }
     }
 }
 
@@ -166,20 +156,20 @@ enum ReadFirstState<S: Service<Request<RestoredBody<B>>>, B: Body, R, A> {
     },
 }
 
+/// A request whose body is being read.
 struct ReadFirstCall<S, R> {
-    service: S,
+    /// The call of the service, with the head of the request.
+    call: LockedCall<S, Parts>,
     http: RedlockHttp<R>,
     facts: RequestFacts,
-    parts: Parts,
     lock: LockRequest,
     resource: Resource,
-    layer: Option<Arc<str>>,
 }
 
 impl<S, B, R, A> Future for ReadFirstFuture<S, B, R, A>
 where
     S: Service<Request<RestoredBody<B>>, Response = Response<A>>,
-    R: OnReject<Response<Bytes>> + Clone,
+    R: OnReject<Response<Bytes>>,
     B: Body + Unpin,
     A: Body,
 {
@@ -192,24 +182,20 @@ where
                 ReadFirstStateProj::Reading { read, start } => {
                     let ended = ready!(Pin::new(&mut *read).poll(cx));
                     let start = start.take().expect("polled after it was ready");
-                    let ReadFirstCall { service, http, facts, parts, lock, resource, layer } =
-                        start;
+                    let ReadFirstCall { call, http, facts, lock, resource } = start;
                     let call = match ended {
                         Ok(body) => {
+                            let LockedCall { service, request: parts, layer } = call;
                             let body = RestoredBody::from(body).holding(read.take_held());
                             let request = Request::from_parts(parts, body);
-                            RedlockCall::acquiring(
-                                lock,
-                                resource,
-                                layer,
-                                (service, request, http.clone()),
-                            )
+                            let call = LockedCall { service, request, layer };
+                            RedlockFuture::acquiring(lock, resource, call, http)
                         }
                         Err(incomplete) => {
-                            RedlockCall::rejected(incomplete.lock_error(), Some(resource))
+                            RedlockFuture::rejected(incomplete.lock_error(), Some(resource), http)
                         }
                     };
-                    let future = RedlockHttpFuture::new(call, http, facts);
+                    let future = RedlockHttpFuture::new(call, facts);
                     this.state.set(ReadFirstState::Calling { future });
                 }
                 ReadFirstStateProj::Calling { future } => return future.poll(cx),

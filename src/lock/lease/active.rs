@@ -204,11 +204,6 @@ impl ActiveLease {
         self.timers().clock().now()
     }
 
-    /// Returns whether this process is a fork of the one that holds it.
-    pub(crate) fn is_forked(&self) -> bool {
-        self.client().is_forked_at(self.now())
-    }
-
     /// Returns the time after sending for which an operation may still take effect on a node.
     pub(crate) fn patience(&self) -> Duration {
         self.shared.patience()

@@ -25,9 +25,6 @@ impl ActiveLease {
     /// all that was sent before. Then the turn in the local line passes on.
     pub(crate) fn release(self: &Arc<Self>, awaited: bool) {
         let now = self.now();
-        if self.client().is_forked_at(now) {
-            return;
-        }
         let Some(mut state) = self.state().filter(|state| !state.grants.current.holder_gone) else {
             return;
         };

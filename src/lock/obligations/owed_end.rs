@@ -129,9 +129,9 @@ impl OwedEnd {
         claim: TickClaim,
     ) -> Arc<Self> {
         /// Time after which it is given up.
-        const LIMIT: Duration = Duration::from_secs(96 * 3600);
+        const MAX_AGE: Duration = Duration::from_secs(96 * 3600);
         let end = End::Run { job: Arc::clone(job), claim: Arc::new(claim) };
-        Self::begin(client, end, lock, LIMIT)
+        Self::begin(client, end, lock, MAX_AGE)
     }
 
     /// Waits until a quorum stores it. Returns false if it is given up: a majority has a later claim.

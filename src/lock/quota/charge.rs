@@ -73,7 +73,7 @@ impl Charge {
             let bytes = bytes_of(name, &record.lease.owner);
             usage = usage.plus(Usage { records: 1, bytes, answers: 0 });
         }
-        let end = self.quota.write((reserved, usage), taken.written, retain, taken.stripe);
+        let end = self.quota.write(reserved, usage, taken.written, retain, taken.stripe);
         taken.written = Some((usage, end));
     }
 

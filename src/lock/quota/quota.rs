@@ -63,8 +63,6 @@ pub(crate) struct Quota {
     state: Mutex<QuotaState>,
     /// Differs between processes: no client can choose a scope that shares the count of another.
     hasher: RandomState,
-    /// Id of the process that built it. In a fork, the mutex may be locked for ever.
-    process: u32,
 }
 
 #[derive(Debug)]
@@ -107,7 +105,7 @@ impl Quota {
             scope_warnings: WarnThrottle::default(),
         };
         let (state, hasher) = (Mutex::new(state), RandomState::new());
-        Arc::new(Self { bounds, timers, state, hasher, process: std::process::id() })
+        Arc::new(Self { bounds, timers, state, hasher })
     }
 
     /// Reserves one record of `bytes` bytes, before its work begins. Returns the stripe of its scope too.
@@ -117,9 +115,6 @@ impl Quota {
         bytes: u64,
         share: Option<&RecordShare>,
     ) -> Result<(Usage, Option<u64>), LockError> {
-        if self.is_forked() {
-            return Err(LockError::Forked { built_in: self.process });
-        }
         let now = self.refresh(nodes);
         let stripe = share.map(|share| self.hasher.hash_one(&*share.scope) % STRIPES);
         let mut state = sync::lock(&self.state);
@@ -157,9 +152,6 @@ impl Quota {
 
     /// Reserves `bytes` bytes for an answer. Returns false if it must not be stored.
     pub(super) fn admit(&self, nodes: &[Arc<dyn Node>], bytes: u64) -> bool {
-        if self.is_forked() {
-            return false;
-        }
         let now = self.refresh(nodes);
         let mut state = sync::lock(&self.state);
         let limit = self.bounds.response_bytes(state.servers);
@@ -202,16 +194,14 @@ impl Quota {
     /// is over. Returns the end of its bucket.
     pub(super) fn write(
         &self,
-        (reserved, usage): (Usage, Usage),
+        reserved: Usage,
+        usage: Usage,
         before: Option<(Usage, Timestamp)>,
         retain: Duration,
         stripe: Option<u64>,
     ) -> Timestamp {
         let now = self.timers.clock().now();
         let end = bucket(now, retain);
-        if self.is_forked() {
-            return end;
-        }
         sync::lock(&self.state).counts(stripe, |count| {
             count.free(reserved, before);
             count.add(usage, end);
@@ -226,13 +216,7 @@ impl Quota {
         written: Option<(Usage, Timestamp)>,
         stripe: Option<u64>,
     ) {
-        if !self.is_forked() {
-            sync::lock(&self.state).counts(stripe, |count| count.free(reserved, written));
-        }
-    }
-
-    fn is_forked(&self) -> bool {
-        std::process::id() != self.process
+        sync::lock(&self.state).counts(stripe, |count| count.free(reserved, written));
     }
 
     /// Reads the servers' memory again if the last reading is old. Returns the time.
@@ -354,20 +338,6 @@ impl WarnThrottle {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::SystemClock;
-
-    /// A thread of the parent held the mutex at the fork: in the child it is locked for ever.
-    #[test]
-    fn fork_leaves_the_mutex_alone() {
-        let timers = Arc::new(Timers::new(Arc::new(SystemClock::new())));
-        let mut quota = Quota::new(RecordBounds::default(), timers);
-        Arc::get_mut(&mut quota).expect("not shared").process = 0;
-        let _held = quota.state.lock().expect("not poisoned");
-        let none = Usage::default();
-        quota.free(none, None, None);
-        let end = quota.write((none, none), None, Duration::from_secs(1), None);
-        assert!(end > Timestamp::ZERO);
-    }
 
     #[test]
     fn defaults_depend_on_the_servers_memory() {

@@ -23,7 +23,7 @@
 //! before one for more. Only the first of a line watches the slots. It reads which slots are free; if there
 //! are several, it passes its place on while it tries one, and the next requests use what it read. One that
 //! is refused then goes to the end of the line, once. The release of a slot is published in any case:
-//! whoever waits for any of them has marked none. The first request of each line is woken, and they try all
+//! a request for any of them leaves no mark. The first request of each line is woken, and they try all
 //! slots that were released, in turns, as for a lock (R5).
 //!
 //! A released slot may also go to the first request in line without a message, under the limits of any

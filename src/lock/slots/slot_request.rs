@@ -44,7 +44,8 @@ use crate::{
 pub(in crate::lock) async fn acquire(
     core: Arc<Core>,
     resource: Resource,
-    (options, internal): (LockOptions, InternalOptions),
+    options: LockOptions,
+    internal: InternalOptions,
     count: u32,
 ) -> Result<Lock, LockError> {
     let plan = core.client.plan(&options, &internal)?;
@@ -54,7 +55,7 @@ pub(in crate::lock) async fn acquire(
     let owner = &core.client.settings.owner;
     let set = core.slots.get(name, count, owner).map_err(LockError::InvalidResource)?;
     let started = core.client.clock().now();
-    core.client.is_open_at(started)?;
+    core.client.check_open()?;
     let known = KnownSlots::new(count);
     let span = acquire_span(name, Some(count));
     let mut request = SlotRequest {
@@ -128,7 +129,7 @@ impl SlotRequest {
             Admission::Ask(ticket) => self.ticket = Some(ticket),
             Admission::Granted(lease) => return self.handed(lease),
         }
-        // A round before a wait in line knows nothing of the slots now.
+        // What was read before the wait in line may be outdated.
         let failed = failed.filter(|_| !self.has_waited).map(|error| (error, tried));
         self.wait(u32::from(is_first), failed).await
     }

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use super::store::{EmbeddedStore, Notice};
+use super::{sharing::Notice, store::EmbeddedStore};
 use crate::{
     node::{Hint, Hints, Node, Reply, Subscription, subscriptions::Subscriptions},
     protocol::{Answer, Op},
@@ -159,7 +159,7 @@ impl Node for EmbeddedNode {
     fn send(&self, op: Op, reply: Reply) {
         let mut notices = Vec::new();
         let mut result = lock(&self.space.store).run(&op, &self.clock, &mut notices);
-        // Whoever waits for any of several slots listens, and has marked none.
+        // A request for any of several slots listens, and leaves no mark.
         if let (Op::Release(lease), Ok(Answer::Released(released))) = (&op, &mut result)
             && lease.is_always_awaited()
         {

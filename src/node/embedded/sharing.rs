@@ -2,11 +2,24 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::store::{FIRST_SWEEP, Notice};
 use crate::{
     protocol::{HeldAnswer, LeaseId, MARK, Stored, StoredLease},
     time::Timestamp,
 };
+
+/// A notification that an operation caused.
+#[derive(Debug)]
+pub(super) enum Notice {
+    /// A name with waiters was released.
+    Freed(Arc<str>),
+    /// A client was refused a name whose lease its owner may keep idle.
+    Asked { owner: Arc<str>, name: Arc<str> },
+    /// No exclusive request waits any more for a name of which its owner has a shared lease.
+    Withdrawn { owner: Arc<str>, name: Arc<str> },
+}
+
+/// Number of keys after which the first sweep removes those that have expired.
+pub(super) const FIRST_SWEEP: usize = 1024;
 
 /// The names whose leases are shared. A lease that has ended is removed when its key is used next.
 #[derive(Debug)]
@@ -81,7 +94,8 @@ impl SharedKeys {
         name: &Arc<str>,
         fence: u64,
         now: Timestamp,
-        (waiter, notices): (Option<&LeaseId>, &mut Vec<Notice>),
+        waiter: Option<&LeaseId>,
+        notices: &mut Vec<Notice>,
     ) -> Option<HeldAnswer> {
         let key = self.current(name, now)?;
         if key.leases.is_empty() {
@@ -160,7 +174,8 @@ impl SharedKeys {
         &mut self,
         name: &Arc<str>,
         lease: &LeaseId,
-        (now, ends): (Timestamp, Timestamp),
+        now: Timestamp,
+        ends: Timestamp,
     ) {
         if self.keys.len() >= self.sweep_at {
             let is_kept = |(_, ends): &(StoredLease, Timestamp)| now < *ends;
@@ -192,7 +207,7 @@ impl SharedKeys {
     ) -> (bool, bool) {
         let Some(key) = self.current(name, now) else { return (false, false) };
         let at = key.position(lease);
-        // The release of a refused attempt wakes nobody.
+        // The release of a refused attempt wakes no request.
         let Some(at) = at else { return (false, false) };
         key.leases.swap_remove(at);
         self.removed(name, now, notices)
@@ -273,9 +288,9 @@ mod tests {
             let name = Arc::clone(&resource.shared_names()[0]);
             let nonce = Nonce::from_bytes(u128::from(second).to_be_bytes());
             let lease = LeaseId::new(resource, nonce, "p".into(), Duration::ZERO).shared(true);
-            keys.store(&name, &lease, (now, now + Duration::from_secs(10)));
+            keys.store(&name, &lease, now, now + Duration::from_secs(10));
             assert!(
-                keys.held(&name, 0, now, (Some(&lease), &mut Vec::new())).is_some(),
+                keys.held(&name, 0, now, Some(&lease), &mut Vec::new()).is_some(),
                 "it leaves a mark"
             );
         }

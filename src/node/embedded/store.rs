@@ -6,7 +6,11 @@ use std::{
     time::Duration,
 };
 
-use super::{claims::EmbeddedClaims, records::EmbeddedRecords, sharing::SharedKeys};
+use super::{
+    claims::EmbeddedClaims,
+    records::EmbeddedRecords,
+    sharing::{FIRST_SWEEP, Notice, SharedKeys},
+};
 use crate::{
     error::Reason,
     protocol::{
@@ -51,19 +55,6 @@ enum Linger {
     Asked,
 }
 
-/// A notification that an operation caused.
-#[derive(Debug)]
-pub(super) enum Notice {
-    /// A name with waiters was released.
-    Freed(Arc<str>),
-    /// A client was refused a name whose lease its owner may keep idle.
-    Asked { owner: Arc<str>, name: Arc<str> },
-    /// No exclusive request waits any more for a name of which its owner has a shared lease.
-    Withdrawn { owner: Arc<str>, name: Arc<str> },
-}
-
-pub(super) const FIRST_SWEEP: usize = 1024;
-
 impl Default for EmbeddedStore {
     fn default() -> Self {
         Self {
@@ -102,18 +93,15 @@ impl EmbeddedStore {
             return Err(Reason::Stale);
         }
         match op {
-            Op::Acquire(AcquireOp { lease, ttl, token, block_end, waiter, .. }) => {
-                let proposal = (*token, *block_end);
-                check_lead(*token, now, clock)?;
-                Ok(self.acquire(lease, *ttl, proposal, now, (waiter.as_deref(), notices)))
+            Op::Acquire(op) => {
+                check_lead(op.token, now, clock)?;
+                Ok(self.acquire(op, now, notices))
             }
-            Op::Raise(RaiseOp { lease, token, block_end }) => {
-                check_lead(*token, now, clock)?;
-                self.raise(lease, (*token, *block_end), now)
+            Op::Raise(op) => {
+                check_lead(op.token, now, clock)?;
+                self.raise(op, now)
             }
-            Op::Extend(ExtendOp { lease, ttl, token, .. }) => {
-                Ok(self.extend(lease, *ttl, *token, (now, notices)))
-            }
+            Op::Extend(op) => Ok(self.extend(op, now, notices)),
             Op::Release(lease) => Ok(self.release(lease, now, notices)),
             Op::EndShared(name) => {
                 let (existed, awaited) = self.shared.remove_all(name, now, notices);
@@ -174,24 +162,18 @@ impl EmbeddedStore {
         exclusive + self.shared.names(now).count()
     }
 
-    fn acquire(
-        &mut self,
-        lease: &LeaseId,
-        ttl: Duration,
-        (token, block_end): (u64, u64),
-        now: Timestamp,
-        (waiter, notices): (Option<&LeaseId>, &mut Vec<Notice>),
-    ) -> Answer {
+    fn acquire(&mut self, op: &AcquireOp, now: Timestamp, notices: &mut Vec<Notice>) -> Answer {
+        let AcquireOp { lease, ttl, token, block_end, waiter, .. } = op;
+        let (ttl, token, block_end, waiter) = (*ttl, *token, *block_end, waiter.as_deref());
         let fence = self.fence(lease.resource());
         for name in lease.resource().shared_names() {
             let shared = if lease.is_shared() {
                 self.shared.refuses(name, lease, fence, now)
             } else {
-                self.shared.held(name, fence, now, (waiter, &mut *notices))
+                self.shared.held(name, fence, now, waiter, notices)
             };
-            let held = shared.or_else(|| {
-                self.held_alone(name, lease, (fence, now), (waiter.is_some(), &mut *notices))
-            });
+            let held = shared
+                .or_else(|| self.held_alone(name, lease, fence, now, waiter.is_some(), notices));
             if let Some(held) = held {
                 return Answer::Held(held);
             }
@@ -232,12 +214,9 @@ impl EmbeddedStore {
         }
     }
 
-    fn raise(
-        &mut self,
-        lease: &LeaseId,
-        (token, block_end): (u64, u64),
-        now: Timestamp,
-    ) -> Result<Answer, Reason> {
+    fn raise(&mut self, op: &RaiseOp, now: Timestamp) -> Result<Answer, Reason> {
+        let RaiseOp { lease, token, block_end } = op;
+        let (token, block_end) = (*token, *block_end);
         let names = lease.resource().shared_names();
         if !names.iter().all(|name| self.is_ours(name, lease, now)) {
             return Err(Reason::KeyGone);
@@ -255,13 +234,8 @@ impl EmbeddedStore {
         Ok(Answer::Raised(RaisedAnswer { accepted, fence }))
     }
 
-    fn extend(
-        &mut self,
-        lease: &LeaseId,
-        ttl: Duration,
-        token: u64,
-        (now, notices): (Timestamp, &mut Vec<Notice>),
-    ) -> Answer {
+    fn extend(&mut self, op: &ExtendOp, now: Timestamp, notices: &mut Vec<Notice>) -> Answer {
+        let ExtendOp { lease, ttl, token, .. } = op;
         if let Some(held) = self.held(lease, 0, now) {
             return held;
         }
@@ -274,7 +248,7 @@ impl EmbeddedStore {
         if lease.is_shared() {
             self.end_exclusive(lease, now, notices);
         }
-        self.store(lease, ttl, token, now);
+        self.store(lease, *ttl, *token, now);
         if !lease.is_shared() {
             for name in lease.resource().shared_names() {
                 self.shared.end(name);
@@ -330,8 +304,10 @@ impl EmbeddedStore {
         &mut self,
         name: &Arc<str>,
         lease: &LeaseId,
-        (fence, now): (u64, Timestamp),
-        (waits, notices): (bool, &mut Vec<Notice>),
+        fence: u64,
+        now: Timestamp,
+        waits: bool,
+        notices: &mut Vec<Notice>,
     ) -> Option<HeldAnswer> {
         let is_other = |key: &&mut StoredKey| now < key.expires && key.lease.nonce != lease.nonce();
         let key = self.keys.get_mut(name).filter(is_other)?;
@@ -389,7 +365,7 @@ impl EmbeddedStore {
 
     fn store(&mut self, lease: &LeaseId, ttl: Duration, token: u64, now: Timestamp) {
         if lease.is_shared() {
-            return self.shared.store(&lease.resource().shared_names()[0], lease, (now, now + ttl));
+            return self.shared.store(&lease.resource().shared_names()[0], lease, now, now + ttl);
         }
         if self.keys.len() >= self.sweep_at {
             self.keys.retain(|_, key| now < key.expires);

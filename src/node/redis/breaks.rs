@@ -7,9 +7,9 @@ use crate::{error::Reason, time::Timestamp};
 /// Time after which a broken connection is forgotten.
 const WINDOW: Duration = Duration::from_secs(60);
 /// Minimum number of broken connections within the window that is reported.
-const MANY: usize = 3;
+const REPORT_THRESHOLD: usize = 3;
 /// Maximum number of broken connections that are counted.
-const MOST: usize = 100;
+const MAX_COUNTED: usize = 100;
 
 /// The connections to a server that broke within the last minute.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ pub(super) struct Breaks {
 
 impl Breaks {
     pub(super) fn note(&mut self, reason: Reason, now: Timestamp) {
-        if self.times.len() == MOST {
+        if self.times.len() == MAX_COUNTED {
             self.times.pop_front();
         }
         self.times.push_back(now);
@@ -32,7 +32,7 @@ impl Breaks {
     pub(super) fn many(&self, now: Timestamp) -> Option<(usize, Reason)> {
         let is_recent = |at: &&Timestamp| now.saturating_duration_since(**at) < WINDOW;
         let count = self.times.iter().filter(is_recent).count();
-        let reason = self.latest.clone().filter(|_| count >= MANY)?;
+        let reason = self.latest.clone().filter(|_| count >= REPORT_THRESHOLD)?;
         Some((count, reason))
     }
 }
@@ -59,6 +59,6 @@ mod tests {
         for _ in 0..1_000 {
             breaks.note(Reason::Loading, at(70));
         }
-        assert_eq!(breaks.many(at(70)), Some((MOST, Reason::Loading)));
+        assert_eq!(breaks.many(at(70)), Some((MAX_COUNTED, Reason::Loading)));
     }
 }

@@ -28,7 +28,7 @@
 //! 6. the schedule's text; empty if it is unknown, or the schedule is that of this claim.
 //!
 //! An earlier version reads them as a part of the client's name, and may copy that into claims of
-//! its own: parts with another token than the claim's say nothing.
+//! its own: parts with another token than the claim's are ignored.
 //!
 //! The token comes first, because nodes that learn from one another keep the claim with the greater
 //! number. An earlier version wrote the owner directly after the runs, and reads the text from `#`

@@ -253,7 +253,7 @@ mod tests {
     ) -> (ConnectionLogin, Arc<AtomicUsize>) {
         let calls = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&calls);
-        let source = Credentials::token_callback(move || {
+        let source = Credentials::callback(move || {
             let number = counter.fetch_add(1, Ordering::SeqCst);
             let error = except(number);
             async move {
@@ -339,7 +339,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn callback_that_hangs_is_bounded() {
-        let source = Credentials::token_callback(std::future::pending);
+        let source = Credentials::callback(std::future::pending);
         let begun = Instant::now();
         let error = source.resolve().await.unwrap_err();
         assert!(error.contains("did not return within 10s"), "{error}");
@@ -349,19 +349,18 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn callbacks_that_panic_are_errors() {
         for source in [
-            Credentials::token_callback(|| async { panic!("on purpose") }),
-            Credentials::token_callback(|| -> std::future::Pending<_> { panic!("on purpose") }),
-            Credentials::callback(|| panic!("on purpose")),
+            Credentials::callback(|| async { panic!("on purpose") }),
+            Credentials::callback(|| -> std::future::Pending<_> { panic!("on purpose") }),
         ] {
             assert!(source.resolve().await.unwrap_err().contains("panicked"));
         }
     }
 
     /// A provider that replays its latest item, like the providers of the redis crate.
-    #[cfg(feature = "redis-credentials")]
+    #[cfg(feature = "redis-1")]
     struct Provider(tokio::sync::watch::Sender<Result<&'static str, &'static str>>);
 
-    #[cfg(feature = "redis-credentials")]
+    #[cfg(feature = "redis-1")]
     impl ::redis::StreamingCredentialsProvider for Provider {
         fn subscribe(
             &self,
@@ -382,7 +381,7 @@ mod tests {
         }
     }
 
-    #[cfg(feature = "redis-credentials")]
+    #[cfg(feature = "redis-1")]
     #[tokio::test(start_paused = true)]
     async fn pushed_credentials_are_sent() {
         let (items, _keep) = tokio::sync::watch::channel(Ok("one"));
@@ -404,7 +403,7 @@ mod tests {
         assert!(!format!("{login:?}").contains("three"));
     }
 
-    #[cfg(feature = "redis-credentials")]
+    #[cfg(feature = "redis-1")]
     #[tokio::test(start_paused = true)]
     async fn failing_provider_is_an_error() {
         let (items, _keep) = tokio::sync::watch::channel(Err("no identity"));
@@ -417,7 +416,7 @@ mod tests {
         for (valid_for, is_usable) in
             [(Duration::ZERO, false), (Duration::from_nanos(1), true), (Duration::MAX, true)]
         {
-            let source = Credentials::token_callback(move || async move {
+            let source = Credentials::callback(move || async move {
                 Ok(AuthToken::new("app", "s3cret").valid_for(valid_for))
             });
             assert_eq!(source.resolve().await.is_ok(), is_usable, "{valid_for:?}");

@@ -5,7 +5,7 @@ use std::{
     fmt,
     fs::File,
     io::Read,
-    panic::{AssertUnwindSafe, catch_unwind},
+    panic::AssertUnwindSafe,
     path::{Path, PathBuf},
     pin::Pin,
     sync::Arc,
@@ -14,32 +14,28 @@ use std::{
 
 use futures_util::FutureExt;
 use tokio::time::{Instant, timeout};
-#[cfg(feature = "redis-credentials")]
+#[cfg(feature = "redis-1")]
 use {::redis::StreamingCredentialsProvider, futures_util::StreamExt as _};
 
 use super::login::{Login, LoginTerm};
 
 /// How to log in to a server. The password is never shown.
 ///
-/// A `SecretString` of the crate `secrecy`: `Credentials::password(secret.expose_secret())`. That copies
-/// the password; `Credentials::callback(move || Credentials::password(secret.expose_secret()))` copies
-/// it at each connect only.
+/// It is a text, or a [callback](Self::callback) that is called at every connect. A `SecretString` of the
+/// crate `secrecy`: `Credentials::password(secret.expose_secret())`. That copies the password; a callback
+/// copies it at each connect only.
 #[derive(Clone)]
 pub struct Credentials(CredentialSource);
 
 #[derive(Clone)]
 enum CredentialSource {
-    Fixed {
-        username: Option<Arc<str>>,
-        password: Arc<str>,
-    },
+    Text(AuthToken),
     File {
         username: Option<Arc<str>>,
         path: Arc<Path>,
     },
-    Callback(Arc<dyn Fn() -> Credentials + Send + Sync>),
-    TokenCallback(Arc<dyn Fn() -> TokenFuture + Send + Sync>),
-    #[cfg(feature = "redis-credentials")]
+    Callback(Arc<dyn Fn() -> TokenFuture + Send + Sync>),
+    #[cfg(feature = "redis-1")]
     Provider(Arc<dyn StreamingCredentialsProvider>),
 }
 
@@ -54,12 +50,12 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 impl Credentials {
     /// Creates credentials of an ACL user.
     pub fn new(username: impl Into<Arc<str>>, password: impl Into<Arc<str>>) -> Self {
-        Self(CredentialSource::Fixed { username: Some(username.into()), password: password.into() })
+        Self(CredentialSource::Text(AuthToken::new(username, password)))
     }
 
     /// Creates credentials of the default user (`requirepass`).
     pub fn password(password: impl Into<Arc<str>>) -> Self {
-        Self(CredentialSource::Fixed { username: None, password: password.into() })
+        Self(CredentialSource::Text(AuthToken::password(password)))
     }
 
     /// Creates credentials of an ACL user whose password is in a file.
@@ -79,17 +75,8 @@ impl Credentials {
         Self(CredentialSource::File { username: None, path: path.into() })
     }
 
-    /// Creates credentials from a callback, called at every connect, so that they may rotate.
-    ///
-    /// The callback runs on the crate's own thread and must not block; a callback that waits needs
-    /// [`token_callback`](Self::token_callback). If it panics, the node fails with
-    /// [`Reason::Auth`](crate::error::Reason::Auth).
-    pub fn callback(f: impl Fn() -> Credentials + Send + Sync + 'static) -> Self {
-        Self(CredentialSource::Callback(Arc::new(f)))
-    }
-
-    /// Creates short-lived credentials from an asynchronous callback, such as the identity tokens
-    /// of AWS, Azure and Google Cloud.
+    /// Creates credentials from an asynchronous callback: passwords that rotate, or expire, such as
+    /// the identity tokens of AWS, Azure and Google Cloud.
     ///
     /// The callback is called at every connect. If its token expires ([`AuthToken::valid_for`]),
     /// the callback is called again after 70 to 80 % of that time, and the open connection
@@ -125,29 +112,34 @@ impl Credentials {
     /// use tower_redlock::node::redis::{AuthToken, Credentials};
     ///
     /// # async fn identity_token() -> std::io::Result<String> { Ok("token".into()) }
-    /// let credentials = Credentials::token_callback(|| async {
+    /// let credentials = Credentials::callback(|| async {
     ///     let token = identity_token().await?;
     ///     Ok(AuthToken::new("locks", token).valid_for(Duration::from_secs(15 * 60)))
     /// });
+    ///
+    /// // From a closure that does not wait:
+    /// # fn current_password() -> String { "password".into() }
+    /// let rotating = || Ok(AuthToken::new("locks", current_password()));
+    /// let credentials = Credentials::callback(move || std::future::ready(rotating()));
     /// ```
-    pub fn token_callback<F, Fut>(f: F) -> Self
+    pub fn callback<F, Fut>(f: F) -> Self
     where
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<AuthToken, Box<dyn Error + Send + Sync>>> + Send + 'static,
     {
-        Self(CredentialSource::TokenCallback(Arc::new(move || Box::pin(f()))))
+        Self(CredentialSource::Callback(Arc::new(move || Box::pin(f()))))
     }
 
     /// Creates credentials from a provider of the `redis` crate, such as its
-    /// `EntraIdCredentialsProvider`. Needs the feature `redis-credentials`.
+    /// `EntraIdCredentialsProvider`. Needs the feature `redis-1`.
     ///
     /// Each connection subscribes to the provider's stream. It waits at most 10 s for the first
     /// item, logs in with it, and authenticates again, without a reconnect, when the stream yields
     /// another password. A provider has to yield the next password before the previous one expires.
-    /// Failures, panics and refused passwords are handled as for
-    /// [`token_callback`](Self::token_callback). The streams, too, are polled on the crate's own
+    /// Failures, panics and refused passwords are handled as for [`callback`](Self::callback). The
+    /// streams, too, are polled on the crate's own
     /// thread. The text of an error is shown and logged.
-    #[cfg(feature = "redis-credentials")]
+    #[cfg(feature = "redis-1")]
     pub fn provider(provider: impl StreamingCredentialsProvider + 'static) -> Self {
         Self(CredentialSource::Provider(Arc::new(provider)))
     }
@@ -156,51 +148,33 @@ impl Credentials {
     pub(crate) fn check(&self) -> Result<(), Arc<str>> {
         match &self.0 {
             CredentialSource::File { path, .. } => password_in(path).map(|_| ()),
-            CredentialSource::Fixed { .. }
-            | CredentialSource::Callback(_)
-            | CredentialSource::TokenCallback(_) => Ok(()),
-            #[cfg(feature = "redis-credentials")]
-            CredentialSource::Provider(_) => Ok(()),
+            _ => Ok(()),
         }
     }
 
     /// Returns the user, if any, the current password, and its expiry.
     pub(super) async fn resolve(&self) -> Result<Login, Arc<str>> {
-        let mut credentials = self.clone();
-        // A callback may return another callback; a cycle must not hang.
-        for _ in 0..8 {
-            match credentials.0 {
-                CredentialSource::Fixed { username, password } => {
-                    return Ok(Login { username, password, term: None });
-                }
-                CredentialSource::File { username, path } => {
-                    let password = read_password(path).await?;
-                    return Ok(Login { username, password, term: None });
-                }
-                CredentialSource::Callback(f) => {
-                    let returned = catch_unwind(AssertUnwindSafe(|| f()));
-                    credentials = returned.map_err(|_| Arc::from(PANICKED))?;
-                }
-                CredentialSource::TokenCallback(f) => return call(&*f).await,
-                #[cfg(feature = "redis-credentials")]
-                CredentialSource::Provider(provider) => {
-                    let first = timeout(TIMEOUT, provided(&*provider, None)).await;
-                    let late = |_| {
-                        format!("the credentials provider sent no credentials within {TIMEOUT:?}")
-                    };
-                    return first.map_err(late)?;
-                }
+        match &self.0 {
+            CredentialSource::Text(token) => Ok(token.clone().login(Instant::now())),
+            CredentialSource::File { username, path } => {
+                let password = read_password(Arc::clone(path)).await?;
+                Ok(Login { username: username.clone(), password, term: None })
+            }
+            CredentialSource::Callback(f) => call(&**f).await,
+            #[cfg(feature = "redis-1")]
+            CredentialSource::Provider(provider) => {
+                let first = timeout(TIMEOUT, provided(&**provider, None)).await;
+                let late =
+                    |_| format!("the credentials provider sent no credentials within {TIMEOUT:?}");
+                first.map_err(late)?
             }
         }
-        Err("the credentials callback keeps returning callbacks".into())
     }
-}
 
-impl Credentials {
     /// Whether the source itself announces new credentials.
     pub(super) fn is_pushed(&self) -> bool {
         match &self.0 {
-            #[cfg(feature = "redis-credentials")]
+            #[cfg(feature = "redis-1")]
             CredentialSource::Provider(_) => true,
             _ => false,
         }
@@ -210,7 +184,7 @@ impl Credentials {
     /// the current ones.
     pub(super) async fn renew(&self, former: Option<Arc<str>>) -> Result<Login, Arc<str>> {
         match (&self.0, former) {
-            #[cfg(feature = "redis-credentials")]
+            #[cfg(feature = "redis-1")]
             (CredentialSource::Provider(provider), former) => provided(&**provider, former).await,
             _ => self.resolve().await,
         }
@@ -218,7 +192,7 @@ impl Credentials {
 }
 
 /// Waits until a provider, which is code outside this crate, yields another password.
-#[cfg(feature = "redis-credentials")]
+#[cfg(feature = "redis-1")]
 async fn provided(
     provider: &dyn StreamingCredentialsProvider,
     former: Option<Arc<str>>,
@@ -237,8 +211,6 @@ async fn provided(
     waiting.catch_unwind().await.unwrap_or_else(|_| Err("the credentials provider panicked".into()))
 }
 
-const PANICKED: &str = "the credentials callback panicked";
-
 /// Calls a callback, which is code outside this crate, for a token.
 async fn call(f: &(dyn Fn() -> TokenFuture + Send + Sync)) -> Result<Login, Arc<str>> {
     let called = Instant::now();
@@ -248,7 +220,7 @@ async fn call(f: &(dyn Fn() -> TokenFuture + Send + Sync)) -> Result<Login, Arc<
         Ok(Ok(Err(error))) => {
             return Err(format!("the credentials callback failed: {error}").into());
         }
-        Ok(Err(_)) => return Err(PANICKED.into()),
+        Ok(Err(_)) => return Err("the credentials callback panicked".into()),
         Err(_) => {
             let text = format!("the credentials callback did not return within {TIMEOUT:?}");
             return Err(text.into());
@@ -261,20 +233,25 @@ async fn call(f: &(dyn Fn() -> TokenFuture + Send + Sync)) -> Result<Login, Arc<
     Ok(login)
 }
 
-/// A user and a short-lived password, returned by a callback of [`Credentials::token_callback`].
+/// A user and a password that may expire, returned by a callback of [`Credentials::callback`].
 /// The password is never shown.
 #[derive(Clone)]
 pub struct AuthToken {
-    username: Arc<str>,
+    username: Option<Arc<str>>,
     password: Arc<str>,
     valid_for: Option<Duration>,
 }
 
 impl AuthToken {
-    /// Creates a token from a user and the password. Unless [`valid_for`](Self::valid_for) is
+    /// Creates a token from an ACL user and the password. Unless [`valid_for`](Self::valid_for) is
     /// called, the token does not expire: it is used until the connection ends.
     pub fn new(username: impl Into<Arc<str>>, password: impl Into<Arc<str>>) -> Self {
-        Self { username: username.into(), password: password.into(), valid_for: None }
+        Self { username: Some(username.into()), ..Self::password(password) }
+    }
+
+    /// Creates a token of the default user (`requirepass`).
+    pub fn password(password: impl Into<Arc<str>>) -> Self {
+        Self { username: None, password: password.into(), valid_for: None }
     }
 
     /// Sets the time for which the server accepts the token, counted from the call of the callback.
@@ -290,7 +267,7 @@ impl AuthToken {
         let Self { username, password, valid_for } = self;
         // A time beyond the range of the clock means that the token does not expire.
         let term = valid_for.and_then(|valid_for| LoginTerm::new(called, valid_for));
-        Login { username: Some(username), password, term }
+        Login { username, password, term }
     }
 }
 
@@ -335,11 +312,10 @@ fn password_in(path: &Path) -> Result<Arc<str>, Arc<str>> {
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let username = match &self.0 {
-            CredentialSource::Fixed { username, .. } | CredentialSource::File { username, .. } => {
-                username.as_deref().unwrap_or("default")
-            }
-            CredentialSource::Callback(_) | CredentialSource::TokenCallback(_) => "(callback)",
-            #[cfg(feature = "redis-credentials")]
+            CredentialSource::Text(AuthToken { username, .. })
+            | CredentialSource::File { username, .. } => username.as_deref().unwrap_or("default"),
+            CredentialSource::Callback(_) => "(callback)",
+            #[cfg(feature = "redis-1")]
             CredentialSource::Provider(_) => "(provider)",
         };
         let mut shown = f.debug_struct("Credentials");
@@ -353,6 +329,7 @@ impl fmt::Debug for Credentials {
 
 #[cfg(test)]
 mod tests {
+    use std::future::ready;
 
     use super::*;
     use crate::sync::atomic::{AtomicU32, Ordering};
@@ -369,18 +346,10 @@ mod tests {
         let counter = Arc::clone(&calls);
         let credentials = Credentials::callback(move || {
             let n = counter.fetch_add(1, Ordering::SeqCst);
-            Credentials::password(format!("p{n}"))
+            ready(Ok(AuthToken::password(format!("p{n}"))))
         });
         assert_eq!(&*credentials.resolve().await.unwrap().password, "p0");
         assert_eq!(&*credentials.resolve().await.unwrap().password, "p1");
-    }
-
-    #[tokio::test]
-    async fn cycle_of_callbacks_ends() {
-        fn circle() -> Credentials {
-            Credentials::callback(circle)
-        }
-        assert!(circle().resolve().await.is_err());
     }
 
     #[test]

@@ -86,7 +86,7 @@ pub(super) fn decode(keys: &Keys, op: &Op, value: Value) -> Result<Decoded, NoSc
     })
 }
 
-/// The replies to plain commands are no answer. The operation is sent as its script.
+/// The replies to plain commands do not answer the operation, which is then sent as its script.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NoAnswer {
     /// Whether the commands may have stored a key.

@@ -35,7 +35,7 @@ pub(crate) enum Place {
     Named(Arc<Directory>),
 }
 
-const FORM: &str = "it does not parse; the forms are redis://[user:password@]host[:port][/database], \
+const URL_FORMS: &str = "it does not parse; the forms are redis://[user:password@]host[:port][/database], \
      redis+unix:///path[?user=…&pass=…&db=…], \
      redis+sentinel://[user:password@]host[:port][,host…]/service[/database] and \
      redis+cluster://[user:password@]host[:port][,host…]";
@@ -86,7 +86,7 @@ impl Endpoint {
         }
         // The crate's own connector does TLS, so the redis crate gets the address only.
         let plain = format!("{}{rest}", scheme.without_tls().as_str());
-        let info = plain.as_str().into_connection_info().map_err(|_| invalid(FORM))?;
+        let info = plain.as_str().into_connection_info().map_err(|_| invalid(URL_FORMS))?;
         Self::at_server(info.addr(), info.redis_settings(), scheme.is_tls(), invalid)
     }
 
@@ -202,7 +202,7 @@ impl Endpoint {
         servers.sort_unstable_by_key(ToString::to_string);
         servers.dedup();
         let names = servers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
-        let Some(first) = parts.pop() else { return Err(invalid(FORM)) };
+        let Some(first) = parts.pop() else { return Err(invalid(URL_FORMS)) };
         // Whether the queried servers use TLS; the scheme decides for the node itself.
         let mut is_tls = scheme.is_tls();
         let (kind, name, credentials) = if is_sentinel {

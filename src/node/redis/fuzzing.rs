@@ -95,7 +95,7 @@ fn greeting(values: &[Value]) {
     let probe = Probe::take(&mut values.to_vec());
     let version = handshake::version(probe.server());
     for guard in [RestartGuard::Probation, RestartGuard::Off] {
-        match version.clone().and_then(|version| probe.traits(version, guard)) {
+        match version.clone().and_then(|(version, number)| probe.traits(version, number, guard)) {
             Ok(traits) => assert!(traits.limits.len() <= 1),
             // No nonce was sent yet, so such digits belong to the version.
             Err(reason) => drop(is_short(&reason)),

@@ -96,7 +96,7 @@ async fn greet(
     let (stream, socket) = open_shared(endpoint, access, &location.address).await?;
     let wire = Wire::new(stream);
     let current = login.current().cloned();
-    let greeted = greet_as(login, endpoint, member, (wire, socket, location)).await;
+    let greeted = greet_as(login, endpoint, member, wire, socket, location).await;
     greeted.map_err(|reason| match &current {
         Some(login) => login.hide(reason),
         None => reason,
@@ -107,7 +107,9 @@ async fn greet_as(
     login: ConnectionLogin,
     endpoint: &Endpoint,
     member: &Membership,
-    (mut wire, socket, location): (Wire, Option<SharedSocket>, &Location),
+    mut wire: Wire,
+    socket: Option<SharedSocket>,
+    location: &Location,
 ) -> Result<ReadyConnection, Reason> {
     let settings = &member.set.settings;
     let mut pipeline = auth(login.current());
@@ -134,8 +136,8 @@ async fn greet_as(
     for script in scripts::OF_LOCKS {
         digests.learn(script, Some(digest(next()).map_err(no_scripts)?));
     }
-    let version = version(probe.server())?;
-    member.set.set_traits(member.index, probe.traits(version, settings.guards.restart)?);
+    let (version, number) = version(probe.server())?;
+    member.set.set_traits(member.index, probe.traits(version, number, settings.guards.restart)?);
     // The clock is read before any vote.
     let server_clock = ServerClock::new(sent, read_time(next())?, settings.drift_factor);
     let location = location.clone();

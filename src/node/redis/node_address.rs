@@ -2,24 +2,26 @@
 
 use std::{borrow::Cow, fmt};
 
-use ::redis::{Client, ConnectionAddr, ConnectionInfo, RedisConnectionInfo};
+#[cfg(feature = "redis-1")]
+use ::redis::{Client, ConnectionInfo};
+use ::redis::{ConnectionAddr, RedisConnectionInfo};
 
-/// The address of a node's server, and how to log in there: a URL, or a type of the `redis` crate.
+/// The address of a node's server, and how to log in there.
 ///
 /// [`RedlockBuilder::nodes`](crate::RedlockBuilder::nodes) takes everything that converts into it:
 ///
 /// | from | notes |
 /// |---|---|
 /// | `&str`, `String` | all forms of URLs, those of Sentinels and Clusters included |
-/// | [`redis::ConnectionInfo`](ConnectionInfo) | address, TLS, user, password and database count |
-/// | [`redis::Client`](Client) | the `ConnectionInfo` that it was opened with |
-/// | [`redis::ConnectionAddr`](ConnectionAddr), `(host, port)` | database 0; [credentials] by the builder |
+/// | `(host, port)` | database 0; [credentials] by the builder |
 ///
-/// Socket settings, protocol version and library name of a `ConnectionInfo` are not used.
-/// Certificates and keys that were given to a `Client` can't be read from it:
-/// [`build`](crate::RedlockBuilder::build) refuses such a client, and
-/// [`RedlockBuilder::tls`](crate::RedlockBuilder::tls) takes the certificates instead. `build`
-/// refuses `insecure` as well.
+/// and with the feature `redis-1`, from types of the `redis` crate, version 1:
+///
+/// | from | notes |
+/// |---|---|
+/// | `redis::ConnectionInfo` | address, TLS, user, password and database count |
+/// | `redis::Client` | the `ConnectionInfo` that it was opened with |
+/// | `redis::ConnectionAddr` | database 0; [credentials] by the builder |
 ///
 /// # Why a live connection is not accepted
 ///
@@ -27,26 +29,6 @@ use ::redis::{Client, ConnectionAddr, ConnectionInfo, RedisConnectionInfo};
 /// own, possibly to another server or to a restarted one, and the release of a lock could then
 /// overtake its acquire. Other users of the connection would delay renewals. So each manager opens
 /// its own connections: one to each server, and another one to each for reports of releases.
-///
-/// # Examples
-///
-/// ```
-/// use redis::{Client, ConnectionAddr, IntoConnectionInfo, RedisConnectionInfo};
-/// use tower_redlock::Redlock;
-///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let login = RedisConnectionInfo::default().set_username("locks").set_password("secret");
-/// let info = ConnectionAddr::Tcp("10.0.0.1".into(), 6379).into_connection_info()?;
-/// let client = Client::open("redis://10.0.0.2")?;
-///
-/// let redlock = Redlock::builder()
-///     .nodes([info.set_redis_settings(login)])
-///     .nodes([&client])
-///     .nodes(["redis://:secret@10.0.0.3/1"])
-///     .build()?;
-/// # Ok(())
-/// # }
-/// ```
 ///
 /// [credentials]: crate::RedlockBuilder::credentials
 #[derive(Clone)]
@@ -80,6 +62,37 @@ macro_rules! from_urls {
 
 from_urls!(String, &str, &String, Box<str>, Cow<'_, str>);
 
+impl<H: Into<String>> From<(H, u16)> for NodeAddress {
+    fn from((host, port): (H, u16)) -> Self {
+        let address = ConnectionAddr::Tcp(host.into(), port);
+        Self(AddressForm::Server { address, login: RedisConnectionInfo::default() })
+    }
+}
+
+/// Socket settings, protocol version and library name of a `ConnectionInfo` are not used.
+/// Certificates and keys that were given to a [`Client`](::redis::Client) can't be read from it:
+/// [`build`](crate::RedlockBuilder::build) refuses such a client, and
+/// [`RedlockBuilder::tls`](crate::RedlockBuilder::tls) takes the certificates instead. `build`
+/// refuses `insecure` as well.
+///
+/// ```
+/// use redis::{Client, ConnectionAddr, IntoConnectionInfo, RedisConnectionInfo};
+/// use tower_redlock::Redlock;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let login = RedisConnectionInfo::default().set_username("locks").set_password("secret");
+/// let info = ConnectionAddr::Tcp("10.0.0.1".into(), 6379).into_connection_info()?;
+/// let client = Client::open("redis://10.0.0.2")?;
+///
+/// let redlock = Redlock::builder()
+///     .nodes([info.set_redis_settings(login)])
+///     .nodes([&client])
+///     .nodes(["redis://:secret@10.0.0.3/1"])
+///     .build()?;
+/// # Ok(())
+/// # }
+/// ```
+#[cfg(feature = "redis-1")]
 impl From<&ConnectionInfo> for NodeAddress {
     fn from(info: &ConnectionInfo) -> Self {
         let (address, login) = (info.addr().clone(), info.redis_settings().clone());
@@ -87,32 +100,30 @@ impl From<&ConnectionInfo> for NodeAddress {
     }
 }
 
+#[cfg(feature = "redis-1")]
 impl From<ConnectionInfo> for NodeAddress {
     fn from(info: ConnectionInfo) -> Self {
         Self::from(&info)
     }
 }
 
+#[cfg(feature = "redis-1")]
 impl From<&Client> for NodeAddress {
     fn from(client: &Client) -> Self {
         client.get_connection_info().into()
     }
 }
 
+#[cfg(feature = "redis-1")]
 impl From<Client> for NodeAddress {
     fn from(client: Client) -> Self {
         Self::from(&client)
     }
 }
 
+#[cfg(feature = "redis-1")]
 impl From<ConnectionAddr> for NodeAddress {
     fn from(address: ConnectionAddr) -> Self {
         Self(AddressForm::Server { address, login: RedisConnectionInfo::default() })
-    }
-}
-
-impl<H: Into<String>> From<(H, u16)> for NodeAddress {
-    fn from((host, port): (H, u16)) -> Self {
-        ConnectionAddr::Tcp(host.into(), port).into()
     }
 }

@@ -8,7 +8,7 @@
 //! ZADD fences:VIEW XX GT CH token stripe
 //! ```
 //!
-//! `OK` and 1 are a grant with an accepted token, under the view. Anything else is no answer: the operation is
+//! `OK` and 1 are a grant with an accepted token, under the view. Anything else does not answer it: the operation is
 //! then sent as its script, which knows the lease's own key, finds the holder, leaves the mark of the waiter, and
 //! tells the views apart. So the script defines what an operation means.
 //!

@@ -24,7 +24,8 @@ pub(super) struct ReconnectState {
     sweep_at: usize,
 }
 
-const FEW: usize = 64;
+/// Number of entries of the first sweep.
+const FIRST_SWEEP: usize = 64;
 
 #[derive(Clone, Copy, Debug)]
 struct Unsettled {
@@ -42,7 +43,7 @@ impl ReconnectState {
             overestimate: Duration::ZERO,
             run_id: "".into(),
             unsettled: HashMap::new(),
-            sweep_at: FEW,
+            sweep_at: FIRST_SWEEP,
         }
     }
 
@@ -79,7 +80,7 @@ impl ReconnectState {
         let until = sent + last * 2 + ttl + Duration::from_secs(1);
         if self.unsettled.len() >= self.sweep_at {
             self.unsettled.retain(|_, unsettled| sent < unsettled.until);
-            self.sweep_at = (self.unsettled.len() * 2).max(FEW);
+            self.sweep_at = (self.unsettled.len() * 2).max(FIRST_SWEEP);
         }
         // An acquire leaves the mark of its request as well.
         let waiter = match op {

@@ -56,7 +56,8 @@ impl Probe {
     /// guard.
     pub(super) fn traits(
         &self,
-        (version, number): (Option<Arc<str>>, (u32, u32)),
+        version: Option<Arc<str>>,
+        number: (u32, u32),
         guard: RestartGuard,
     ) -> Result<ServerTraits, Reason> {
         let unfit = |unfit| Err(Reason::Unfit(unfit));

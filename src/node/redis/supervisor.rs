@@ -24,7 +24,7 @@ pub(crate) struct Supervisor {
     endpoint: Endpoint,
     member: Membership,
     status: Arc<Status>,
-    inlets: NodeChannels,
+    channels: NodeChannels,
     /// The location of the latest attempt to connect.
     tried: Option<Location>,
     reconnect: ReconnectState,
@@ -46,12 +46,12 @@ impl Supervisor {
     ) -> Self {
         let settings = &member.set.settings;
         let reconnect = ReconnectState::new(Offsets::new(settings.max_ttl, settings.drift_factor));
-        let inlets = NodeChannels { requests, admin, direct };
+        let channels = NodeChannels { requests, admin, direct };
         Self {
             endpoint,
             member,
             status,
-            inlets,
+            channels,
             tried: None,
             reconnect,
             backoff: Backoff::default(),
@@ -101,10 +101,10 @@ impl Supervisor {
         };
         let (began, end) = match link {
             Ok(link) => {
-                let Self { endpoint, member, status, reconnect, inlets, .. } = self;
-                let direct = &inlets.direct;
+                let Self { endpoint, member, status, reconnect, channels, .. } = self;
+                let direct = &channels.direct;
                 let session = Session::new(link, endpoint, member, status, reconnect, direct);
-                (Instant::now(), session.serve(inlets).await)
+                (Instant::now(), session.serve(channels).await)
             }
             Err(reason) => (Instant::now(), SessionEnd::Broken(reason)),
         };
@@ -116,7 +116,7 @@ impl Supervisor {
     /// node was dropped.
     async fn reconnect(&mut self, reason: &Reason) -> Option<Result<ReadyConnection, Reason>> {
         let pause = self.backoff.after(std::mem::take(&mut self.lasted));
-        let Self { endpoint, member, inlets, tried, found, .. } = self;
+        let Self { endpoint, member, channels, tried, found, .. } = self;
         // Servers that report a new location each time end at most one pause early in this time.
         let may_end = found.is_none_or(|at| at.elapsed() >= LONGEST_PAUSE);
         let connecting = async {
@@ -132,10 +132,10 @@ impl Supervisor {
         loop {
             tokio::select! {
                 biased;
-                request = inlets.requests.recv() => {
+                request = channels.requests.recv() => {
                     request?.not_sent(reason.clone());
                 }
-                Some(admin) = inlets.admin.recv() => match admin {
+                Some(admin) = channels.admin.recv() => match admin {
                     AdminRequest::Run(_, waiting) => {
                         let _ = waiting.send(Err(reason.clone()));
                     }

@@ -130,7 +130,7 @@ impl ResponseStore for MemoryStore {
         let stored = EncodedResponse { token, record: response.encode() };
         drop(response);
         let mut table = sync::lock(&self.table);
-        let (put, evicted) = match table.put(key, stored, (now, now + retain)) {
+        let (put, evicted) = match table.put(key, stored, now, now + retain) {
             Ok(evicted) => (Ok(()), evicted),
             Err(error) => (Err(error), 0),
         };
@@ -238,7 +238,8 @@ impl ResponseTable {
         &mut self,
         key: &str,
         stored: EncodedResponse,
-        (now, until): (Timestamp, Timestamp),
+        now: Timestamp,
+        until: Timestamp,
     ) -> Result<u64, StoreError> {
         while self.expiries.first_key_value().is_some_and(|((expiry, _), _)| *expiry <= now) {
             self.remove_first();

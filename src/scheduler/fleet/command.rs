@@ -123,7 +123,7 @@ impl Redlock {
         kind: CommandKind,
         result: fn(u64) -> T,
     ) -> JobCommand<T> {
-        JobCommand::new(self, (Ok(name.into()), None), kind, result)
+        JobCommand::new(self, Ok(name.into()), None, kind, result)
     }
 }
 
@@ -136,12 +136,13 @@ impl<T> JobCommand<T> {
         result: fn(u64) -> T,
     ) -> Self {
         let name = job.as_ref().map(|job| Arc::clone(&job.name)).map_err(Clone::clone);
-        Self::new(redlock, (name, job.ok()), kind, result)
+        Self::new(redlock, name, job.ok(), kind, result)
     }
 
     fn new(
         redlock: &Redlock,
-        (job, local): (Result<Arc<str>, UnknownJob>, Option<Arc<SharedJob>>),
+        job: Result<Arc<str>, UnknownJob>,
+        local: Option<Arc<SharedJob>>,
         kind: CommandKind,
         result: fn(u64) -> T,
     ) -> Self {
@@ -223,7 +224,7 @@ async fn running(redlock: &Redlock, job: &Arc<str>) -> Result<u64, ControlError>
     let nodes = |error| ControlError::Nodes { job: Arc::clone(job), error: Box::new(error) };
     let resource = Resource::of_job(job).map_err(|error| nodes(error.into()))?;
     let holders = redlock.job_holders(job).await.map_err(nodes)?;
-    // Whoever holds it while others hold slots claims a tick beside them, or has.
+    // The holder of the job's lock, while others hold slots, claims a tick beside them, or has claimed one.
     if let Some(holder) = holders.iter().find(|holder| resource.names().eq([&*holder.name])) {
         return Ok(holder.token.get());
     }
@@ -276,7 +277,7 @@ async fn change(
         for number in 0.. {
             let text = control.to_text();
             let stored =
-                documents::store(redlock, JobDocument::Control, job, (token, number), text).await;
+                documents::store(redlock, JobDocument::Control, job, token, number, text).await;
             match stored {
                 Ok(()) => break,
                 Err(_) if number + 1 < TRIES && lock.is_valid() => redlock.sleep(PAUSE).await,

@@ -130,16 +130,16 @@ impl JobControl {
     pub(super) fn to_text(&self) -> Arc<str> {
         let mut text = String::from("1\n");
         if let Some(JobPause { by, why, at, until }) = &self.paused {
-            line(&mut text, 'p', 0, (by, why.as_deref()), (*at, *until));
+            line(&mut text, 'p', 0, by, why.as_deref(), *at, *until);
         }
         for RequestedRun { id, by, why, at, until } in &self.requested {
-            line(&mut text, 'r', *id, (by, why.as_deref()), (*at, *until));
+            line(&mut text, 'r', *id, by, why.as_deref(), *at, *until);
         }
         if let Some(JobStop { run, by, why, at }) = &self.stop {
-            line(&mut text, 's', *run, (by, why.as_deref()), (*at, None));
+            line(&mut text, 's', *run, by, why.as_deref(), *at, None);
         }
         if let Some(at) = self.changed {
-            line(&mut text, 'c', 0, ("", None), (at, None));
+            line(&mut text, 'c', 0, "", None, at, None);
         }
         text.into()
     }
@@ -172,8 +172,10 @@ fn line(
     text: &mut String,
     kind: char,
     id: u64,
-    (by, why): (&str, Option<&str>),
-    (at, until): (SystemTime, Option<SystemTime>),
+    by: &str,
+    why: Option<&str>,
+    at: SystemTime,
+    until: Option<SystemTime>,
 ) {
     let millis = |time| WallTime::from(time).as_millis();
     let (at, until) = (millis(at), until.map_or(0, millis));

@@ -109,7 +109,8 @@ impl JobRun {
 
     /// A tick that did not run, as another program has run it.
     pub(in super::super) fn conflict(
-        (tick, now): (WallTime, WallTime),
+        tick: WallTime,
+        now: WallTime,
         owner: Arc<str>,
         conflict: &JobConflict,
     ) -> Self {
@@ -178,14 +179,15 @@ impl JobRuns {
         Ok(Self::from_text(&text))
     }
 
-    /// Stores them on a majority. `order`: the token of the job's lock, and the number of the store under it.
+    /// Stores them on a majority, under the token of the job's lock. `number`: of the store under it.
     pub(in super::super) async fn store(
         &self,
         redlock: &Redlock,
         job: &str,
-        order: (u64, u32),
+        token: u64,
+        number: u32,
     ) -> Result<(), LockError> {
-        documents::store(redlock, JobDocument::History, job, order, self.to_text()).await
+        documents::store(redlock, JobDocument::History, job, token, number, self.to_text()).await
     }
 
     /// Adds a run, unless it is known already. An end replaces what was known of the run.

@@ -20,16 +20,35 @@ use crate::{
 
 /// Pause after an awaited release. The former holder continues the schedule first; the others then
 /// read its claim and take no lock.
-const SPREAD: RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_millis(250);
+const RELEASE_PAUSE: RangeInclusive<Duration> =
+    Duration::from_millis(50)..=Duration::from_millis(250);
 
 /// Maximum wait for the lock of a parallel job, for a run on demand.
 const CLAIM_WAIT: Duration = Duration::from_secs(1);
 
-/// The job's lock, and what it was acquired for.
+/// The locks of a run.
+pub(super) struct RunLocks {
+    /// The lock under which the work runs: the job's, or a slot if it may run beside others.
+    pub(super) work: Lock,
+    /// The job's lock of a run under a slot, until the run has begun.
+    pub(super) claim: Option<Lock>,
+}
+
+impl RunLocks {
+    /// Returns the token of the job's lock.
+    pub(super) fn token(&self) -> u64 {
+        self.claim.as_ref().unwrap_or(&self.work).fencing_token().get()
+    }
+
+    /// Returns the job's lock.
+    pub(super) fn into_job_lock(self) -> Lock {
+        self.claim.unwrap_or(self.work)
+    }
+}
+
+/// The locks, and what they were acquired for.
 pub(super) struct Acquired {
-    pub(super) lock: Lock,
-    /// The slot of the run, if it may run beside others.
-    pub(super) run_lock: Option<Lock>,
+    pub(super) locks: RunLocks,
     pub(super) slot: RunSlot,
     pub(super) purpose: Purpose,
     /// The record's tick when the lock was acquired.
@@ -49,11 +68,11 @@ impl JobTask {
     pub(super) async fn acquire(&mut self, purpose: Purpose) -> Result<Option<Acquired>, TaskExit> {
         let Some(slot) = self.take_slot(purpose).await else { return Ok(None) };
         let asked = self.env.redlock.now();
-        match self.attempt_both(purpose).await {
-            Ok((lock, run_lock)) => {
+        match self.acquire_locks(purpose).await {
+            Ok(locks) => {
                 (self.waits.releases, self.waits.queued) = (None, None);
                 let seen = self.fleet.record.tick;
-                let acquired = Acquired { lock, run_lock, slot, purpose, seen };
+                let acquired = Acquired { locks, slot, purpose, seen };
                 // The wait for the lock may have taken long.
                 Ok(self.may_start(purpose).then_some(acquired))
             }
@@ -63,10 +82,10 @@ impl JobTask {
 
     /// Acquires the job's lock, and a slot for a run beside others. If no slot is free, the job's lock is
     /// released.
-    async fn attempt_both(&mut self, purpose: Purpose) -> Result<(Lock, Option<Lock>), LockError> {
+    async fn acquire_locks(&mut self, purpose: Purpose) -> Result<RunLocks, LockError> {
         let lock = self.attempt(purpose).await?;
         if self.lanes.is_none() || purpose == Purpose::Settle {
-            return Ok((lock, None));
+            return Ok(RunLocks { work: lock, claim: None });
         }
         let slot = self.env.options.slot_request(&self.env.redlock, &self.env.job.name);
         let slot = slot.acquire().await;
@@ -74,7 +93,7 @@ impl JobTask {
             // The release of the job's lock frees no slot.
             self.waits.releases = None;
         }
-        Ok((lock, Some(slot?)))
+        Ok(RunLocks { work: slot?, claim: Some(lock) })
     }
 
     async fn attempt(&mut self, purpose: Purpose) -> Result<Lock, LockError> {
@@ -101,13 +120,13 @@ impl JobTask {
         asked: Timestamp,
     ) -> Result<(), TaskExit> {
         match error.root() {
-            error @ (LockError::Closed | LockError::Forked { .. }) => {
+            error @ LockError::Closed => {
                 crate::log::warn!(job = %self.env.job.name, %error, "the job ends");
                 return Err(TaskExit::Closed);
             }
             LockError::Held { expires_in, owner, .. } => {
                 let took = self.env.redlock.now().saturating_duration_since(asked);
-                self.held_elsewhere((*expires_in, owner.as_ref()), purpose, took).await;
+                self.held_elsewhere(*expires_in, owner.as_ref(), purpose, took).await;
             }
             error => self.unavailable(purpose, error),
         }
@@ -116,7 +135,8 @@ impl JobTask {
 
     async fn held_elsewhere(
         &mut self,
-        (expires_in, owner): (Option<Duration>, Option<&Arc<str>>),
+        expires_in: Option<Duration>,
+        owner: Option<&Arc<str>>,
         purpose: Purpose,
         took: Duration,
     ) {
@@ -195,7 +215,7 @@ impl JobTask {
         let Self { env, control, waits, .. } = self;
         let freed = async {
             match &mut waits.releases {
-                Some(releases) => releases.pause(MAX_DURATION, *SPREAD.start()).await,
+                Some(releases) => releases.pause(MAX_DURATION, *RELEASE_PAUSE.start()).await,
                 None => pending().await,
             }
         };
@@ -209,7 +229,7 @@ impl JobTask {
         }
         tokio::select! {
             biased;
-            () = env.sleep(random::within(&SPREAD)) => {}
+            () = env.sleep(random::within(&RELEASE_PAUSE)) => {}
             _ = control.changed() => return,
         }
         (self.waits.hold_off, self.waits.queued) = (None, None);

@@ -159,6 +159,6 @@ async fn is_stopped_within(pause: Sleep, lock: &LockContext) -> bool {
 
 /// The pause before a retry; doubles each time.
 pub(super) fn backoff(first: Duration, retry: u32) -> Duration {
-    const LONGEST: Duration = Duration::from_secs(60);
-    first.saturating_mul(1 << retry.min(16)).min(LONGEST.max(first))
+    const MAX_BACKOFF: Duration = Duration::from_secs(60);
+    first.saturating_mul(1 << retry.min(16)).min(MAX_BACKOFF.max(first))
 }

@@ -133,7 +133,7 @@ impl RunBeside {
                 "a subscriber panicked: the end of a run is not stored"
             );
             let outcome = Outcome::Panicked { message };
-            let (kind, running) = env.job.ended(key, (&outcome, Duration::ZERO), env.now());
+            let (kind, running) = env.job.ended(key, &outcome, Duration::ZERO, env.now());
             if running.is_some() {
                 env.emit_of_run(&info, kind);
             }
@@ -210,7 +210,7 @@ impl RunBeside {
             let end = end.by_schedule(mark).with_fates(latest.fates).numbered(AFTER_CLAIM);
             claims::claim(redlock, name, end).await
         };
-        let (end, entered) = join(end, runs.store(redlock, name, (token, 0))).await;
+        let (end, entered) = join(end, runs.store(redlock, name, token, 0)).await;
         end.and(entered)
     }
 }

@@ -11,7 +11,7 @@ use super::{
         context::RunInfo,
         fleet::{JobRuns, controls},
     },
-    acquire::{Acquired, RunSlot},
+    acquire::{Acquired, RunLocks, RunSlot},
     env::{Due, Purpose},
     findings::Findings,
     task::JobTask,
@@ -26,13 +26,10 @@ use crate::{
 
 /// A run that may begin: its tick is claimed, or it is one on demand.
 pub(super) struct ClaimedRun {
-    /// The job's lock.
-    pub(super) lock: Lock,
-    /// The slot that the run has, if it may run beside others.
-    pub(super) run_lock: Option<Lock>,
+    pub(super) locks: RunLocks,
     pub(super) slot: RunSlot,
     pub(super) info: RunInfo,
-    /// The claimed run. For a run on demand, the latest one, which stays that.
+    /// The claimed run. For a run on demand, the latest claimed run, unchanged.
     pub(super) run: TickRun,
     /// The latest claim before.
     pub(super) before: Option<LatestClaim>,
@@ -41,8 +38,8 @@ pub(super) struct ClaimedRun {
 impl JobTask {
     /// Decides what runs, and claims it. Returns `None` if nothing runs.
     pub(super) async fn claim(&mut self, acquired: Acquired) -> Option<ClaimedRun> {
-        let Acquired { lock, run_lock, slot, purpose, seen } = acquired;
-        let token = lock.fencing_token().get();
+        let Acquired { locks, slot, purpose, seen } = acquired;
+        let token = locks.token();
         if let Err(error) = self.read_under_lock(token, purpose).await {
             self.unavailable(purpose, &error);
             return None;
@@ -68,7 +65,7 @@ impl JobTask {
                 Ok(claimed) => claimed,
                 Err(unstarted) => {
                     if let Some(claim) = unstarted {
-                        self.give_back(Some(lock), claim).await;
+                        self.give_back(Some(locks.into_job_lock()), claim).await;
                     }
                     return None;
                 }
@@ -79,7 +76,7 @@ impl JobTask {
         let is_tick = info.trigger.is_none();
         debug_assert_eq!(is_tick, matches!(purpose, Purpose::Tick(_)));
         debug_assert!(!is_tick || run.is_open(), "a run has no end before it begins");
-        Some(ClaimedRun { lock, run_lock, slot, info, run, before })
+        Some(ClaimedRun { locks, slot, info, run, before })
     }
 
     /// Claims the tick that is due.
@@ -116,7 +113,7 @@ impl JobTask {
             repeated.is_none_or(|run| WallTime::since_epoch(run.tick) == tick),
             "a tick is repeated under its name"
         );
-        if !self.store_claim((token, run), findings, purpose).await {
+        if !self.store_claim(token, run, findings, purpose).await {
             return Err(None);
         }
         self.note_interrupted(token, before.as_ref()).await;
@@ -128,13 +125,13 @@ impl JobTask {
         Ok((self.info(tick, start, now), run))
     }
 
-    /// Stores that a run on demand begins. The latest run of a tick stays that.
+    /// Stores that a run on demand begins. The latest run of a tick stays the latest one.
     async fn claim_on_demand(&mut self, token: u64, now: WallTime, purpose: Purpose) {
         let before = self.fleet.latest.clone();
         let findings = self.find_ends(now);
         self.fleet.note_on_demand(OnDemandRun { since: millis(now), ended: None });
         // Without a majority it runs nevertheless: a request is removed already, and the lock is held.
-        self.store_claim((token, self.latest_run()), findings, purpose).await;
+        self.store_claim(token, self.latest_run(), findings, purpose).await;
         self.note_interrupted(token, before.as_ref()).await;
     }
 
@@ -182,7 +179,7 @@ impl JobTask {
             || self.fleet.own_schedule.replaces()
             || self.fleet.is_end_unreplicated()
             || cut_off.is_some()
-            || !self.untold.is_empty()
+            || !self.unreported.is_empty()
             || !findings.is_empty();
         self.fleet.is_lock_over = false;
         if !is_needed {
@@ -193,7 +190,7 @@ impl JobTask {
         }
         let run = before.as_ref().map_or(TickRun::new(Duration::ZERO, 1, millis(now)), |it| it.run);
         let is_cut_off = cut_off.is_some() || findings.has_interrupted();
-        if self.store_claim((token, run), findings, Purpose::Settle).await && is_cut_off {
+        if self.store_claim(token, run, findings, Purpose::Settle).await && is_cut_off {
             let history = JobRuns::read(&self.env.redlock, &self.env.job.name, token).await;
             self.history.note_read(&self.env, token, history);
             self.note_interrupted(token, before.as_ref()).await;
@@ -204,7 +201,8 @@ impl JobTask {
     /// then, and nothing is reported.
     async fn store_claim(
         &mut self,
-        (token, run): (u64, TickRun),
+        token: u64,
+        run: TickRun,
         findings: Findings,
         purpose: Purpose,
     ) -> bool {
@@ -216,16 +214,16 @@ impl JobTask {
             Ok(()) => {
                 self.fleet.claimed();
                 for (_, findings) in counted {
-                    self.tell(findings);
+                    self.report(findings);
                 }
-                self.tell(findings);
+                self.report(findings);
                 true
             }
             Err(error) => {
                 if is_tick {
                     self.fleet.note_never_started(token);
                 }
-                self.keep_untold(counted.into_iter().chain([(token, findings)]));
+                self.keep_unreported(counted.into_iter().chain([(token, findings)]));
                 if matches!(purpose, Purpose::Tick(_) | Purpose::Settle) {
                     self.unavailable(purpose, &error);
                 }
@@ -266,8 +264,8 @@ impl JobTask {
         }
     }
 
-    /// The owner that a claim names. Where the run is not a tick of this replica, the latest run stays that,
-    /// with the replica that ran it.
+    /// The owner that a claim names. Where the run is not a tick of this replica, the claim repeats the
+    /// latest run, with the replica that ran it.
     pub(super) fn owner_of_run(&self, is_tick: bool) -> Arc<str> {
         if is_tick { Arc::clone(self.env.redlock.owner()) } else { self.fleet.latest_owner() }
     }

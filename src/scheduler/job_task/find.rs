@@ -155,17 +155,20 @@ impl JobTask {
     }
 
     /// Reports what was found: a majority stores that this replica does.
-    pub(super) fn tell(&mut self, findings: Findings) {
+    pub(super) fn report(&mut self, findings: Findings) {
         self.fleet.note_told(findings.add_to(TickFates::default(), 0));
         report_findings(&self.env, findings);
     }
 
     /// Keeps what was found under a claim that too few nodes confirmed: it may count nevertheless.
-    pub(super) fn keep_untold(&mut self, untold: impl IntoIterator<Item = (u64, Findings)>) {
-        let untold = untold.into_iter().filter(|(_, findings)| !findings.is_empty());
-        self.untold.extend(untold);
-        let over = self.untold.len().saturating_sub(MAX_UNTOLD);
-        self.untold.drain(..over);
+    pub(super) fn keep_unreported(
+        &mut self,
+        unreported: impl IntoIterator<Item = (u64, Findings)>,
+    ) {
+        let unreported = unreported.into_iter().filter(|(_, findings)| !findings.is_empty());
+        self.unreported.extend(unreported);
+        let over = self.unreported.len().saturating_sub(MAX_UNTOLD);
+        self.unreported.drain(..over);
     }
 
     /// Takes out what was found under a claim that too few nodes confirmed and that counts, as the latest claim
@@ -174,15 +177,15 @@ impl JobTask {
         let Some(latest) = &self.fleet.latest else { return Vec::new() };
         let former = latest.before.as_ref().map(|before| before.fates.told_under);
         let under = [Some(latest.fates.told_under), former];
-        let untold = std::mem::take(&mut self.untold);
-        untold.into_iter().filter(|(token, _)| under.contains(&Some(*token))).collect()
+        let unreported = std::mem::take(&mut self.unreported);
+        unreported.into_iter().filter(|(token, _)| under.contains(&Some(*token))).collect()
     }
 
     /// Reports what was found under a claim that too few nodes confirmed, once a majority stores that.
     pub(super) fn tell_counted(&mut self) {
         if self.fleet.latest.as_ref().is_some_and(|latest| latest.is_replicated) {
             for (_, findings) in self.take_counted() {
-                self.tell(findings);
+                self.report(findings);
             }
         }
     }

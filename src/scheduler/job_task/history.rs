@@ -58,8 +58,8 @@ impl HistoryState {
         let mut found = runs.break_off_open(&is_alive);
         found.extend(added);
         if !found.is_empty() {
-            let order = (token, self.take_number(token));
-            if let Err(error) = runs.store(&env.redlock, &env.job.name, order).await {
+            let number = self.take_number(token);
+            if let Err(error) = runs.store(&env.redlock, &env.job.name, token, number).await {
                 // The next run enters them.
                 crate::log::debug!(job = %env.job.name, %error, "interrupted runs are not entered");
                 return Vec::new();
@@ -108,7 +108,7 @@ impl HistoryState {
                     runs.add(run);
                 }
                 runs.add(entered);
-                runs.store(&redlock, &job, (token, number)).await?;
+                runs.store(&redlock, &job, token, number).await?;
                 Ok(runs)
             };
             let stored = store.await;

@@ -70,7 +70,7 @@ impl JobTask {
             || fleet.is_end_unreplicated()
             || (fleet.is_lock_over && fleet.has_open_run())
             || self.lost_ticks().is_some()
-            || !self.untold.is_empty()
+            || !self.unreported.is_empty()
             || is_missed()
     }
 
@@ -121,7 +121,7 @@ impl JobTask {
         let latest = self.fleet.latest.clone();
         self.tell_counted();
         let base = self.fleet.record.base;
-        self.reports.note_forgotten(&self.env, (base, known), forgot_until);
+        self.reports.note_forgotten(&self.env, base, known, forgot_until);
         if self.lost_ticks().is_some() && self.fleet.settle_at.is_none() {
             self.settle_soon();
         }

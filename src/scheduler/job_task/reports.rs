@@ -123,7 +123,8 @@ impl Reports {
     pub(super) fn note_forgotten(
         &mut self,
         env: &JobEnv,
-        (base, known): (WallTime, Option<WallTime>),
+        base: WallTime,
+        known: Option<WallTime>,
         forgot_until: WallTime,
     ) {
         if self.forgot_until >= Some(forgot_until) || env.schedule.is_after_end() {

@@ -12,7 +12,7 @@ use super::{
         status::RunKey,
         work::JobWork,
     },
-    acquire::RunSlot,
+    acquire::{RunLocks, RunSlot},
     attempts::{RunAttempts, WorkOfRun},
     blocking::BlockingRun,
     claim::ClaimedRun,
@@ -39,7 +39,7 @@ pub(super) struct BegunRun {
     current: CurrentRun,
     slot: RunSlot,
     open: Option<OpenRun>,
-    /// The claimed run. For a run on demand, the latest one, which stays that.
+    /// The claimed run. For a run on demand, the latest claimed run, unchanged.
     pub(super) run: TickRun,
     /// The latest claim before.
     before: Option<FormerClaim>,
@@ -88,21 +88,19 @@ impl JobTask {
 
     /// Begins the run; `None` if the lock was over before. The tick is given back then.
     pub(super) async fn begin(&mut self, claimed: ClaimedRun) -> Option<BegunRun> {
-        let ClaimedRun { lock, run_lock, slot, info, run, before } = claimed;
-        let token = lock.fencing_token().get();
+        let ClaimedRun { locks, slot, info, run, before } = claimed;
+        let token = locks.token();
         let (info, begun) = (Arc::new(info), self.env.redlock.now());
         let attempt = if info.trigger.is_some() { 1 } else { run.attempt };
         let mut entry = self.entry(&info, attempt);
         let open = self.open(&entry);
         // No claim shows a run that is interrupted.
-        if info.trigger.is_some() || run_lock.is_some() {
+        if info.trigger.is_some() || locks.claim.is_some() {
             self.enter(token, &entry).await;
         }
-        let (of_run, claimed_by, claim_lock) = match run_lock {
-            Some(of_run) => (of_run, Some(token), Some(lock)),
-            None => (lock, None, None),
-        };
-        let Some(current) = self.runner().start(of_run, claimed_by, &info, attempt) else {
+        let RunLocks { work, claim: claim_lock } = locks;
+        let claimed_by = claim_lock.as_ref().map(|_| token);
+        let Some(current) = self.runner().start(work, claimed_by, &info, attempt) else {
             if claimed_by.is_some() {
                 let why = "its slot was lost before the work began";
                 entry.end(&Outcome::Stopped, self.env.now(), Some(why));
@@ -161,7 +159,7 @@ impl Runner {
         let took = self.env.redlock.now().saturating_duration_since(started);
         let error = self.env.job.last_error(key);
         let (outcome, hold) = outcome_of(ended, error.as_ref(), current.command());
-        let (kind, running) = self.env.job.ended(key, (&outcome, took), self.env.now());
+        let (kind, running) = self.env.job.ended(key, &outcome, took, self.env.now());
         let error = match current.command() {
             Some(stop) if outcome == Outcome::Stopped => Some(stop.to_string().into()),
             _ => error,
@@ -169,7 +167,7 @@ impl Runner {
         entry.attempt = running.map_or(entry.attempt, |running| running.attempt);
         current.span.record("outcome", kind.name());
         self.env.emit_of_run(&current.info, kind);
-        log_end(&self.env, &entry, key.1.get(), (&outcome, took), error.as_deref());
+        log_end(&self.env, &entry, key.1.get(), &outcome, took, error.as_deref());
         entry.end(&outcome, self.env.now(), error.as_deref());
         let CurrentRun { info, stop, has_overlapped, .. } = current;
         let (token, stopped_for) = (key.1.get(), stop.map(|stop| stop.cause));
@@ -317,7 +315,8 @@ fn log_end(
     env: &JobEnv,
     entry: &JobRun,
     token: u64,
-    (outcome, took): (&Outcome, Duration),
+    outcome: &Outcome,
+    took: Duration,
     error: Option<&str>,
 ) {
     macro_rules! log_end {

@@ -42,7 +42,7 @@ pub(in super::super) struct JobTask {
     pub(super) waits: Waits,
     pub(super) reports: Reports,
     /// What was found under claims that too few nodes confirmed, and their tokens.
-    pub(super) untold: Vec<(u64, Findings)>,
+    pub(super) unreported: Vec<(u64, Findings)>,
     /// Another replica led, as last seen: what the fleet has run meanwhile is not known.
     is_behind: bool,
 }
@@ -100,7 +100,7 @@ impl JobTask {
             history: HistoryState::default(),
             waits: Waits::default(),
             reports: Reports::default(),
-            untold: Vec::new(),
+            unreported: Vec::new(),
             is_behind: false,
         };
         task.env.watch_lock();
@@ -163,7 +163,7 @@ impl JobTask {
         if is_first {
             report_exhausted(&self.env, &self.fleet.record);
         }
-        // Its error is that of the next query.
+        // An error shows again in the next query.
         let _ = self.follow_owed_end().await;
         self.jumps.mark_unchanged();
         if control.leads && std::mem::take(&mut self.is_behind) {
@@ -312,7 +312,7 @@ impl JobTask {
         }
         let control = *self.control.borrow();
         let redlock = &self.env.redlock;
-        let is_closed = redlock.is_closed() || redlock.is_forked();
+        let is_closed = redlock.is_closed();
         let reason = match panic {
             _ if is_closed || control.phase > Phase::Running => SkipReason::Ended,
             Some(panic) => SkipReason::Unavailable { error: Arc::clone(panic) },
@@ -335,7 +335,7 @@ impl JobTask {
             let now = env.now();
             let since = WallTime::from(running.since).as_millis();
             let took = Duration::from_millis(now.as_millis().saturating_sub(since));
-            let (kind, _) = job.ended(running.key(), (&outcome, took), now);
+            let (kind, _) = job.ended(running.key(), &outcome, took, now);
             env.emit(running.tick.into(), kind);
             job.answer(Ok(outcome));
         }

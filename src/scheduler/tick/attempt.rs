@@ -30,7 +30,7 @@ use crate::{
 };
 
 /// How far a stored time may be ahead of the nodes' clocks, as for a scheduler.
-const AHEAD: Duration = Duration::from_secs(60);
+const MAX_AHEAD: Duration = Duration::from_secs(60);
 /// Interval between the checks of the time that is left to store an end.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -107,7 +107,7 @@ impl<'a> TickAttempt<'a> {
             }
             Decision::Run { attempt } => attempt,
         };
-        let claimed = self.claim(own, (token, attempt), latest.as_ref(), &context).await?;
+        let claimed = self.claim(own, token, attempt, latest.as_ref(), &context).await?;
         let run = claimed.run;
         let entry = JobRun::of_tick(&run, Arc::clone(redlock.owner()));
         let former = self.enter(TickPhase::Running(token, entry));
@@ -187,7 +187,7 @@ impl<'a> TickAttempt<'a> {
     /// The latest run, unless its times lie in the future: the clock of the host that stored it was
     /// wrong, and the next claim replaces it.
     fn trusted(&self, kept: &JobHistory) -> Option<LatestClaim> {
-        let limit = millis(self.now()) + AHEAD;
+        let limit = millis(self.now()) + MAX_AHEAD;
         let is_sane = |run: &TickRun| run.tick <= limit && run.since <= limit;
         let latest = kept.latest.clone()?;
         if is_sane(&latest.run) {
@@ -243,7 +243,8 @@ impl<'a> TickAttempt<'a> {
     async fn claim(
         &self,
         mut own: OwnSchedule,
-        (token, attempt): (u64, u32),
+        token: u64,
+        attempt: u32,
         latest: Option<&LatestClaim>,
         context: &LockContext,
     ) -> Result<TickClaim, LockError> {
@@ -292,8 +293,8 @@ impl<'a> TickAttempt<'a> {
             return;
         }
         let owner = Arc::clone(self.redlock.owner());
-        runs.add(JobRun::conflict((self.tick, self.now()), owner, conflict));
-        if let Err(error) = runs.store(self.redlock, self.job, (token, 0)).await {
+        runs.add(JobRun::conflict(self.tick, self.now(), owner, conflict));
+        if let Err(error) = runs.store(self.redlock, self.job, token, 0).await {
             crate::log::warn!(job = %self.job, %error, "a conflict is not entered into the job's history");
         }
     }
@@ -358,7 +359,7 @@ impl<'a> TickAttempt<'a> {
             };
             runs.add_interrupted(latest);
             runs.add(run);
-            runs.store(self.redlock, self.job, (token, 0)).await
+            runs.store(self.redlock, self.job, token, 0).await
         };
         if let Err(error) = entered.await {
             crate::log::warn!(job = %self.job, %error, "a run is not entered into the job's history");

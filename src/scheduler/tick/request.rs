@@ -18,10 +18,10 @@ use crate::{
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
 /// Default of [`TickRequest::early`].
-const EARLY: Duration = Duration::from_secs(5);
+const DEFAULT_EARLY: Duration = Duration::from_secs(5);
 
 /// How far a tick may be ahead of the clocks of the servers.
-const AHEAD: Duration = Duration::from_secs(60);
+const MAX_AHEAD: Duration = Duration::from_secs(60);
 
 /// # Ticks without a scheduler
 impl Redlock {
@@ -57,7 +57,7 @@ impl Redlock {
             schedule: schedule.into(),
             work: None,
             at: None,
-            early: EARLY,
+            early: DEFAULT_EARLY,
             attempts: 1,
             stop_grace: STOP_GRACE,
             options: LockOptions::new(),
@@ -185,7 +185,7 @@ impl TickRequest {
         let tick = tick.ok_or_else(|| TickError::NoTick { job: Arc::clone(&self.job) })?;
         let now = WallTime::since_epoch(self.redlock.nodes_wall());
         let ahead = between(now, tick).saturating_sub(wait);
-        if ahead > AHEAD { Err(TickError::ClockAhead { by: ahead }) } else { Ok((tick, wait)) }
+        if ahead > MAX_AHEAD { Err(TickError::ClockAhead { by: ahead }) } else { Ok((tick, wait)) }
     }
 }
 

@@ -49,7 +49,7 @@ impl From<&str> for Candidate {
 /// Default limit for the time between two runs of the scheduler's tasks.
 const HEARTBEAT_WITHIN: Duration = Duration::from_secs(30);
 /// Heartbeats within the limit.
-const BEATS: u32 = 4;
+const HEARTBEATS_PER_LIMIT: u32 = 4;
 
 impl Candidate {
     pub(in super::super) fn check(self, redlock: &Redlock) -> Result<Leader, StartError> {
@@ -134,7 +134,7 @@ async fn send_heartbeats(term: Term, shared: Arc<SchedulerShared>, limit: Durati
         if since <= LOOK_INTERVAL + limit / 2 {
             term.heartbeat();
         }
-        shared.redlock.sleep(limit / BEATS).await;
+        shared.redlock.sleep(limit / HEARTBEATS_PER_LIMIT).await;
     }
 }
 

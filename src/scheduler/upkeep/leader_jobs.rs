@@ -12,11 +12,11 @@ use crate::{
 };
 
 /// Pause before a replica reads the jobs of a leader that it has not seen before.
-const FIRST_LOOK: Duration = Duration::from_secs(60);
+const FIRST_READ_PAUSE: Duration = Duration::from_secs(60);
 /// Interval between reads of the jobs of the same leader.
-const LOOK_AGAIN: Duration = Duration::from_secs(600);
+const READ_INTERVAL: Duration = Duration::from_secs(600);
 /// Pause after a list that could not be stored.
-const STORE_AGAIN: Duration = Duration::from_secs(5);
+const STORE_PAUSE: Duration = Duration::from_secs(5);
 
 /// The names of the leader's jobs, in their order; the first ones if they are too many for a document.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -93,13 +93,12 @@ pub(super) async fn publish(
                 pending::<()>().await;
             }
         };
-        let order = (token.get(), number);
-        let document = JobDocument::LeaderJobs;
-        match documents::store(redlock, document, leader.name(), order, text.clone()).await {
+        let (document, name, token) = (JobDocument::LeaderJobs, leader.name(), token.get());
+        match documents::store(redlock, document, name, token, number, text.clone()).await {
             Ok(()) => stored = Some(text),
             Err(error) => {
                 crate::log::debug!(leader = %leader.name(), %error, "the leader's jobs are not stored");
-                redlock.sleep(STORE_AGAIN).await;
+                redlock.sleep(STORE_PAUSE).await;
             }
         }
     }
@@ -125,7 +124,7 @@ pub(in super::super) async fn watch_leader(
             }
             continue;
         };
-        let mut pause = FIRST_LOOK;
+        let mut pause = FIRST_READ_PAUSE;
         loop {
             tokio::select! {
                 biased;
@@ -135,7 +134,7 @@ pub(in super::super) async fn watch_leader(
             if let Some(led) = read(redlock, leader, &owner).await {
                 compare(redlock, events, &led, leader, &roster.jobs());
             }
-            pause = LOOK_AGAIN;
+            pause = READ_INTERVAL;
         }
     }
 }

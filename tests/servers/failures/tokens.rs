@@ -76,7 +76,7 @@ impl Tokens {
 
     fn credentials(&self) -> Credentials {
         let tokens = self.clone();
-        Credentials::token_callback(move || {
+        Credentials::callback(move || {
             let is_first = tokens.calls.fetch_add(1, Ordering::SeqCst) < tokens.first;
             let next = *tokens.next.lock().unwrap();
             async move {
@@ -284,7 +284,7 @@ async fn cluster_connections_authenticate_again() {
         admit(server, "two");
     });
     let is_renewed = Arc::new(AtomicBool::new(false));
-    let credentials = Credentials::token_callback({
+    let credentials = Credentials::callback({
         let is_renewed = is_renewed.clone();
         move || {
             let is_renewed = is_renewed.load(Ordering::SeqCst);

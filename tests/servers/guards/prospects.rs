@@ -130,7 +130,7 @@ async fn missing_credentials_last() {
     let servers = RedisServer::start_n(3);
     let urls = of(&servers, RedisServer::plain_url);
     let none = || async { Err("no identity for this machine".into()) };
-    let builder = guarded(quick(), urls.clone()).credentials(Credentials::token_callback(none));
+    let builder = guarded(quick(), urls.clone()).credentials(Credentials::callback(none));
     let is_reason = |reason: &Reason| matches!(reason, Reason::Auth(_));
     let row = Row { urls, is_reason, code: "no-credentials", heals: false };
     row.check(&builder.build().unwrap()).await;

@@ -1,6 +1,7 @@
 //! Failures of servers and connections of a `RedisStore`, and the recovery from them.
 
 use std::{
+    future::ready,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -140,8 +141,9 @@ async fn user_without_permissions_is_replaced() {
     grant("new");
     let user = Arc::new(Mutex::new("old"));
     let current = Arc::clone(&user);
-    let credentials =
-        Credentials::callback(move || Credentials::new(*current.lock().unwrap(), "s3cret"));
+    let credentials = Credentials::callback(move || {
+        ready(Ok(AuthToken::new(*current.lock().unwrap(), "s3cret")))
+    });
     let builder = RedisStore::builder(format!("redis://{}", server.addr())).timeout(HANG_GUARD);
 
     let store = builder.credentials(credentials).build().unwrap();
@@ -160,7 +162,7 @@ async fn slow_token_callback_is_awaited() {
     let server = RedisServer::start();
     server.cli(&["ACL", "SETUSER", "app", "on", ">s3cret", "~*", "+@all"]);
     let (calls, gate) = (Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(0)));
-    let credentials = Credentials::token_callback({
+    let credentials = Credentials::callback({
         let (calls, gate) = (Arc::clone(&calls), Arc::clone(&gate));
         move || {
             calls.fetch_add(1, Ordering::SeqCst);

@@ -78,8 +78,8 @@ impl<'a> Adoption<'a> {
 
     /// Moves the nodes. Returns the length of the probation.
     pub(crate) async fn run(self) -> Result<Duration, AdoptError> {
-        let known = self.leave().await?;
-        self.enter(known).await
+        let (known, moved) = self.leave().await?;
+        self.enter(known, &moved).await
     }
 
     /// Stops the old set: moves its reachable nodes into the new layout. Returns what they know, and which
@@ -116,10 +116,7 @@ impl<'a> Adoption<'a> {
 
     /// Enrols all nodes of the new set, the moved ones included: every probation begins after the last relevant
     /// old node was moved, and all nodes learn the fences.
-    async fn enter(
-        &self,
-        (known, moved): (LearntState, Vec<Arc<str>>),
-    ) -> Result<Duration, AdoptError> {
+    async fn enter(&self, known: LearntState, moved: &[Arc<str>]) -> Result<Duration, AdoptError> {
         let Self { new, old_layout, .. } = *self;
         let mut votes = Vec::new();
         let mut enrolled = 0;

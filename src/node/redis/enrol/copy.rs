@@ -60,7 +60,7 @@ use crate::{
 /// Maximum rate of records from all sources, in bytes per second.
 const RATE: u64 = 10_000_000;
 /// Minimum time for each call on a server: at most 200 calls a second.
-const TURN: Duration = Duration::from_millis(5);
+const MIN_CALL_TIME: Duration = Duration::from_millis(5);
 /// Minimum time for the other sources once enough were read.
 const MIN_EXTRA: Duration = Duration::from_secs(3);
 /// Pause before the next attempt, while another client copies or after a failure.
@@ -248,7 +248,7 @@ impl<'a> Copier<'a> {
     /// of the rate.
     pub(super) async fn pace(&self, turn: Instant, calls: u32, bytes: u64) {
         let shares = self.shares.load(Ordering::Relaxed).max(1);
-        let least = (TURN * calls).max(Duration::from_micros(bytes * 1_000_000 / RATE));
+        let least = (MIN_CALL_TIME * calls).max(Duration::from_micros(bytes * 1_000_000 / RATE));
         sleep_until(turn + least * shares).await;
     }
 

@@ -75,7 +75,7 @@ impl Drop for ReservedKeys<'_> {
 mod tests {
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(5);
+    const LIMIT: Duration = Duration::from_secs(5);
 
     fn keys(names: &str) -> Vec<Vec<u8>> {
         names.bytes().map(|name| vec![name]).collect()
@@ -85,14 +85,14 @@ mod tests {
     async fn reserved_keys_come_later() {
         let reservations = KeyReservations::default();
         let (mut one, mut two) = (keys("ab"), keys("bac"));
-        let (mut patience, started) = (PATIENCE, Instant::now());
+        let (mut patience, started) = (LIMIT, Instant::now());
         let first = reservations.take(&mut one, &mut patience).await;
 
         let second = reservations.take(&mut two, &mut patience).await;
 
         assert_eq!((first.keys(), &one), (&keys("ab")[..], &keys("")));
         assert_eq!((second.keys(), &two), (&keys("c")[..], &keys("ba")));
-        assert_eq!((patience, started.elapsed()), (PATIENCE, Duration::ZERO));
+        assert_eq!((patience, started.elapsed()), (LIMIT, Duration::ZERO));
 
         let ending = async {
             sleep(Duration::from_secs(2)).await;
@@ -102,19 +102,19 @@ mod tests {
 
         assert_eq!((third.keys(), &two), (&keys("ba")[..], &keys("")));
 
-        let waited = PATIENCE.saturating_sub(patience);
+        let waited = LIMIT.saturating_sub(patience);
         assert!(waited >= Duration::from_secs(2) && !patience.is_zero(), "{waited:?}");
     }
 
     #[tokio::test(start_paused = true)]
     async fn lasting_reservations_delay_once() {
         let reservations = KeyReservations::default();
-        let (mut patience, started) = (PATIENCE, Instant::now());
+        let (mut patience, started) = (LIMIT, Instant::now());
         let _lasting = reservations.take(&mut keys("abc"), &mut patience).await;
         for name in ["a", "b", "c"] {
             let taken = reservations.take(&mut keys(name), &mut patience).await;
             assert_eq!(taken.keys(), keys(name));
-            assert_eq!((patience, started.elapsed()), (Duration::ZERO, PATIENCE));
+            assert_eq!((patience, started.elapsed()), (Duration::ZERO, LIMIT));
         }
     }
 

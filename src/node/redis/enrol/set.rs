@@ -105,7 +105,8 @@ impl NodeSet {
         settings: RedisSettings,
         clock: Arc<AdjustedClock>,
         clock_jumps: Arc<ClockJumps>,
-        (first, nodes): (usize, usize),
+        first: usize,
+        nodes: usize,
     ) -> Arc<Self> {
         let state = SetState::new(nodes, &settings);
         Arc::new(Self {
@@ -229,7 +230,8 @@ impl NodeSet {
         &self,
         node: usize,
         report: &NodeReport,
-        (asked, now): (Timestamp, Timestamp),
+        asked: Timestamp,
+        now: Timestamp,
         is_fresh: bool,
     ) -> SetAdmission {
         if report.tag.is_active() && report.tag.layout() == &*self.layout.hash {

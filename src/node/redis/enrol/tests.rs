@@ -66,7 +66,7 @@ impl Scripted {
         let timers = Arc::new(Timers::new(Arc::clone(&of_all)));
         let jumps = Arc::new(ClockJumps::new(others + names.len(), timers));
         let events = Arc::clone(&settings.events);
-        let set = NodeSet::new(layout, settings, adjusted, jumps, (others, names.len()));
+        let set = NodeSet::new(layout, settings, adjusted, jumps, others, names.len());
         let mut nodes = Vec::new();
         let members = endpoints.map(|endpoint| {
             let (sender, requests) = mpsc::unbounded_channel();
@@ -380,7 +380,7 @@ fn elsewhere(set: &NodeSet, run: u128) -> NodeReport {
 impl Scripted {
     pub(super) fn see(&self, node: usize, report: &NodeReport, is_fresh: bool) -> SetAdmission {
         let now = self.clock.now();
-        self.set.report(node, report, (now, now), is_fresh)
+        self.set.report(node, report, now, now, is_fresh)
     }
 
     pub(super) fn barred(&self) -> Vec<Option<Reason>> {

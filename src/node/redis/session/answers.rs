@@ -37,8 +37,8 @@ impl Session<'_> {
             BatchContent::Clock => {
                 self.on_clock(sent, values.into_iter().next().unwrap_or(Value::Nil));
             }
-            BatchContent::Change { tag, times, report, kind } => {
-                return self.on_change(&values, tag, times, &report, kind);
+            BatchContent::Change { tag, trip, report, kind } => {
+                return self.on_change(&values, tag, trip, &report, kind);
             }
             BatchContent::AdminRequest(waiting) => {
                 // The caller may have stopped waiting.
@@ -75,7 +75,7 @@ impl Session<'_> {
             Err(reason) if handshake::keeps_keys(&reason) => (None, Some(reason)),
             Err(reason) => {
                 self.status.set_down(reason.clone());
-                self.lose(requests.into_iter(), (sent, server_clock), &reason);
+                self.lose(requests.into_iter(), sent, server_clock, &reason);
                 return Err(reason);
             }
         };
@@ -155,7 +155,7 @@ impl Session<'_> {
         // For example, a server that became a replica is down until it votes again.
         if let Some(reason) = unusable {
             let unanswered = forgotten.into_iter().chain(refused);
-            self.lose(unanswered, (sent, server_clock), &reason);
+            self.lose(unanswered, sent, server_clock, &reason);
             return Err(reason);
         }
         self.resend(forgotten);
@@ -245,7 +245,7 @@ impl Session<'_> {
         for batch in self.batches.drain() {
             match batch.content {
                 BatchContent::Operations(OperationBatch { requests, server_clock, .. }) => {
-                    self.lose(requests.into_iter(), (batch.sent, server_clock), &reason);
+                    self.lose(requests.into_iter(), batch.sent, server_clock, &reason);
                 }
                 BatchContent::AdminRequest(waiting) => {
                     let _ = waiting.send(Err(of_written(&reason)));
@@ -267,7 +267,8 @@ impl Session<'_> {
     fn lose(
         &mut self,
         requests: impl Iterator<Item = NodeRequest>,
-        (sent, server_clock): (Timestamp, ServerClock),
+        sent: Timestamp,
+        server_clock: ServerClock,
         reason: &Reason,
     ) {
         for request in requests {

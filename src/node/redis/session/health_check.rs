@@ -5,7 +5,12 @@ use std::{sync::Arc, time::Duration};
 use ::redis::{Pipeline, Value};
 use tokio::time::Instant;
 
-use super::{Session, sent_batch::BatchContent, votes::review_refusal, voting_tag::VotingTag};
+use super::{
+    Session,
+    sent_batch::{BatchContent, RoundTrip},
+    votes::review_refusal,
+    voting_tag::VotingTag,
+};
 use crate::{
     error::Reason,
     membership::{
@@ -29,7 +34,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Interval of health checks, and of looks at whether one is due.
+/// Interval of health checks, and maximum interval between the tests of whether one is due.
 pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval of health checks of a server that is not used. Its clock is read each second.
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(5);
@@ -110,13 +115,13 @@ impl CheckProgress {
         self.interval = CHECK_INTERVAL;
     }
 
-    /// Looks whether the interval since the latest health check is over. `longest` is the longest
+    /// Updates the interval, and whether it has passed since the latest health check. `longest` is the longest
     /// TTL of a lock.
     ///
     /// After that time without an operation, no lock of this client depends on the server, and the
     /// next vote is judged by its own TIME, and by its own view. Two readings of the clock within
     /// `longest` show each jump that may have expired keys of others.
-    fn look(&mut self, now: Timestamp, longest: Duration, all_vote: bool) {
+    fn update_interval(&mut self, now: Timestamp, longest: Duration, all_vote: bool) {
         let is_idle = all_vote && now.saturating_duration_since(self.used) > longest;
         self.interval = if is_idle {
             (longest / 2).clamp(CHECK_INTERVAL, IDLE_CHECK_INTERVAL)
@@ -127,12 +132,12 @@ impl CheckProgress {
     }
 
     /// Returns whether the clock is to be read by itself: no check is due, and a reading was last sent
-    /// at `read`, [`READ_INTERVAL`] ago or almost. Looks take place at intervals of `look`.
-    fn must_read(&mut self, now: Timestamp, read: Timestamp, look: Duration) -> bool {
+    /// at `read`, [`READ_INTERVAL`] ago or almost. This is called at intervals of `interval`.
+    fn must_read(&mut self, now: Timestamp, read: Timestamp, interval: Duration) -> bool {
         let latest = read.max(self.asked_time);
         let must_read = !self.is_due
             && self.changes.is_none()
-            && now.saturating_duration_since(latest) + look / 2 >= formulas::READ_INTERVAL;
+            && now.saturating_duration_since(latest) + interval / 2 >= formulas::READ_INTERVAL;
         if must_read {
             self.asked_time = now;
         }
@@ -149,13 +154,13 @@ impl CheckProgress {
 
 impl Session<'_> {
     /// Begins a health check later if its interval is over; reads the clock if the latest reading gets
-    /// too old (R10). Looks take place at intervals of `look`.
-    pub(super) fn look_at_checks(&mut self, now: Timestamp, look: Duration) {
+    /// too old (R10). This is called at intervals of `interval`.
+    pub(super) fn update_checks(&mut self, now: Timestamp, interval: Duration) {
         self.checks.count_anew();
         let longest = self.reconnect.offsets.window();
-        self.checks.look(now, longest, self.member.set.all_vote());
+        self.checks.update_interval(now, longest, self.member.set.all_vote());
         let read = self.link.server_clock.sent();
-        if self.phase.is_serving() && self.checks.must_read(now, read, look) {
+        if self.phase.is_serving() && self.checks.must_read(now, read, interval) {
             let mut pipeline = Pipeline::with_capacity(1);
             pipeline.cmd("TIME");
             self.send_all(&pipeline, now, BatchContent::Clock);
@@ -200,11 +205,12 @@ impl Session<'_> {
     ) -> Result<(), Reason> {
         debug_assert!(self.checks.changes.is_some(), "a report belongs to a health check");
         let received = self.settings.clock.now();
+        let trip = RoundTrip { sent, received };
         let restart = self.settings.guards.restart;
         let report = match handshake::parse_report(&mut values.into_iter(), asked, restart)? {
             Ok(report) => report,
             Err(reason) => {
-                self.finish_check((sent, received), Err(&reason));
+                self.finish_check(trip, Err(&reason));
                 return Ok(());
             }
         };
@@ -225,31 +231,26 @@ impl Session<'_> {
             let is_fresh = self.phase.is_greeting() && self.link.location.is_fresh;
             match next_change(&report, &self.member.set.terms(self.member.index, is_fresh)) {
                 Ok(Some(change)) => {
-                    self.change_record((sent, received), report, &change);
+                    self.change_record(trip, report, &change);
                     return Ok(());
                 }
                 Ok(None) => {}
                 Err(reason) => {
-                    self.finish_check((sent, received), Err(&reason));
+                    self.finish_check(trip, Err(&reason));
                     return Ok(());
                 }
             }
         }
-        self.apply_report((sent, received), &report);
+        self.apply_report(trip, &report);
         Ok(())
     }
 
     /// Sends a change of the record, which is read again afterwards.
-    fn change_record(
-        &mut self,
-        times: (Timestamp, Timestamp),
-        report: NodeReport,
-        change: &Change,
-    ) {
+    fn change_record(&mut self, trip: RoundTrip, report: NodeReport, change: &Change) {
         let Membership { set, index } = self.member;
         let call = change.call(&set.keys, set.traits(*index).knows_flags);
         let (tag, kind) = (change.after.clone(), change.kind);
-        let content = BatchContent::Change { tag, times, report: Box::new(report), kind };
+        let content = BatchContent::Change { tag, trip, report: Box::new(report), kind };
         self.send_all(&call, self.settings.clock.now(), content);
     }
 
@@ -259,7 +260,7 @@ impl Session<'_> {
         &mut self,
         values: &[Value],
         tag: Tag,
-        times: (Timestamp, Timestamp),
+        trip: RoundTrip,
         report: &NodeReport,
         kind: ChangeKind,
     ) -> Result<(), Reason> {
@@ -282,7 +283,7 @@ impl Session<'_> {
         };
         match kind {
             ChangeKind::Vote if handshake::keeps_keys(&reason) => {
-                self.finish_check(times, Err(&reason));
+                self.finish_check(trip, Err(&reason));
                 return Ok(());
             }
             ChangeKind::Vote => return Err(reason),
@@ -294,7 +295,7 @@ impl Session<'_> {
             }
             ChangeKind::InUse => {}
         }
-        self.apply_report(times, report);
+        self.apply_report(trip, report);
         if kind == ChangeKind::NameOwners {
             // Other nodes may store the owners already, so the votes of this node must not count
             // with theirs.
@@ -306,11 +307,7 @@ impl Session<'_> {
 
     /// Ends the health check, with the reason for which the server can't be enrolled, if any.
     /// Operations that waited for the check are sent.
-    fn finish_check(
-        &mut self,
-        (sent, received): (Timestamp, Timestamp),
-        result: Result<(), &Reason>,
-    ) {
+    fn finish_check(&mut self, trip: RoundTrip, result: Result<(), &Reason>) {
         self.checks.end();
         if let Err(reason) = result {
             self.status.set_bar(VoteBarKind::Enrolment, Some(VoteBar::Reason(reason.clone())));
@@ -320,41 +317,41 @@ impl Session<'_> {
             self.phase.greeted();
             let traits = self.member.set.traits(self.member.index);
             let address = self.link.location.address.to_string().into();
-            let round_trip = received.saturating_duration_since(sent);
-            self.status.set_up(address, traits, round_trip);
+            self.status.set_up(address, traits, trip.duration());
         }
         if let Err(reason) = result {
             self.status.set_refusing(reason);
         }
-        if !self.reconnect.offsets.is_barred(received) {
+        if !self.reconnect.offsets.is_barred(trip.received) {
             self.status.set_bar(VoteBarKind::Clock, None);
         }
         self.send_mistagged();
     }
 
     /// Applies a report.
-    fn apply_report(&mut self, (sent, received): (Timestamp, Timestamp), report: &NodeReport) {
+    fn apply_report(&mut self, trip: RoundTrip, report: &NodeReport) {
         let is_first = self.phase.is_greeting();
         // Other clients may hold locks with longer TTLs.
         let window = report.longest_ttl().max(self.settings.max_ttl);
         self.reconnect.offsets.set_window(window);
-        let trip = received.saturating_duration_since(sent);
+        let duration = trip.duration();
         // The server read its clock between the two times, most likely in the middle.
-        let wall = self.settings.clock.wall().saturating_sub(trip / 2);
+        let wall = self.settings.clock.wall().saturating_sub(duration / 2);
         let ahead = i128::from(report.server_micros) - wall.as_micros().cast_signed();
-        let offset = ClockOffset::new(i64::try_from(ahead).unwrap_or(i64::MAX), trip / 2);
-        self.status.set_known(report, offset, trip);
+        let offset = ClockOffset::new(i64::try_from(ahead).unwrap_or(i64::MAX), duration / 2);
+        self.status.set_known(report, offset, duration);
         review_refusal(self.status, report);
         let admission = self.member.set.report(
             self.member.index,
             report,
-            (sent, received),
+            trip.sent,
+            trip.received,
             is_first && self.link.location.is_fresh,
         );
         let must_reconnect = admission.reconnect && !is_first;
         self.vote = VotingTag::of(admission, &self.member.set.keys);
-        self.member.set.compare_clocks(received);
-        self.finish_check((sent, received), Ok(()));
+        self.member.set.compare_clocks(trip.received);
+        self.finish_check(trip, Ok(()));
         if must_reconnect {
             // A pause before the next connection applies, as for any broken connection.
             self.phase.leave(Reason::Displaced);
@@ -422,7 +419,7 @@ mod tests {
                     if *second == used_at {
                         checks.note_use(now);
                     }
-                    checks.look(now, longest, all_vote);
+                    checks.update_interval(now, longest, all_vote);
                     let is_due = std::mem::take(&mut checks.is_due);
                     if is_due {
                         checks.latest = now;
@@ -444,7 +441,7 @@ mod tests {
         let at = |seconds| Timestamp::ZERO + Duration::from_secs(seconds);
         let mut checks = CheckProgress::new(at(0));
         (checks.is_due, checks.latest) = (false, at(100));
-        checks.look(at(100), Duration::from_secs(60), true);
+        checks.update_interval(at(100), Duration::from_secs(60), true);
         assert!(!checks.is_due);
 
         checks.note_use(at(100));
@@ -457,45 +454,46 @@ mod tests {
     #[test]
     fn clock_is_read_each_second_between_checks() {
         let at = |millis| Timestamp::ZERO + Duration::from_millis(millis);
-        for look in [200, 500, 1_000].map(Duration::from_millis) {
+        for interval in [200, 500, 1_000].map(Duration::from_millis) {
             let mut checks = CheckProgress::new(at(0));
             checks.is_due = false;
             let (mut read, mut longest) = (at(0), Duration::ZERO);
 
             // Looks come up to 1 ms late, and are answered after 10 ms. A check begins each 5 s.
             for number in 1..100_u32 {
-                let now =
-                    Timestamp::ZERO + look * number + Duration::from_millis(u64::from(number % 2));
-                checks.look(now, Duration::from_secs(10), true);
+                let now = Timestamp::ZERO
+                    + interval * number
+                    + Duration::from_millis(u64::from(number % 2));
+                checks.update_interval(now, Duration::from_secs(10), true);
                 checks.interval = IDLE_CHECK_INTERVAL;
                 let begins = std::mem::take(&mut checks.is_due);
                 if begins {
                     checks.latest = now;
                 }
-                if begins || checks.must_read(now, read, look) {
+                if begins || checks.must_read(now, read, interval) {
                     longest = longest.max(now.saturating_duration_since(read));
                     read = now;
                 }
             }
 
-            assert!(longest <= Duration::from_millis(1_010), "{look:?}: {longest:?}");
-            assert!(longest >= Duration::from_millis(990), "{look:?}: {longest:?}");
+            assert!(longest <= Duration::from_millis(1_010), "{interval:?}: {longest:?}");
+            assert!(longest >= Duration::from_millis(990), "{interval:?}: {longest:?}");
         }
     }
 
     #[test]
     fn votes_and_checks_spare_readings() {
         let at = |millis| Timestamp::ZERO + Duration::from_millis(millis);
-        let look = Duration::from_millis(500);
+        let interval = Duration::from_millis(500);
         let mut checks = CheckProgress::new(at(0));
 
-        assert!(!checks.must_read(at(5_000), at(0), look), "a check is due");
+        assert!(!checks.must_read(at(5_000), at(0), interval), "a check is due");
         checks.is_due = false;
-        assert!(!checks.must_read(at(5_000), at(4_500), look), "a vote read it");
-        assert!(checks.must_read(at(5_000), at(4_000), look));
-        assert!(!checks.must_read(at(5_500), at(4_000), look), "it is being read");
+        assert!(!checks.must_read(at(5_000), at(4_500), interval), "a vote read it");
+        assert!(checks.must_read(at(5_000), at(4_000), interval));
+        assert!(!checks.must_read(at(5_500), at(4_000), interval), "it is being read");
         checks.changes = Some(0);
-        assert!(!checks.must_read(at(9_000), at(4_000), look), "a check is under way");
+        assert!(!checks.must_read(at(9_000), at(4_000), interval), "a check is under way");
     }
 
     #[test]
@@ -505,7 +503,7 @@ mod tests {
             let mut checks = CheckProgress::new(at(0));
             checks.is_due = false;
             checks.latest = at(100);
-            checks.look(at(100 + seconds), Duration::from_secs(longest), true);
+            checks.update_interval(at(100 + seconds), Duration::from_secs(longest), true);
             checks.is_due
         };
 

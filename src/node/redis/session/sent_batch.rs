@@ -101,6 +101,19 @@ impl SentBatches {
     }
 }
 
+/// The times of a command and its answer, by the local clock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RoundTrip {
+    pub(super) sent: Timestamp,
+    pub(super) received: Timestamp,
+}
+
+impl RoundTrip {
+    pub(super) fn duration(self) -> Duration {
+        self.received.saturating_duration_since(self.sent)
+    }
+}
+
 pub(super) enum BatchContent {
     /// A health check, with the tag that names the key of the fences.
     HealthCheck {
@@ -109,10 +122,10 @@ pub(super) enum BatchContent {
     /// TIME by itself.
     Clock,
     /// A change of the record, with the tag that the record then has, the report that the change
-    /// was decided by, and the times of that report.
+    /// was decided by, and the round trip of that report.
     Change {
         tag: Tag,
-        times: (Timestamp, Timestamp),
+        trip: RoundTrip,
         report: Box<NodeReport>,
         kind: ChangeKind,
     },

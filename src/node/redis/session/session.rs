@@ -138,11 +138,11 @@ impl<'a> Session<'a> {
         }
     }
 
-    pub(in crate::node::redis) async fn serve(mut self, inlets: &mut NodeChannels) -> SessionEnd {
-        let NodeChannels { requests, admin, direct } = inlets;
+    pub(in crate::node::redis) async fn serve(mut self, channels: &mut NodeChannels) -> SessionEnd {
+        let NodeChannels { requests, admin, direct } = channels;
         let hang = (self.settings.node_timeout * HANG_TIMEOUTS).max(MIN_HANG);
-        let mut look = tokio::time::interval(hang.min(CHECK_INTERVAL));
-        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut check_ticks = tokio::time::interval(hang.min(CHECK_INTERVAL));
+        check_ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut incoming = Vec::with_capacity(MAX_BATCH);
         let location = self.link.location.clone();
         let endpoint = self.endpoint;
@@ -193,14 +193,14 @@ impl<'a> Session<'a> {
                 }
                 () = direct.unwritten() => self.take_back(),
                 reason = &mut moved => return self.break_off(reason),
-                _ = look.tick() => {
+                _ = check_ticks.tick() => {
                     self.take_back();
                     let now = self.settings.clock.now();
                     if let Some(reason) = self.timed_out(hang) {
                         return self.break_off(reason);
                     }
                     self.status.set_queue_delay(self.send_queue.take_longest_wait(now));
-                    self.look_at_checks(now, look.period());
+                    self.update_checks(now, check_ticks.period());
                 }
             }
         }
@@ -304,7 +304,7 @@ impl<'a> Session<'a> {
     fn poll_answered(&mut self, cx: &mut Context<'_>) -> Poll<Result<SentBatch, Reason>> {
         let is_broken = matches!(self.link.wire.poll_write(cx), Poll::Ready(Err(_)));
         for _ in 0..MAX_READS {
-            // A sender may have written, and the server answered, since the previous look.
+            // A sender may have written, and the server answered, since the previous check.
             if self.batches.is_empty()
                 && self.link.socket.is_some()
                 && let Some(batch) = self.direct.0.take_written()

@@ -59,11 +59,11 @@ impl SessionFixture {
 
     /// Starts a session with a login that expires after `term` and is not renewed.
     async fn expiring(term: Duration) -> Self {
-        let source = Credentials::token_callback(move || async move {
+        let source = Credentials::callback(move || async move {
             Ok(AuthToken::new("app", "s3cret").valid_for(term))
         });
         let current = source.resolve().await.unwrap();
-        let failing = Credentials::token_callback(|| async { Err("no token".into()) });
+        let failing = Credentials::callback(|| async { Err("no token".into()) });
         Self::with(ConnectionLogin::new(&"a".into(), Some(failing), Some(current)))
     }
 
@@ -91,8 +91,8 @@ impl SessionFixture {
             let mut reconnect = ReconnectState::new(offsets);
             let direct = Arc::default();
             let session = Session::new(link, &endpoint, &member, &status, &mut reconnect, &direct);
-            let mut inlets = NodeChannels { requests: received, admin: administered, direct };
-            session.serve(&mut inlets).await
+            let mut channels = NodeChannels { requests: received, admin: administered, direct };
+            session.serve(&mut channels).await
         });
         Self { set, requests, admin, server, session }
     }

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Time for which a vote that counted outweighs a refusal that may concern one name only.
-const RECENT: Duration = Duration::from_secs(1);
+const VOTE_WEIGHT_TIME: Duration = Duration::from_secs(1);
 /// Time after the latest refusal for which a server is reported as refusing, if a health check does
 /// not show whether it would refuse again. Clients may have stopped sending votes.
 const REFUSAL_TTL: Duration = Duration::from_secs(1);
@@ -86,7 +86,7 @@ impl RefusalRecord {
             }
             Ok(_) => {}
             Err(reason) => {
-                let is_recent = |at| now.saturating_duration_since(at) < RECENT;
+                let is_recent = |at| now.saturating_duration_since(at) < VOTE_WEIGHT_TIME;
                 let is_outweighed = self.stored.is_some_and(is_recent);
                 if concerns_all(op, reason).is_some_and(|all| all || !is_outweighed) {
                     status.set_refusing(reason);

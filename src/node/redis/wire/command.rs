@@ -2,7 +2,8 @@
 
 use std::io::Write;
 
-use super::MAX_KEPT;
+/// Capacity in bytes above which an empty buffer is freed.
+pub(super) const MAX_KEPT: usize = 256 * 1024;
 
 /// A command in RESP2; its buffers are reused.
 #[derive(Debug, Default)]

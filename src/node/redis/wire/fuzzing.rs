@@ -6,7 +6,7 @@ use ::redis::{Value, parse_redis_value};
 
 use super::{
     RespReader, Unreadable,
-    resp::{ITEM, MAX_DEPTH, MAX_LINE, MAX_NUMBER},
+    resp::{ITEM_BYTES, MAX_DEPTH, MAX_LINE, MAX_NUMBER},
 };
 
 /// Memory for the replies of one input, in bytes.
@@ -45,18 +45,19 @@ pub(in crate::node::redis) fn replies(bytes: &[u8], chunk: usize) -> Replies {
 
 /// Heap memory of a value and the value itself, in bytes.
 fn memory(value: &Value) -> usize {
-    ITEM + match value {
-        Value::BulkString(text) => text.len(),
-        Value::SimpleString(text) => text.len(),
-        Value::ServerError(error) => error.details().unwrap_or_default().len(),
-        Value::Array(items) => of_list(items),
-        _ => 0,
-    }
+    ITEM_BYTES
+        + match value {
+            Value::BulkString(text) => text.len(),
+            Value::SimpleString(text) => text.len(),
+            Value::ServerError(error) => error.details().unwrap_or_default().len(),
+            Value::Array(items) => of_list(items),
+            _ => 0,
+        }
 }
 
 /// The capacity for items that are not read yet counts too.
 fn of_list(items: &Vec<Value>) -> usize {
-    let unused = (items.capacity() - items.len()) * ITEM;
+    let unused = (items.capacity() - items.len()) * ITEM_BYTES;
     items.iter().map(memory).sum::<usize>() + unused
 }
 

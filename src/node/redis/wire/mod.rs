@@ -10,8 +10,8 @@ mod resp;
 mod stream;
 
 pub(super) use command::Command;
+use command::MAX_KEPT;
 use resp::RespReader;
 pub(super) use resp::Unreadable;
-use stream::MAX_KEPT;
 
 pub(super) use stream::{MAX_LONG, MAX_READS, TOO_LONG, Wire};

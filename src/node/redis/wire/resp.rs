@@ -21,7 +21,7 @@ pub(super) const MAX_NUMBER: usize = 32;
 /// errors.
 pub(super) const MAX_LINE: usize = 64 * 1024;
 /// Memory of an item besides its text, in bytes.
-pub(super) const ITEM: usize = size_of::<Value>();
+pub(super) const ITEM_BYTES: usize = size_of::<Value>();
 
 /// An incremental parser, which reads each byte once.
 #[derive(Debug, Default)]
@@ -50,9 +50,9 @@ impl RespReader {
             *bytes = &bytes[length..];
             let memory = match &item {
                 RespItem::Value(_) => length,
-                RespItem::List(length) => length.saturating_mul(ITEM),
+                RespItem::List(length) => length.saturating_mul(ITEM_BYTES),
             };
-            *left = left.checked_sub(memory.saturating_add(ITEM)).ok_or(TooLong)?;
+            *left = left.checked_sub(memory.saturating_add(ITEM_BYTES)).ok_or(TooLong)?;
             let value = match item {
                 RespItem::Value(value) => value,
                 RespItem::List(0) => Value::Array(Vec::new()),
@@ -143,10 +143,10 @@ mod tests {
     use super::*;
 
     /// More memory than any reply here takes, in bytes.
-    const AMPLE: usize = 1024 * 1024 * 1024;
+    const MEMORY_LIMIT: usize = 1024 * 1024 * 1024;
 
     fn next(bytes: &[u8]) -> Result<Option<Value>, Unreadable> {
-        RespReader::default().next(&mut &*bytes, &mut AMPLE.clone())
+        RespReader::default().next(&mut &*bytes, &mut MEMORY_LIMIT.clone())
     }
 
     const ANSWERS: &[u8] =
@@ -173,7 +173,8 @@ mod tests {
             for piece in ANSWERS.chunks(step) {
                 pending.extend_from_slice(piece);
                 let mut bytes = &pending[..];
-                while let Some(answer) = reader.next(&mut bytes, &mut AMPLE.clone()).unwrap() {
+                while let Some(answer) = reader.next(&mut bytes, &mut MEMORY_LIMIT.clone()).unwrap()
+                {
                     answers.push(answer);
                 }
                 pending = bytes.to_vec();
@@ -222,7 +223,7 @@ mod tests {
     #[test]
     fn long_answers_are_refused_by_header() {
         const LEFT: usize = 1_000;
-        for (kind, most) in [('$', LEFT), ('*', LEFT / ITEM - 1)] {
+        for (kind, most) in [('$', LEFT), ('*', LEFT / ITEM_BYTES - 1)] {
             let head = |length: usize| format!("{kind}{length}\r\n");
             let next =
                 |head: String| RespReader::default().next(&mut head.as_bytes(), &mut LEFT.clone());

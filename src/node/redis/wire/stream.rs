@@ -15,7 +15,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::{Command, RespReader, Unreadable};
+use super::{Command, MAX_KEPT, RespReader, Unreadable};
 use crate::{
     error::Reason,
     node::redis::{IoStream, server_error::reason},
@@ -24,9 +24,7 @@ use crate::{
 /// The error text of a reply that takes too much memory.
 pub(crate) const TOO_LONG: &str = "a reply exceeds the memory limit";
 /// Initial size of the read buffer, in bytes.
-const ROOM: usize = 16 * 1024;
-/// Capacity in bytes above which an empty buffer is freed.
-pub(super) const MAX_KEPT: usize = 256 * 1024;
+const READ_BUFFER: usize = 16 * 1024;
 /// Maximum memory of the replies to one call of [`Wire::ask`], in bytes.
 const MAX_GREETING: usize = 1024 * 1024;
 /// Maximum memory of the replies to one call of [`Wire::ask_within`], in bytes: the longest record
@@ -58,7 +56,7 @@ impl Wire {
             output: Vec::new(),
             written: 0,
             is_flushed: true,
-            input: vec![0; ROOM],
+            input: vec![0; READ_BUFFER],
             taken: 0,
             filled: 0,
             reader: RespReader::default(),
@@ -117,7 +115,7 @@ impl Wire {
 
     /// Frees written bytes if there is always more to write.
     fn forget_written(&mut self) {
-        if self.written >= ROOM && self.written >= self.output.len() / 2 {
+        if self.written >= READ_BUFFER && self.written >= self.output.len() / 2 {
             self.output.drain(..self.written);
             self.written = 0;
         }
@@ -170,7 +168,7 @@ impl Wire {
         if self.taken == self.filled {
             (self.taken, self.filled) = (0, 0);
             if self.input.len() > MAX_KEPT {
-                self.input = vec![0; ROOM];
+                self.input = vec![0; READ_BUFFER];
             }
         }
         if self.filled < self.input.len() {

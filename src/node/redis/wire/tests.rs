@@ -47,7 +47,7 @@ async fn long_answer_buffers_are_freed() {
     assert_eq!(wire.ask(&ping).await, Ok(vec![Value::BulkString(long)]));
     assert!(wire.input.len() > length);
     assert_eq!(wire.ask(&ping).await, Ok(vec![Value::BulkString(b"short".to_vec())]));
-    assert_eq!(wire.input.len(), ROOM);
+    assert_eq!(wire.input.len(), READ_BUFFER);
 
     serving.await.unwrap();
 }
@@ -113,7 +113,7 @@ fn written_bytes_are_freed_under_backlog() {
         assert_eq!(read.filled(), b"*1\r\n$4\r\nPING\r\n");
     }
 
-    assert!(wire.output.len() <= 2 * (BACKLOG + 2) * 14 + ROOM, "{}", wire.output.len());
+    assert!(wire.output.len() <= 2 * (BACKLOG + 2) * 14 + READ_BUFFER, "{}", wire.output.len());
 }
 
 #[tokio::test]

@@ -107,14 +107,15 @@ where
         layer.protocol.token_header.strip(request.headers_mut());
         let key = layer.idempotency_key(&request);
         let (redlock, mode) = (layer.redlock.clone(), layer.protocol.mode.clone());
-        OnceFuture::new(respond(HttpCall::new(self), (redlock, mode), key, request))
+        OnceFuture::new(respond(HttpCall::new(self), redlock, mode, key, request))
     }
 }
 
 /// Reads the body, then runs the request or replays its response.
 async fn respond<S, C, R, B, A>(
     call: HttpCall<S, C, R>,
-    (redlock, mode): (Redlock, Idempotency),
+    redlock: Redlock,
+    mode: Idempotency,
     key: Result<Option<(KeyRequest, Arc<str>)>, LockError>,
     request: Request<B>,
 ) -> Result<Response<IdempotentBody<A>>, S::Error>

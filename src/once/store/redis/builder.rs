@@ -30,8 +30,25 @@ pub struct RedisStoreBuilder {
     spawner: Option<Arc<dyn Spawner>>,
 }
 
+impl RedisStore {
+    /// Creates a store with the default settings. The URL has the form of
+    /// [`RedlockBuilder::nodes`](crate::RedlockBuilder::nodes).
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`] if the URL is invalid. A server that is down is not an error.
+    pub fn new(url: impl Into<String>) -> Result<Self, BuildError> {
+        Self::builder(url).build()
+    }
+
+    /// Creates a builder, for other settings.
+    pub fn builder(url: impl Into<String>) -> RedisStoreBuilder {
+        RedisStoreBuilder::new(url.into())
+    }
+}
+
 impl RedisStoreBuilder {
-    pub(super) fn new(url: String) -> Self {
+    fn new(url: String) -> Self {
         Self {
             url,
             access: AccessOptions::default(),
@@ -134,7 +151,6 @@ impl RedisStoreBuilder {
             pending: Arc::new(Semaphore::new(MAX_PENDING)),
             pending_kib: Arc::new(Semaphore::new(MAX_PENDING_KIB)),
             timers,
-            process: std::process::id(),
             _spawner: spawner,
         };
         Ok(RedisStore { client: Arc::new(client) })

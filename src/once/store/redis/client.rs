@@ -15,7 +15,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::worker::{StoreCommand, StoreJob};
 use crate::{
-    error::{LockError, Reason},
+    error::Reason,
     lock::Spawner,
     once::StoreError,
     time::{Sleep, Timers},
@@ -40,8 +40,6 @@ pub(super) struct StoreClient {
     /// A permit for each KiB of the responses whose puts may wait.
     pub(super) pending_kib: Arc<Semaphore>,
     pub(super) timers: Arc<Timers>,
-    /// The process that built the store: a fork has no worker thread.
-    pub(super) process: u32,
     /// Keeps the thread.
     pub(super) _spawner: Arc<dyn Spawner>,
 }
@@ -52,7 +50,7 @@ impl StoreClient {
         self: &Arc<Self>,
         command: StoreCommand,
     ) -> impl Future<Output = Result<Value, StoreError>> + Send + use<> {
-        let reply = self.check_process().and_then(|()| self.pending_reply(command));
+        let reply = self.pending_reply(command);
         async move { reply?.await }
     }
 
@@ -71,32 +69,20 @@ impl StoreClient {
         let timeout = self.timers.sleep_until(self.timers.clock().now() + self.timeout);
         // If the thread has ended, this drops the sender, and the reply is an error.
         drop(self.jobs.send(StoreJob { command, reply: sender, _permits: [permit, memory] }));
-        Ok(PendingReply { reply, timeout: Some(timeout), client: Arc::clone(self) })
-    }
-
-    /// [`LockError::Forked`] in a fork of the process that built the store.
-    fn check_process(&self) -> Result<(), StoreError> {
-        if std::process::id() == self.process {
-            return Ok(());
-        }
-        Err(StoreError::failed(LockError::Forked { built_in: self.process }))
+        Ok(PendingReply { reply, timeout, client: Arc::clone(self) })
     }
 }
 
 impl Drop for StoreClient {
     fn drop(&mut self) {
-        // In a fork, another thread of the parent may have held the mutex.
-        if self.check_process().is_ok() {
-            self.timers.close();
-        }
+        self.timers.close();
     }
 }
 
 /// The reply to a command, or its timeout.
 struct PendingReply {
     reply: oneshot::Receiver<Result<Value, Reason>>,
-    /// `None` only during the drop.
-    timeout: Option<Sleep>,
+    timeout: Sleep,
     /// Keeps the connection until the reply.
     client: Arc<StoreClient>,
 }
@@ -105,26 +91,14 @@ impl Future for PendingReply {
     type Output = Result<Value, StoreError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // A fork has nothing that replies or wakes.
-        self.client.check_process()?;
         let reply = match Pin::new(&mut self.reply).poll(cx) {
             Poll::Ready(reply) => reply.unwrap_or(Err(Reason::Disconnected)),
             Poll::Pending => {
-                let timeout = self.timeout.as_mut().expect("it is taken by the drop alone");
-                ready!(Pin::new(timeout).poll(cx));
+                ready!(Pin::new(&mut self.timeout).poll(cx));
                 Err(Reason::TimedOut)
             }
         };
         Poll::Ready(reply.map_err(|reason| failed(Arc::clone(&self.client.server), reason)))
-    }
-}
-
-impl Drop for PendingReply {
-    fn drop(&mut self) {
-        // In a fork, another thread of the parent may have held the timers' mutex.
-        if self.client.check_process().is_err() {
-            std::mem::forget(self.timeout.take());
-        }
     }
 }
 

@@ -5,12 +5,11 @@ use std::{fmt, future::ready, sync::Arc, time::Duration};
 use ::redis::Value;
 
 use super::{
-    RedisStoreBuilder,
     client::{self, StoreClient},
     worker::{self, StoreCommand},
 };
 use crate::{
-    error::{BuildError, Reason},
+    error::Reason,
     once::{ResponseStore, StoreError, StoreFuture, StoredBy, StoredResponse},
     time::MAX_DURATION,
     token::FencingToken,
@@ -33,13 +32,12 @@ use crate::{
 /// it follows a failover behind a virtual address or a DNS name, and credentials may rotate.
 /// Concurrent commands share one write. At most 1,024 commands wait for the server, and puts of 64 MiB
 /// together; further ones fail. Each put or get ends within
-/// [`timeout`](RedisStoreBuilder::timeout), even if the server hangs.
+/// [`timeout`](crate::once::RedisStoreBuilder::timeout), even if the server hangs.
 ///
 /// ACL: `+eval +get +set +getrange` on `~{key_prefix}:answer:*`, and `+select` if the URL names a
 /// database.
 ///
-/// Clones are the same store. In a fork of the process that built it, each put and get fails with
-/// [`LockError::Forked`](crate::LockError::Forked), including those sent before the fork.
+/// Clones are the same store. Build it after the last `fork` of the process, like a manager.
 ///
 /// ```
 /// use tower_redlock::{once::{http::Scope, RedisStore}, OnceLayer, Redlock};
@@ -60,21 +58,6 @@ pub struct RedisStore {
 }
 
 impl RedisStore {
-    /// Creates a store with the default settings. The URL has the form of
-    /// [`RedlockBuilder::nodes`](crate::RedlockBuilder::nodes).
-    ///
-    /// # Errors
-    ///
-    /// [`BuildError`] if the URL is invalid. A server that is down is not an error.
-    pub fn new(url: impl Into<String>) -> Result<Self, BuildError> {
-        Self::builder(url).build()
-    }
-
-    /// Creates a builder, for other settings.
-    pub fn builder(url: impl Into<String>) -> RedisStoreBuilder {
-        RedisStoreBuilder::new(url.into())
-    }
-
     fn key(&self, key: &str) -> String {
         format!("{}:answer:{key}", self.client.key_prefix)
     }
