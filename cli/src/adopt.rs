@@ -20,9 +20,9 @@ use crate::{
 };
 
 /// Time that the wait may take beyond the probation.
-const MARGIN: Duration = Duration::from_secs(30);
-/// Limit for each node of both sets, one after the other. Each has 2 s for an answer.
-const PER_NODE: Duration = Duration::from_secs(3);
+const PROBATION_MARGIN: Duration = Duration::from_secs(30);
+/// Timeout for each node of both sets, one after the other. Each has 2 s for an answer.
+const NODE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Moves servers to this configuration, after a confirmation
 ///
@@ -95,7 +95,7 @@ pub(crate) async fn adopt(shared: &SharedArgs, args: &AdoptArgs) -> Result<ExitC
     say(&format!("from the old set:\n{}to the new set:\n{}\n{MEANING}\n", nodes(&old), nodes(new)));
     confirm("Move the servers?", args.yes).await?;
 
-    let limit = PER_NODE * u32::try_from(old.nodes().len() + new.nodes().len()).unwrap_or(100);
+    let limit = NODE_TIMEOUT * u32::try_from(old.nodes().len() + new.nodes().len()).unwrap_or(100);
     let moving = tokio::time::timeout(limit, new.adopt(&old));
     let takes = match Progress::new().during("moving the servers", moving).await {
         Ok(Ok(takes)) => takes,
@@ -119,7 +119,7 @@ pub(crate) async fn adopt(shared: &SharedArgs, args: &AdoptArgs) -> Result<ExitC
     // Its connections are of no use: the servers belong to the new set now.
     drop(old);
     say(&format!("step 3: moved; the new set votes in {}\n{AFTER}", time(takes)));
-    wait(new, Until::Moved, args.timeout.unwrap_or(takes + MARGIN)).await;
+    wait(new, Until::Moved, args.timeout.unwrap_or(takes + PROBATION_MARGIN)).await;
     let diagnosis = diagnose(new, !args.no_probe).await;
     if output.json {
         let report = report_json(&diagnosis, &client.settings);

@@ -25,7 +25,7 @@ use crate::{
 /// Numbers of tasks that acquire and release at the same time.
 const TASKS: [usize; 2] = [1, 64];
 /// Pause of a task after an error.
-const PAUSE: Duration = Duration::from_millis(50);
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
 const COLUMNS: [&str; 6] = [">TASKS", ">CYCLES/S", ">P50", ">P99", ">MAX", ">ERRORS"];
 
 /// Measures how long it takes to acquire and release a lock over these servers
@@ -123,7 +123,7 @@ impl Run {
                 };
                 run.borrow_mut().errors += 1;
                 run.borrow_mut().error.get_or_insert(error);
-                sleep(PAUSE).await;
+                sleep(RETRY_PAUSE).await;
             }
         });
         join_all(tasks).await;

@@ -19,13 +19,13 @@ use crate::{
 };
 
 /// Limit for the first connections. A server that has not greeted after 2 s is down.
-const LIMIT: Duration = Duration::from_millis(3500);
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(3500);
 /// Time that connecting may take without a line.
-const SILENT: Duration = Duration::from_millis(500);
+const SILENT_TIME: Duration = Duration::from_millis(500);
 /// Minimum time for the other nodes once a quorum votes.
-const OTHERS: Duration = Duration::from_millis(100);
+const MIN_STRAGGLER_TIME: Duration = Duration::from_millis(100);
 /// Interval between checks of the first connections.
-const INTERVAL: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// What a command works with.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ async fn tell_long(redlock: &Redlock, settled: impl Future<Output = ()>) {
     tokio::select! {
         biased;
         () = &mut settled => {}
-        () = tokio::time::sleep(SILENT) => {
+        () = tokio::time::sleep(SILENT_TIME) => {
             if let Some(missing) = unsettled(redlock) {
                 say(&format!("redlock: waiting for {missing}"));
             }
@@ -131,8 +131,8 @@ pub(crate) fn voting(health: &[NodeHealth]) -> usize {
 /// Waits until every node is connected or known to be down, for a limited time.
 pub(crate) async fn settle(redlock: &Redlock) {
     let begun = Instant::now();
-    while begun.elapsed() < LIMIT && redlock.health().iter().any(is_passing) {
-        tokio::time::sleep(INTERVAL).await;
+    while begun.elapsed() < CONNECT_TIMEOUT && redlock.health().iter().any(is_passing) {
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
@@ -141,17 +141,17 @@ pub(crate) async fn settle(redlock: &Redlock) {
 async fn settle_enough(redlock: &Redlock) {
     let begun = Instant::now();
     let sets = sets(redlock);
-    let mut limit = LIMIT;
+    let mut limit = CONNECT_TIMEOUT;
     loop {
         let health = redlock.health();
         let elapsed = begun.elapsed();
-        if limit == LIMIT && has_votes(&health, &sets, quorum) {
-            limit = LIMIT.min(elapsed * 2 + OTHERS);
+        if limit == CONNECT_TIMEOUT && has_votes(&health, &sets, quorum) {
+            limit = CONNECT_TIMEOUT.min(elapsed * 2 + MIN_STRAGGLER_TIME);
         }
         if elapsed >= limit || !health.iter().any(is_passing) {
             return;
         }
-        tokio::time::sleep(INTERVAL).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 

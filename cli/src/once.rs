@@ -75,7 +75,7 @@ pub(crate) async fn once(shared: &SharedArgs, args: &OnceArgs) -> Result<(), Fai
     };
     match &args.command {
         OnceCommand::Status { key } => {
-            let status = look(&client, key).await?;
+            let status = status_of(&client, key).await?;
             client.output.show(&object(key, status.as_ref()), &text(key, status.as_ref()))
         }
         OnceCommand::Done { key, retain } => done(&client, key, *retain).await,
@@ -102,7 +102,7 @@ Forgetting it removes the record from every server: the next request with this k
 If the work is done, or was begun and had its effect, that effect happens twice.";
 
 async fn forget(client: &Client, key: &str, yes: bool) -> Result<(), Failure> {
-    let before = look(client, key).await?;
+    let before = status_of(client, key).await?;
     client.output.explain(&format!("{}\n{MEANING}", text(key, before.as_ref())))?;
     confirm(&format!("Forget {key:?}?"), yes).await?;
 
@@ -135,7 +135,7 @@ async fn ls(client: &Client, glob: &Glob) -> Result<(), Failure> {
 }
 
 /// Asks for the status. Prints that it is unknown if too few nodes answered.
-async fn look(client: &Client, key: &str) -> Result<Option<OnceStatus>, Failure> {
+async fn status_of(client: &Client, key: &str) -> Result<Option<OnceStatus>, Failure> {
     let status = client.redlock.once_key(key).status().await;
     if let Err(error @ LockError::NoQuorum { .. }) = &status {
         let unknown = json!({ "key": key, "state": null, "error": error.to_string() });

@@ -9,7 +9,7 @@ use tower_redlock::{Config, Redlock, RedlockBuilder, node::EmbeddedNodes};
 use crate::{exit::Failure, options::SharedArgs};
 
 /// Default TTL of a manager.
-const TTL: Duration = Duration::from_secs(10);
+const DEFAULT_TTL: Duration = Duration::from_secs(10);
 
 /// All settings as one table that [`Config`] reads.
 #[derive(Clone, Debug)]
@@ -91,7 +91,7 @@ impl Settings {
     }
 
     pub(crate) fn ttl(&self) -> Duration {
-        self.time("ttl").unwrap_or(TTL)
+        self.time("ttl").unwrap_or(DEFAULT_TTL)
     }
 
     pub(crate) fn max_ttl(&self) -> Duration {

@@ -54,9 +54,9 @@
 //!
 //! # Load
 //!
-//! All viewers of a process share one look at the servers, at most one in a second. A server spends at most a tenth
+//! All viewers of a process share what is read from the servers, at most once a second. A server spends at most a tenth
 //! of its time on it: names are read by SCAN in steps of a hundred, with pauses, and so are the jobs of the page that
-//! is shown, in steps of fifty. Each page says how old its look is. No look is made without a viewer. At most
+//! is shown, in steps of fifty. Each page says how old its data is. Nothing is read without a viewer. At most
 //! 100,000 locks and 1,000 jobs are listed; a page says if there are more.
 //!
 //! # Memory
@@ -72,9 +72,9 @@
 mod access;
 mod actions;
 mod assets;
+mod cache;
 mod dashboard;
 mod events;
-mod look;
 mod pages;
 mod paging;
 mod problem;

@@ -10,8 +10,8 @@ use tower_redlock::{
 use crate::{
     access::{Authorize, Subject},
     actions::SentForms,
+    cache::{FleetSnapshot, FleetSnapshots, LockDetails, LockListing},
     events::EventLog,
-    look::{LockDetails, LockListing, Look, Looks},
     recent::Recent,
     set_place::SetPlace,
 };
@@ -23,7 +23,7 @@ pub(crate) struct Site {
     pub(crate) schedulers: Vec<SchedulerHandle>,
     /// `None` until access is configured: every request is answered 403.
     pub(crate) access: Option<Arc<dyn Authorize>>,
-    pub(crate) looks: Arc<Looks>,
+    pub(crate) snapshots: Arc<FleetSnapshots>,
     pub(crate) log: Arc<EventLog>,
     pub(crate) recent: Arc<Recent>,
     pub(crate) sent: Arc<SentForms>,
@@ -34,9 +34,9 @@ impl Site {
     pub(crate) fn new(redlock: Redlock) -> Self {
         let (log, recent) = (Arc::new(EventLog::default()), Arc::new(Recent::new(redlock.clone())));
         log.follow_locks(redlock.events(), &recent);
-        let looks = Arc::new(Looks::new(redlock.clone()));
+        let snapshots = Arc::new(FleetSnapshots::new(redlock.clone()));
         let (schedulers, sent) = (Vec::new(), Arc::default());
-        let site = Self { redlock, schedulers, access: None, looks, log, recent, sent };
+        let site = Self { redlock, schedulers, access: None, snapshots, log, recent, sent };
         site.start();
         site
     }
@@ -48,20 +48,20 @@ impl Site {
     }
 
     /// Returns every lock of the fleet, and records the holders of those that are followed.
-    pub(crate) async fn locks(&self) -> Option<Arc<Look<LockListing>>> {
-        let look = self.looks.locks().await?;
-        self.recent.listed(&look.value.locks, look.start);
-        Some(look)
+    pub(crate) async fn locks(&self) -> Option<Arc<FleetSnapshot<LockListing>>> {
+        let snapshot = self.snapshots.locks().await?;
+        self.recent.listed(&snapshot.value.locks, snapshot.start);
+        Some(snapshot)
     }
 
     /// Returns what the servers say of a lock, and records its holder.
-    pub(crate) async fn lock(&self, name: &str) -> Option<Arc<Look<LockDetails>>> {
-        let look = self.looks.lock(name).await?;
-        if let Ok(held) = &look.value {
+    pub(crate) async fn lock(&self, name: &str) -> Option<Arc<FleetSnapshot<LockDetails>>> {
+        let snapshot = self.snapshots.lock(name).await?;
+        if let Ok(held) = &snapshot.value {
             let shown = held.as_ref().map(|held| &held.shown);
-            self.recent.seen(name, shown, look.start);
+            self.recent.seen(name, shown, snapshot.start);
         }
-        Some(look)
+        Some(snapshot)
     }
 
     /// Adds a scheduler, whose events are recorded from now on.

@@ -34,16 +34,16 @@ const NAME: &str = "patient";
 const TTL: Duration = Duration::from_secs(3);
 const NODE_TIMEOUT: Duration = Duration::from_millis(300);
 /// Limit for the first votes.
-const WAIT: Duration = Duration::from_secs(60);
+const VOTE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Interval between checks of a lock.
-const INTERVAL: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 pub(super) async fn check(settings: Settings, json: bool) -> Result<ExitCode, Failure> {
     let mut check = Check::new(settings, Output { json })?;
     let begun = Instant::now();
-    let ready = wait(&check.doctor, Until::Quorum, WAIT).await
-        && wait(&check.holder, Until::Quorum, WAIT).await;
-    check.note(ready, format!("a quorum of nodes votes within {WAIT:?}"));
+    let ready = wait(&check.doctor, Until::Quorum, VOTE_TIMEOUT).await
+        && wait(&check.holder, Until::Quorum, VOTE_TIMEOUT).await;
+    check.note(ready, format!("a quorum of nodes votes within {VOTE_TIMEOUT:?}"));
     let diagnosis = diagnose(&check.doctor, true).await;
     check.output.show_text(&format!("\n{}\n", report(&diagnosis)))?;
     check.judge_report(&diagnosis);
@@ -251,7 +251,7 @@ async fn within(
         if is_met().await? {
             return Ok(true);
         }
-        tokio::time::sleep(INTERVAL).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     Ok(false)
 }

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Interval between checks of the nodes.
-const INTERVAL: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Until {
@@ -67,7 +67,7 @@ async fn watch(
         if let Some(ended) = ended {
             return ended;
         }
-        tokio::time::sleep(INTERVAL).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn kind(state: &NodeState) -> String {
 }
 
 /// Every client checks a node once a second, so all of them have noticed by then that it votes.
-const SEEN_BY_ALL: Duration = Duration::from_secs(2);
+const PROPAGATION_TIME: Duration = Duration::from_secs(2);
 
 /// Finds a node by name. The database 0 may be left out.
 pub(super) fn find(health: &[NodeHealth], name: &str) -> Result<usize, Failure> {
@@ -106,8 +106,8 @@ pub(super) async fn votes_within(redlock: &Redlock, node: usize, timeout: Durati
         let line = format!("{}; {voting} of {nodes} nodes vote", shown(&health[node].to_string()));
         since = health[node].is_voting().then(|| since.unwrap_or_else(Instant::now));
         let ended = match since {
-            Some(since) if since.elapsed() >= SEEN_BY_ALL => Some(true),
-            Some(_) => (elapsed >= timeout + SEEN_BY_ALL).then_some(false),
+            Some(since) if since.elapsed() >= PROPAGATION_TIME => Some(true),
+            Some(_) => (elapsed >= timeout + PROPAGATION_TIME).then_some(false),
             None => (elapsed >= timeout).then_some(false),
         };
         (state, line, ended)

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Maximum number of names that a message lists.
-const NAMES: usize = 5;
+const MAX_NAMES: usize = 5;
 
 /// Returns whether the servers know the job: a replica has run a tick of it, or it is paused.
 pub(super) async fn is_known(client: &Client, job: &str) -> Result<bool, LockError> {
@@ -27,9 +27,9 @@ pub(super) async fn check(client: &Client, job: &str, otherwise: &str) -> Result
 
 /// Returns the failure of a command for an unknown job, with the names of known ones.
 pub(super) async fn unknown(client: &Client, job: &str, otherwise: &str) -> Failure {
-    let names = client.redlock.claimed_jobs().take(NAMES + 1).collect::<Vec<_>>().await;
+    let names = client.redlock.claimed_jobs().take(MAX_NAMES + 1).collect::<Vec<_>>().await;
     let names: Vec<_> = names.into_iter().flatten().map(|name| shown(&name)).collect();
-    let (first, more) = (names.iter().take(NAMES), names.len() > NAMES);
+    let (first, more) = (names.iter().take(MAX_NAMES), names.len() > MAX_NAMES);
     let mut known = first.cloned().collect::<Vec<_>>().join(", ");
     if more {
         known += ", …";

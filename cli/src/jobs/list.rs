@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Number of jobs in one query.
-const BATCH: usize = 50;
+const BATCH_SIZE: usize = 50;
 
 pub(crate) const COLUMNS: [&str; 6] = ["JOB", "STATE", ">LAST RUN", "RESULT", ">TOOK", "BY"];
 
@@ -36,13 +36,13 @@ pub(crate) struct JobRow {
 pub(super) async fn list(client: &Client, glob: &Glob) -> Result<(), Failure> {
     let matches = |name: &Arc<str>| std::future::ready(glob.matches(name));
     let names = client.redlock.claimed_jobs().try_filter(matches);
-    let mut batches = std::pin::pin!(names.chunks(BATCH));
+    let mut batches = std::pin::pin!(names.chunks(BATCH_SIZE));
     let mut table = Table::new(COLUMNS);
     let mut failed = None;
     while let Some(batch) = batches.next().await {
         let (names, errors): (Vec<_>, Vec<_>) = batch.into_iter().partition(Result::is_ok);
         failed = failed.or(errors.into_iter().find_map(Result::err));
-        for job in look(&client.redlock, names.into_iter().flatten().collect()).await? {
+        for job in read_jobs(&client.redlock, names.into_iter().flatten().collect()).await? {
             if client.output.json {
                 print_json_line(&job.json())?;
             } else {
@@ -74,10 +74,10 @@ pub(crate) async fn first_jobs(redlock: &Redlock, limit: usize) -> Result<FirstJ
     let (more, error) = (names.len() > limit, errors.into_iter().find_map(Result::err));
     names.truncate(limit);
     names.sort_unstable();
-    Ok(FirstJobs { jobs: look(redlock, names).await?, more, error })
+    Ok(FirstJobs { jobs: read_jobs(redlock, names).await?, more, error })
 }
 
-async fn look(redlock: &Redlock, names: Vec<Arc<str>>) -> Result<Vec<JobRow>, LockError> {
+async fn read_jobs(redlock: &Redlock, names: Vec<Arc<str>>) -> Result<Vec<JobRow>, LockError> {
     let controls = redlock.job_controls(&names).await?;
     let mut jobs = Vec::with_capacity(names.len());
     for (name, control) in names.into_iter().zip(controls) {

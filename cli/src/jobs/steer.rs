@@ -23,9 +23,9 @@ use crate::{
 
 /// Time for a replica to take over the request to run a job that the servers do not know. Replicas look for
 /// requests every 5 s.
-const TAKE_OVER: Duration = Duration::from_secs(12);
+const TAKE_OVER_TIMEOUT: Duration = Duration::from_secs(12);
 /// Interval between checks of a run that was requested to stop.
-const INTERVAL: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 const MEANING: &str = "\
 Forgetting it removes from every server which tick was run last, the history and a pause. A replica that still has
@@ -110,7 +110,8 @@ pub(super) async fn trigger(client: &Client, job: &str, reason: &Reason) -> Resu
                 format!("{kept}: `redlock jobs forget {job}` withdraws it: {message}"),
             )
         })?;
-        let otherwise = format!("; no replica has taken the request over within {TAKE_OVER:?}");
+        let otherwise =
+            format!("; no replica has taken the request over within {TAKE_OVER_TIMEOUT:?}");
         return Err(known::unknown(client, job, &otherwise).await);
     }
     client.output.show(
@@ -131,10 +132,10 @@ async fn is_taken_over(client: &Client, job: &str, id: u64) -> Result<bool, Fail
             if control.requested.iter().all(|run| run.id != id) {
                 return Ok(true);
             }
-            if asked.elapsed() >= TAKE_OVER {
+            if asked.elapsed() >= TAKE_OVER_TIMEOUT {
                 return Ok(false);
             }
-            tokio::time::sleep(INTERVAL).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     };
     Progress::new().during(&format!("waiting for a replica that has {job:?}"), taken_over).await
@@ -187,7 +188,7 @@ pub(super) async fn stop(
             if asked.elapsed() >= timeout {
                 return Ok(Some(holder));
             }
-            tokio::time::sleep(INTERVAL).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     };
     let line = format!("waiting for the run of {job:?} to end");

@@ -22,9 +22,9 @@ use crate::{
 };
 
 /// Number of tries while a node is too busy to answer.
-const TRIES: usize = 5;
+const MAX_TRIES: usize = 5;
 /// Interval between tries.
-const PAUSE: Duration = Duration::from_millis(100);
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
 /// Shows the holder of a name, node by node
 ///
@@ -38,7 +38,7 @@ pub(crate) struct InspectArgs {
 
 pub(crate) async fn inspect(shared: &SharedArgs, args: &InspectArgs) -> Result<(), Failure> {
     let client = Client::reading(shared).await?;
-    let (name, holder) = (&args.name, look(&client, &args.name).await?);
+    let (name, holder) = (&args.name, holder_of(&client, &args.name).await?);
     client.output.show(&holder_json(name, holder.as_ref()), &text(name, holder.as_ref()))
 }
 
@@ -50,18 +50,18 @@ pub(crate) async fn ask(redlock: &Redlock, name: &str) -> Result<Option<Holder>,
         Err(error) => matches!(error, LockError::NoQuorum { .. }),
     };
     let mut result = redlock.inspect(name).await;
-    for _ in 1..TRIES {
+    for _ in 1..MAX_TRIES {
         if !is_incomplete(&result) {
             break;
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(RETRY_PAUSE).await;
         result = redlock.inspect(name).await;
     }
     result
 }
 
 /// Asks for the holder. Prints that it is unknown if too few nodes answered.
-pub(super) async fn look(client: &Client, name: &str) -> Result<Option<Holder>, Failure> {
+pub(super) async fn holder_of(client: &Client, name: &str) -> Result<Option<Holder>, Failure> {
     is_one_lock(name)?;
     let holder = ask(&client.redlock, name).await;
     let Err(error @ LockError::NoQuorum { .. }) = holder else { return Ok(holder?) };

@@ -8,16 +8,16 @@ use tower_redlock::lock::Holder;
 use crate::output::{shown, shown_or, unix_millis};
 
 /// Maximum number of readers that a text names.
-const NAMED: usize = 3;
+const MAX_NAMED_READERS: usize = 3;
 
 /// Returns the owner of a lock, or its readers: `2 readers: alice, bob`.
 pub(crate) fn owners(holder: &Holder, foreign: &str) -> String {
     if !holder.is_shared() {
         return shown_or(holder.owner.as_deref(), foreign);
     }
-    let names = holder.shared_by.iter().take(NAMED).map(|reader| shown(&reader.owner));
+    let names = holder.shared_by.iter().take(MAX_NAMED_READERS).map(|reader| shown(&reader.owner));
     let names = names.collect::<Vec<_>>().join(", ");
-    let rest = holder.readers.saturating_sub(holder.shared_by.len().min(NAMED));
+    let rest = holder.readers.saturating_sub(holder.shared_by.len().min(MAX_NAMED_READERS));
     let rest = if rest > 0 { format!(" and {rest} more") } else { String::new() };
     format!("{}: {names}{rest}", count(holder.readers))
 }

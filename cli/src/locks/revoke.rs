@@ -6,7 +6,7 @@ use serde_json::json;
 use tower_redlock::{Resource, error::ReleaseError, lock::Released};
 
 use super::{
-    holder::{ask, holder_json, look, text, unknown_json},
+    holder::{ask, holder_json, holder_of, text, unknown_json},
     readers::owners,
 };
 use crate::{
@@ -46,7 +46,7 @@ pub(crate) async fn take_away(shared: &SharedArgs, args: &BreakArgs) -> Result<E
     let client = Client::settled(shared).await?;
     let (redlock, output, name) = (&client.redlock, client.output, &args.name);
     let shown = Resource::display_name(name);
-    let Some(holder) = look(&client, name).await? else {
+    let Some(holder) = holder_of(&client, name).await? else {
         output.show(
             &json!({ "before": holder_json(name, None), "result": "free" }),
             &format!("{shown:?} is free: there is nothing to break\n"),

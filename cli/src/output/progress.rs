@@ -9,10 +9,10 @@ use std::{
 use super::{stderr::say, table::fit, terminal};
 
 /// Interval between lines while nothing changes.
-const INTERVAL: Duration = Duration::from_secs(5);
+const LINE_INTERVAL: Duration = Duration::from_secs(5);
 /// Time that work may take without a line.
-const GRACE: Duration = Duration::from_secs(1);
-const TICK: Duration = Duration::from_millis(200);
+const SILENT_TIME: Duration = Duration::from_secs(1);
+const REDRAW_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The progress of something that takes longer than a second.
 #[derive(Debug)]
@@ -56,7 +56,8 @@ impl Progress {
             self.drawn = true;
             return;
         }
-        let is_due = |(told, at): &(String, Instant)| told != state || at.elapsed() >= INTERVAL;
+        let is_due =
+            |(told, at): &(String, Instant)| told != state || at.elapsed() >= LINE_INTERVAL;
         if self.last.as_ref().is_none_or(is_due) {
             say(&line);
             self.last = Some((state.to_owned(), Instant::now()));
@@ -66,8 +67,8 @@ impl Progress {
     /// Shows the line while the work takes longer than a moment.
     pub(crate) async fn during<T>(mut self, line: &str, work: impl Future<Output = T>) -> T {
         let mut work = std::pin::pin!(work);
-        let begun = tokio::time::Instant::now() + GRACE;
-        let mut ticks = tokio::time::interval_at(begun, TICK);
+        let begun = tokio::time::Instant::now() + SILENT_TIME;
+        let mut ticks = tokio::time::interval_at(begun, REDRAW_INTERVAL);
         loop {
             tokio::select! {
                 biased;

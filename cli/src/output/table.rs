@@ -3,9 +3,9 @@
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Number of rows that determine the widths of the columns.
-const SAMPLE: usize = 50;
+const SAMPLE_ROWS: usize = 50;
 /// Maximum width to which a column is padded. Longer cells are printed whole.
-const WIDEST: usize = 40;
+const MAX_SAMPLED_WIDTH: usize = 40;
 const GAP: &str = "  ";
 
 /// A table whose first rows determine its widths.
@@ -39,7 +39,7 @@ impl<const N: usize> Table<N> {
             return self.line(widths, cells.each_ref().map(String::as_str));
         }
         self.first.push(cells);
-        if self.first.len() < SAMPLE { String::new() } else { self.end() }
+        if self.first.len() < SAMPLE_ROWS { String::new() } else { self.end() }
     }
 
     /// Returns the lines that were not printed. Without a row there is no heading either.
@@ -51,7 +51,7 @@ impl<const N: usize> Table<N> {
         assert!(self.widths.is_none(), "rows are kept until the widths are known");
         let titles = self.columns.map(|column| column.trim_start_matches('>'));
         let widths = std::array::from_fn(|i| {
-            let cells = first.iter().map(|row| width(&row[i]).min(WIDEST));
+            let cells = first.iter().map(|row| width(&row[i]).min(MAX_SAMPLED_WIDTH));
             cells.fold(width(titles[i]), usize::max)
         });
         let rows = first.iter().map(|row| row.each_ref().map(String::as_str));
@@ -126,10 +126,10 @@ invoice:42        7  3/3
     #[test]
     fn rows_after_sample_are_printed() {
         let mut table = table();
-        for i in 1..SAMPLE {
+        for i in 1..SAMPLE_ROWS {
             assert_eq!(table.row(cells("a", &i.to_string(), "3/3")), "");
         }
-        assert_eq!(table.row(cells("a", "1", "3/3")).lines().count(), SAMPLE + 1);
+        assert_eq!(table.row(cells("a", "1", "3/3")).lines().count(), SAMPLE_ROWS + 1);
         assert_eq!(table.row(cells("a", "1", "3/3")), "a         1  3/3\n");
         // Wider than all before: whole.
         assert_eq!(table.row(cells("a longer name", "1", "")), "a longer name      1\n");
@@ -148,7 +148,7 @@ invoice:42        7  3/3
         table.row(cells("y", "1", "3/3"));
         let text = table.end();
         let lines: Vec<_> = text.lines().collect();
-        assert_eq!(lines[2], format!("y{}  {:>5}  3/3", " ".repeat(WIDEST - 1), 1));
+        assert_eq!(lines[2], format!("y{}  {:>5}  3/3", " ".repeat(MAX_SAMPLED_WIDTH - 1), 1));
         assert!(lines[1].starts_with(&"x".repeat(300)));
     }
 

@@ -25,18 +25,18 @@ use super::{
     messages::{Order, Report, Sender, send_descriptor},
     processes::{Group, descendants},
     start::{passed_on, this_program},
-    watchdog,
+    watchdog::{self, WatchOptions},
 };
 use crate::output::say;
 
 /// Interval between messages about processes that do not end.
-pub(super) const TELL: Duration = Duration::from_secs(5);
+pub(super) const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 /// The variable with the number of the slot that the command runs under.
 pub(super) const SLOT_VARIABLE: &str = "REDLOCK_SLOT";
 /// The variable that is `shared` if the command runs under a shared lock.
 pub(super) const MODE_VARIABLE: &str = "REDLOCK_MODE";
 /// Time for the watchdog to kill the command if the lock is not about to end.
-const PATIENCE: Duration = Duration::from_millis(500);
+const REPORT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The command and its watchdog.
 #[derive(Debug)]
@@ -71,11 +71,14 @@ impl WatchedCommand {
         let (ours, theirs) = StdUnixStream::pair()?;
         // A terminal's signals, and reads from it, are for its foreground group.
         let shares_group = args.foreground || stdin().is_terminal();
-        let joins = if shares_group { getpgrp().as_raw_nonzero().get() } else { 0 };
-        let options = [joins, args.stop_signal.as_raw(), args.leave_daemons.into()];
+        let options = WatchOptions {
+            joins: shares_group.then(|| getpgrp().as_raw_nonzero().get()),
+            stop_signal: args.stop_signal,
+            leaves_daemons: args.leave_daemons,
+        };
         let watchdog = this_program()?
             .arg(watchdog::ARGUMENT)
-            .args(options.map(|option| option.to_string()))
+            .args(options.to_args())
             .args(&args.command)
             // Those of a `redlock run` above belong to another lock.
             .env_remove(SLOT_VARIABLE)
@@ -167,7 +170,7 @@ impl WatchedCommand {
     pub(super) async fn kill_all(&mut self) {
         while matches!(self.state, State::Starting | State::Running(_)) {
             self.kill();
-            match timeout(PATIENCE, self.event()).await {
+            match timeout(REPORT_TIMEOUT, self.event()).await {
                 Ok(Ok(_)) => {}
                 Ok(Err(_)) => self.kill_without_watchdog().await,
                 Err(_) => self.kill_watchdog(),
@@ -178,7 +181,7 @@ impl WatchedCommand {
     /// Kills the descendants of this process, which has adopted the children of its watchdog.
     async fn kill_without_watchdog(&mut self) {
         let (begun, mut told, mut none) = (Instant::now(), Instant::now(), 0);
-        // Again after a look that found none: a process may have started another meanwhile.
+        // Again after none was found: a process may have started another meanwhile.
         while none < 3 {
             if let State::Running(group) = self.state {
                 group.signal(Signal::KILL);
@@ -188,7 +191,7 @@ impl WatchedCommand {
                 let _ = kill_process(*process, Signal::KILL);
             }
             none = if left.is_empty() { none + 1 } else { 0 };
-            if told.elapsed() >= TELL {
+            if told.elapsed() >= PROGRESS_INTERVAL {
                 told = Instant::now();
                 let elapsed = begun.elapsed().as_secs();
                 say(&format!("redlock: {left:?} are left after {elapsed} s of SIGKILL"));

@@ -8,7 +8,7 @@ use super::signals::SignalRouter;
 use crate::output::say;
 
 /// Retention of the record that the failure of a tick was reported.
-const REMEMBERED: Duration = Duration::from_secs(7 * 86_400);
+const REPORT_RETENTION: Duration = Duration::from_secs(7 * 86_400);
 
 /// Executes the command of an option by sh(1), with additions to its environment. Reports a failure on the
 /// standard error, and returns whether it succeeded. A signal ends it.
@@ -50,7 +50,8 @@ impl TickFailure {
         &self,
         redlock: &Redlock,
         command: &OsStr,
-        (job, tick): (&str, &str),
+        job: &str,
+        tick: &str,
         signals: &SignalRouter,
     ) {
         let attempt = self.attempt.to_string();
@@ -66,7 +67,7 @@ impl TickFailure {
         let once = redlock.once(key).options(LockOptions::new().wait(Duration::ZERO));
         // After a failed report, the next host tries.
         let reported =
-            once.retain(REMEMBERED).run(|_| async { report().await.then_some(()).ok_or("") });
+            once.retain(REPORT_RETENTION).run(|_| async { report().await.then_some(()).ok_or("") });
         // A second report is better than none.
         if let Err(OnceError::Lock(_)) = reported.await {
             report().await;

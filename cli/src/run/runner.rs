@@ -21,7 +21,6 @@ use tower_redlock::{
     LockContext, LockError, LockOptions, Redlock, Resource,
     lock::{Holder, NotReady},
     once::{Once, OnceError},
-    scheduler::{JobConflict, TickError, TickOutcome, TickRequest},
 };
 
 use super::{
@@ -37,10 +36,9 @@ use super::{
     waiting::Waiting,
     watchdog,
     work::Work,
-    zone,
 };
 use crate::{
-    exit::{self, Failure},
+    exit::Failure,
     locks::owners,
     options::SharedArgs,
     output::{age, say, short},
@@ -50,15 +48,15 @@ use crate::{
 /// Minimum TTL: the command must have time to stop.
 const MIN_TTL: Duration = Duration::from_secs(1);
 /// Time for the first connections, if `run` does not wait for the lock.
-const CONNECT: Duration = Duration::from_millis(3500);
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(3500);
 /// Interval between checks whether the servers may still vote.
-const CHECK: Duration = Duration::from_millis(200);
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// Limit for giving back a tick.
-const GIVE_BACK: Duration = Duration::from_secs(2);
+const GIVE_BACK_TIMEOUT: Duration = Duration::from_secs(2);
 /// Limit for the last release.
-const RELEASE: Duration = Duration::from_secs(2);
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Interval between the checks whether a record is stored.
-const OWED_POLL: Duration = Duration::from_millis(20);
+const OWED_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Time for the command to end after the standard input has, by default.
 const STDIN_GRACE: Duration = Duration::from_secs(10);
 
@@ -73,25 +71,25 @@ pub(crate) fn helper() -> Option<ExitCode> {
 }
 
 /// What `run` needs to start the command once the lock is held.
-struct Runner<'a> {
-    args: &'a RunArgs,
-    redlock: Redlock,
+pub(super) struct Runner<'a> {
+    pub(super) args: &'a RunArgs,
+    pub(super) redlock: Redlock,
     /// The set of servers that decides about the task.
-    servers: Redlock,
+    pub(super) servers: Redlock,
     held: Held,
-    signals: SignalRouter,
-    waiting: Waiting,
+    pub(super) signals: SignalRouter,
+    pub(super) waiting: Waiting,
     orders: Sender,
     command: Mutex<WatchedCommand>,
     /// With `--tick`: the tick that the start is for, and the number of the attempt; zero before the command
     /// is started.
-    tick: Cell<Option<(SystemTime, u32)>>,
+    pub(super) tick: Cell<Option<(SystemTime, u32)>>,
     /// With `--shared`: the process above this one that shares the name as well.
     reader_above: Option<i32>,
     /// Whether the lock was granted.
     is_granted: Cell<bool>,
     /// Whether to print what needs no attention.
-    is_verbose: bool,
+    pub(super) is_verbose: bool,
 }
 
 pub(crate) async fn run(shared: &SharedArgs, args: &RunArgs) -> Result<ExitCode, Failure> {
@@ -178,7 +176,7 @@ impl Runner<'_> {
             signal = self.signals.interrupted() => signal,
         };
         // A tick that is being claimed is given back, as nothing is started any more.
-        if is_tick && let Ok(outcome) = timeout(GIVE_BACK, performed).await {
+        if is_tick && let Ok(outcome) = timeout(GIVE_BACK_TIMEOUT, performed).await {
             return outcome;
         }
         Ended::Interrupted(signal).into()
@@ -227,25 +225,11 @@ impl Runner<'_> {
         }
     }
 
-    /// Notes which tick the start means, and prints a line if a wrong time zone may be the reason.
-    fn mean_tick(&self, request: &TickRequest) {
-        let Some(tick) = request.tick() else { return };
-        self.tick.set(Some((tick, 0)));
-        if self.args.quiet || !self.args.is_tick_of_now() {
-            return;
-        }
-        let doubt =
-            self.args.zone().ok().and_then(|zone| zone::doubt(tick, SystemTime::now(), &zone));
-        if let Some(doubt) = doubt {
-            say(&format!("redlock: {}: {doubt}", self.args.tick.as_deref().unwrap_or_default()));
-        }
-    }
-
     /// Waits until the servers refuse votes for a reason that lasts, before the lock is granted: some reasons are
     /// known only once a vote was requested.
     async fn wait_is_endless(&self) -> NotReady {
         loop {
-            sleep(CHECK).await;
+            sleep(CHECK_INTERVAL).await;
             if !self.is_granted.get()
                 && let Err(why) = self.servers.readiness()
                 && !why.heals
@@ -256,7 +240,7 @@ impl Runner<'_> {
     }
 
     /// Returns the reason of a wait if it is that too few servers vote.
-    fn missing_servers(&self) -> Option<String> {
+    pub(super) fn missing_servers(&self) -> Option<String> {
         self.servers.readiness().err().map(|why| format!("servers: {why}"))
     }
 
@@ -276,7 +260,7 @@ impl Runner<'_> {
         let ready = async {
             match limit {
                 Duration::MAX => self.servers.ready().await,
-                wait => self.servers.ready_within(wait.max(CONNECT)).await,
+                wait => self.servers.ready_within(wait.max(CONNECT_TIMEOUT)).await,
             }
         };
         let reason = async || match self.missing_servers() {
@@ -379,124 +363,12 @@ impl Runner<'_> {
     /// Waits until a record that is owed is stored, or its lock has ended.
     async fn record_stored_or_late(&self) {
         while !self.redlock.snapshot().owed.is_empty() && self.redlock.counts().unrecorded == 0 {
-            sleep(OWED_POLL).await;
+            sleep(OWED_POLL_INTERVAL).await;
         }
-    }
-
-    /// Waits until the tick begins that an early start is for.
-    async fn tick_begins(&self, job: &str, request: &TickRequest) {
-        let tick = request.tick().filter(|_| self.args.is_tick_of_now());
-        let wait = tick.and_then(|tick| tick.duration_since(SystemTime::now()).ok());
-        let (Some(tick), Some(wait)) = (tick, wait) else { return };
-        let reason = async || format!("the tick of {job} at {}", format_rfc3339_seconds(tick));
-        self.waiting.during(sleep(wait), reason).await;
-    }
-
-    async fn tick(&self, job: &str, request: TickRequest) -> Outcome {
-        if !self.is_verbose {
-            // Each host waits for others at many ticks, and cron(8) mails what is printed.
-            self.waiting.end();
-        }
-        self.tick_begins(job, &request).await;
-        let done = request.run(|context| async move {
-            self.tick.set(Some((context.tick(), context.attempt())));
-            let more = vec![
-                ("REDLOCK_TICK", format_rfc3339_seconds(context.tick()).to_string()),
-                ("REDLOCK_ATTEMPT", context.attempt().to_string()),
-            ];
-            let is_stopped = || context.stop_request().is_some();
-            let ended = self.work(job, (*context).clone(), more, is_stopped).await;
-            if matches!(&ended, Ended::Interrupted(_) | Ended::NotStarted(_)) {
-                context.give_back();
-            }
-            ended.into_result()
-        });
-        let reason = async || {
-            let other = || format!("another host, which runs a tick of {job}");
-            self.missing_servers().unwrap_or_else(other)
-        };
-        match self.waiting.during(done, reason).await {
-            Ok(TickOutcome::Ran(ended)) | Err(TickError::Work(ended)) => ended.into(),
-            Ok(TickOutcome::RanUnrecorded(_, error)) => Outcome::Unrecorded(error),
-            Ok(TickOutcome::AlreadyDone { by, .. }) => {
-                Outcome::NothingToDo(format!("{} has run this tick", client(by.as_deref())))
-            }
-            Ok(TickOutcome::Superseded { tick, by, .. }) => {
-                let (by, tick) = (client(by.as_deref()), format_rfc3339_seconds(tick));
-                let reason = format!("{by} has begun a later tick, {tick}; this one is missed");
-                Outcome::conflict(reason, Some(("missed", 0)))
-            }
-            Ok(TickOutcome::GivenUp { by, attempts, .. }) => {
-                let reason = format!(
-                    "{} tried the tick last; attempts so far: {attempts}, which failed or were interrupted, \
-                     and --attempts allows no more",
-                    client(by.as_deref())
-                );
-                Outcome::conflict(reason, Some(("failed", attempts)))
-            }
-            Ok(TickOutcome::Conflict { tick, conflict, .. }) => {
-                let tick = format_rfc3339_seconds(tick);
-                let (by, what) = (
-                    conflict.by(),
-                    match &conflict {
-                        JobConflict::Schedule { other: Some(other), .. } => {
-                            format!("by another schedule, {other}")
-                        }
-                        JobConflict::Schedule { .. } => "by another schedule".into(),
-                        _ => "with another command".into(),
-                    },
-                );
-                let reason = format!(
-                    "{by} has begun the tick {tick} of {job} {what}: of two lines with one job name only one \
-                     runs, so give each a name of its own; if they are the same job, give both the same --cron \
-                     and --work-id"
-                );
-                let failure = Failure::new(exit::CONFLICT, reason);
-                Outcome::not_run(failure, Some(("conflict", 0)))
-            }
-            Ok(TickOutcome::Paused(pause)) => {
-                let until =
-                    pause.until.map(|until| format!(" until {}", format_rfc3339_seconds(until)));
-                let why = pause.why.map(|why| format!(": {why}"));
-                let (until, why) = (until.unwrap_or_default(), why.unwrap_or_default());
-                Outcome::NothingToDo(format!("{} has paused the job{until}{why}", pause.by))
-            }
-            Ok(TickOutcome::Unknown) => {
-                let reason = "a majority of the servers began without data after this tick, so it is not \
-                              known whether it was run";
-                Outcome::conflict(reason.into(), Some(("unknown", 0)))
-            }
-            Err(TickError::Stopped(stop)) => Outcome::StoppedBy(stop),
-            Err(TickError::Lock(error)) => self.tick_not_locked(job, error).await,
-            Err(error) => Outcome::not_run(Failure::usage(error.to_string()), None),
-            Ok(_) => Outcome::Unknown,
-        }
-    }
-
-    /// Returns the outcome of a tick whose lock was not acquired, or was lost. After a wait for its whole interval
-    /// it is missed, unless another host runs it.
-    async fn tick_not_locked(&self, job: &str, error: LockError) -> Outcome {
-        let is_late = self.args.has_default_wait()
-            && matches!(error, LockError::WaitTimedOut { .. })
-            && matches!(error.root(), LockError::Held { .. });
-        if !is_late {
-            return error.into();
-        }
-        let known = timeout(RELEASE, self.servers.job_schedule(job)).await;
-        let begun = known.ok().and_then(Result::ok).flatten().and_then(|known| known.tick);
-        let meant = self.tick.get().map(|(tick, _)| tick);
-        if begun.is_some() && begun >= meant {
-            return Outcome::NothingToDo("another host runs this tick".into());
-        }
-        let reason = format!(
-            "{error}: the run of an earlier tick takes longer than the time between two ticks, and this one is \
-             missed (--wait sets how long a tick waits)"
-        );
-        Outcome::conflict(reason, Some(("missed", 0)))
     }
 
     /// Runs the command under the lock of this context.
-    async fn work(
+    pub(super) async fn work(
         &self,
         name: &str,
         context: LockContext,
@@ -533,24 +405,10 @@ impl Runner<'_> {
         self.notify_failure(outcome).await;
         // Also releases locks that were granted to a request that was dropped. A key on a server that does not
         // answer expires.
-        let _ = timeout(RELEASE, self.redlock.shutdown()).await;
+        let _ = timeout(RELEASE_TIMEOUT, self.redlock.shutdown()).await;
         if let (Some(cause), Some(on_lost)) = (outcome.loss(), &self.args.on_lost) {
             shell("--on-lost", on_lost, &[("REDLOCK_LOSS", cause)], &self.signals).await;
         }
-    }
-
-    /// Reports a failed or missed tick by `--notify-failure`.
-    async fn notify_failure(&self, outcome: &Outcome) {
-        let RunArgs { tick: Some(job), notify_failure: Some(command), .. } = self.args else {
-            return;
-        };
-        let meant = self.tick.get();
-        let Some(failure) = outcome.tick_failure(meant.map_or(0, |(_, attempt)| attempt)) else {
-            return;
-        };
-        let tick = meant.map(|(tick, _)| format_rfc3339_seconds(tick).to_string());
-        let tick = tick.unwrap_or_default();
-        failure.notify(&self.redlock, command, (job, &tick), &self.signals).await;
     }
 }
 
@@ -579,6 +437,7 @@ fn held_by(holder: &Holder) -> String {
     format!("{owner}{}", since.unwrap_or_default())
 }
 
-fn client(owner: Option<&str>) -> &str {
+/// Returns the name of another client.
+pub(super) fn client(owner: Option<&str>) -> &str {
     owner.unwrap_or("another client")
 }

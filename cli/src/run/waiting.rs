@@ -7,11 +7,11 @@ use tokio::time::{sleep, timeout};
 use crate::output::{Progress, say, shown};
 
 /// Time that a wait may take without a line.
-const SILENT: Duration = Duration::from_secs(2);
+const SILENT_TIME: Duration = Duration::from_secs(2);
 /// Interval between updates of the time on a terminal.
-const TICK: Duration = Duration::from_millis(200);
+const REDRAW_INTERVAL: Duration = Duration::from_millis(200);
 /// Limit for finding out the reason.
-const ASK: Duration = Duration::from_secs(2);
+const REASON_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The wait of a process, from its start to the start of its command. `None` once nothing more is printed.
 #[derive(Debug)]
@@ -34,13 +34,13 @@ impl Waiting {
         reason: impl AsyncFn() -> String,
     ) -> T {
         let tell = async {
-            sleep(SILENT).await;
+            sleep(SILENT_TIME).await;
             let line = line(reason()).await;
             if let Some(progress) = &mut *self.0.borrow_mut() {
-                *progress = Progress::since(SILENT);
+                *progress = Progress::since(SILENT_TIME);
             }
             while self.tell(&line) {
-                sleep(TICK).await;
+                sleep(REDRAW_INTERVAL).await;
             }
         };
         let mut wait = std::pin::pin!(wait);
@@ -73,7 +73,7 @@ impl Waiting {
 
 /// Returns the line with the reason, also if servers that do not answer keep it from being found out.
 async fn line(reason: impl Future<Output = String>) -> String {
-    let reason = timeout(ASK, reason).await;
+    let reason = timeout(REASON_TIMEOUT, reason).await;
     let reason = reason.unwrap_or_else(|_| "servers, which do not answer".into());
     format!("redlock: waiting for {}", shown(&reason))
 }

@@ -42,7 +42,7 @@ pub(super) const ARGUMENT: &str = "__watchdog";
 
 /// Maximum time between checks of the clock: timers do not count the time for which a machine is
 /// suspended, while the clock does.
-const INTERVAL: Duration = Duration::from_millis(50);
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// Time for the command's leftovers to end by themselves.
 const LEFTOVER_GRACE: Duration = Duration::from_secs(1);
 
@@ -69,10 +69,33 @@ struct Launch {
     command: Vec<OsString>,
     /// The standard input of the command.
     stdin: Option<OwnedFd>,
-    /// The process group that the command joins.
-    joins: Option<i32>,
-    stop_signal: Signal,
-    leaves_daemons: bool,
+    options: WatchOptions,
+}
+
+/// What `run` passes to the watchdog, as arguments before those of the command.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WatchOptions {
+    /// The process group that the command joins; by default one of its own.
+    pub(super) joins: Option<i32>,
+    pub(super) stop_signal: Signal,
+    pub(super) leaves_daemons: bool,
+}
+
+impl WatchOptions {
+    pub(super) fn to_args(self) -> [String; 3] {
+        let joins = self.joins.unwrap_or(0);
+        [joins, self.stop_signal.as_raw(), self.leaves_daemons.into()]
+            .map(|number| number.to_string())
+    }
+
+    fn parse(args: &mut impl Iterator<Item = OsString>) -> Option<Self> {
+        let mut number = || args.next()?.to_str()?.parse::<i32>().ok();
+        Some(Self {
+            joins: Some(number()?).filter(|group| *group > 0),
+            stop_signal: Signal::from_named_raw(number()?)?,
+            leaves_daemons: number()? == 1,
+        })
+    }
 }
 
 /// The processes of the command.
@@ -87,19 +110,10 @@ struct Running {
 
 impl Watch {
     fn new(mut args: impl Iterator<Item = OsString>) -> io::Result<Self> {
-        let mut number = || args.next()?.to_str()?.parse::<i32>().ok();
-        let (joins, stop_signal) = (number(), number().and_then(Signal::from_named_raw));
-        let (Some(joins), Some(stop_signal), Some(leaves)) = (joins, stop_signal, number()) else {
-            return Err(io::ErrorKind::InvalidInput.into());
-        };
+        let options = WatchOptions::parse(&mut args).ok_or(io::ErrorKind::InvalidInput)?;
         let socket = StdUnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-        let launch = Launch {
-            command: args.collect(),
-            stdin: Some(receive_descriptor(&socket)?),
-            joins: Some(joins).filter(|group| *group > 0),
-            stop_signal,
-            leaves_daemons: leaves == 1,
-        };
+        let launch =
+            Launch { command: args.collect(), stdin: Some(receive_descriptor(&socket)?), options };
         // The command's orphans are adopted from now on.
         #[cfg(target_os = "linux")]
         rustix::process::set_child_subreaper(Some(getpid()))?;
@@ -134,7 +148,7 @@ impl Watch {
                 let _ = self.reports.send(&Report::Gone);
                 return Ok(());
             }
-            let pause = self.command.as_mut().map_or(INTERVAL, Running::kill_if_due);
+            let pause = self.command.as_mut().map_or(CHECK_INTERVAL, Running::kill_if_due);
             if self.command.as_ref().is_some_and(|command| command.is_killed) {
                 // The end of the orders, if it was reached, would be read again at once.
                 sleep(pause).await;
@@ -194,7 +208,7 @@ impl Watch {
                         let (status, killed) = (status.as_raw(), command.is_killed);
                         let _ = self.reports.send(&Report::FirstEnded { status, killed });
                         if !command.is_released(&self.launch) {
-                            command.group.signal_all(self.launch.stop_signal);
+                            command.group.signal_all(self.launch.options.stop_signal);
                             command.group.signal_all(Signal::CONT);
                         }
                     }
@@ -219,19 +233,19 @@ impl Launch {
         command.arg(start::ARGUMENT).arg(getpid().as_raw_nonzero().to_string());
         command.args(&self.command);
         command.envs(environment.iter().map(|(name, value)| (name, value)));
-        command.process_group(self.joins.unwrap_or(0));
+        command.process_group(self.options.joins.unwrap_or(0));
         if let Some(stdin) = self.stdin.take() {
             command.stdin(Stdio::from(stdin));
         }
         let child = command.spawn()?;
-        Ok(Group::new(Pid::from_child(&child), self.joins.is_none()))
+        Ok(Group::new(Pid::from_child(&child), self.options.joins.is_none()))
     }
 }
 
 impl Running {
     /// Returns whether the processes that are left are no longer part of the command.
     const fn is_released(&self, launch: &Launch) -> bool {
-        launch.leaves_daemons && self.first_ended.is_some() && !self.is_killed
+        launch.options.leaves_daemons && self.first_ended.is_some() && !self.is_killed
     }
 
     fn kill(&mut self) {
@@ -247,6 +261,6 @@ impl Running {
             self.kill();
             return KILL_AGAIN;
         }
-        kill_in.min(INTERVAL)
+        kill_in.min(CHECK_INTERVAL)
     }
 }

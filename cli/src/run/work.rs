@@ -9,7 +9,7 @@ use tower_redlock::LockContext;
 use super::{
     args::RunArgs,
     clock::{KILL_AGAIN, LockEnd},
-    command::{TELL, WatchedCommand},
+    command::{PROGRESS_INTERVAL, WatchedCommand},
     ended::Ended,
     messages::{Order, Report},
     signals::SignalRouter,
@@ -17,9 +17,9 @@ use super::{
 use crate::output::say;
 
 /// Maximum time between checks of the lock's remaining validity.
-const INTERVAL: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Time for the watchdog to kill the command when the lock is about to end.
-const WATCHDOG_PATIENCE: Duration = Duration::from_millis(20);
+const WATCHDOG_GRACE: Duration = Duration::from_millis(20);
 /// Time for the command to end after a request to stop the run, without `--kill-after`.
 const STOP_GRACE: Duration = Duration::from_secs(10);
 
@@ -81,7 +81,7 @@ impl Work<'_> {
         let mut leftover: Option<Leftover> = None;
         loop {
             if let Some(left) = &mut leftover
-                && left.since.elapsed() >= TELL
+                && left.since.elapsed() >= PROGRESS_INTERVAL
             {
                 if left.is_hurried {
                     return Ended::Left;
@@ -104,11 +104,11 @@ impl Work<'_> {
                 stop.get_or_insert_with(|| Stop::now(args.kill_after));
                 command.kill();
                 // A suspended watchdog kills nothing outside of the group.
-                if kill_since.get_or_insert_with(Instant::now).elapsed() >= WATCHDOG_PATIENCE {
+                if kill_since.get_or_insert_with(Instant::now).elapsed() >= WATCHDOG_GRACE {
                     command.kill_watchdog();
                 }
             }
-            let pause = if kill_in.is_zero() { KILL_AGAIN } else { kill_in.min(INTERVAL) };
+            let pause = if kill_in.is_zero() { KILL_AGAIN } else { kill_in.min(CHECK_INTERVAL) };
             let report = tokio::select! {
                 biased;
                 report = command.event() => report,

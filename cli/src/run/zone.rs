@@ -20,7 +20,7 @@ const CRON_TZ: &str = "CRON_TZ";
 const LOCALTIME: &str = "/etc/localtime";
 /// Minimum time between a tick and a start by cron(8) that is reported: it is shorter than the difference
 /// of any two time zones.
-const LATE: Duration = Duration::from_secs(5 * 60);
+const MIN_REPORTED_LATENESS: Duration = Duration::from_secs(5 * 60);
 
 /// Returns the name of the host's zone in the IANA database: from `CRON_TZ`, `TZ`, or `/etc/localtime`.
 ///
@@ -59,7 +59,7 @@ fn is_utc(zone: &TimeZone) -> bool {
 /// Returns a message if the tick that a start means lies further back than a start by cron(8) at that tick
 /// explains.
 pub(super) fn doubt(tick: SystemTime, started: SystemTime, zone: &str) -> Option<String> {
-    let late = started.duration_since(tick).ok().filter(|late| *late >= LATE)?;
+    let late = started.duration_since(tick).ok().filter(|late| *late >= MIN_REPORTED_LATENESS)?;
     Some(format!(
         "the latest tick in the time zone {zone} was at {}, {} before this start: if it was started at a tick, \
          the crontab has another zone (--tz); if later, pass the tick's time (--at)",

@@ -24,14 +24,14 @@ use tokio::{
 use super::protocol::Protocol;
 
 /// Maximum time for the head of a request to arrive once it has begun, and of the first one from the start.
-const HEAD: Duration = Duration::from_secs(10);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum time for a response to be received, once its head is known. A stream of events takes 20 s.
-const RESPONSE: Duration = Duration::from_secs(60);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time after which an idle connection is closed. Balancers keep idle connections for up to ten minutes, and
 /// a request that they send while the server closes is lost.
-const IDLE: Duration = Duration::from_secs(620);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(620);
 /// Interval between checks of a connection.
-const INTERVAL: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The activity of a connection. Clones share it.
 #[derive(Clone, Debug)]
@@ -156,13 +156,13 @@ impl Activity {
     /// Returns once the connection has to end: for a newer one, or as it was idle for too long, or as a head or a
     /// response took too long.
     pub(super) async fn is_over(&self) {
-        while timeout(INTERVAL, self.0.displaced.notified()).await.is_err() {
+        while timeout(CHECK_INTERVAL, self.0.displaced.notified()).await.is_err() {
             let is_over = match &self.state().phase {
-                Phase::Head { since } => since.elapsed() >= HEAD,
+                Phase::Head { since } => since.elapsed() >= HEAD_TIMEOUT,
                 Phase::Responding(requests) => {
-                    requests.oldest().is_some_and(|since| since.elapsed() >= RESPONSE)
+                    requests.oldest().is_some_and(|since| since.elapsed() >= RESPONSE_TIMEOUT)
                 }
-                Phase::Idle { since } => since.elapsed() >= IDLE,
+                Phase::Idle { since } => since.elapsed() >= IDLE_TIMEOUT,
             };
             if is_over {
                 return;

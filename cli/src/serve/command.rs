@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Limit for the end of the manager. Keys on a server that does not answer expire.
-const SHUTDOWN: Duration = Duration::from_secs(1);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Serves web pages about the locks, servers and jobs of the fleet
 ///
@@ -70,6 +70,6 @@ pub(crate) async fn serve(shared: &SharedArgs, args: &ServeArgs) -> Result<(), F
         print(&format!("{url}\n"))?;
     }
     accept_until_signal(listener, args.max_connections.into(), dashboard, &mut signals).await;
-    let _ = timeout(SHUTDOWN, redlock.shutdown()).await;
+    let _ = timeout(SHUTDOWN_TIMEOUT, redlock.shutdown()).await;
     Ok(())
 }

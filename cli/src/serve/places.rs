@@ -15,7 +15,7 @@ use super::activity::Activity;
 /// Minimum time before a connection ends for a newer one: its request may be on the way.
 const MIN_STAY: Duration = Duration::from_secs(1);
 /// Interval between checks while no connection may end.
-const INTERVAL: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The places of connections.
 #[derive(Debug)]
@@ -72,17 +72,17 @@ impl Places {
             return Ok(Place { places: Arc::clone(self), number, activity });
         }
         if taken.connections.values().any(Activity::is_displaced) {
-            return Err(INTERVAL);
+            return Err(POLL_INTERVAL);
         }
         let standing =
             |connection| Activity::standing(connection).map(|standing| (standing, connection));
         let first =
             taken.connections.values().filter_map(standing).min_by_key(|(standing, _)| *standing);
-        let Some((standing, connection)) = first else { return Err(INTERVAL) };
+        let Some((standing, connection)) = first else { return Err(POLL_INTERVAL) };
         let stay = MIN_STAY.saturating_sub(standing.since.elapsed());
         if stay.is_zero() {
             connection.displace();
-            return Err(INTERVAL);
+            return Err(POLL_INTERVAL);
         }
         Err(stay)
     }

@@ -33,11 +33,11 @@ use super::{
 use crate::{exit::Failure, signals::Signals};
 
 /// Time for responses that have begun.
-const GRACE: Duration = Duration::from_secs(1);
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 /// Maximum length of the head of a request over HTTP/1.1, in bytes. That over HTTP/2 has 16 KiB at most.
-const MAX_HEAD: usize = 64 << 10;
+const MAX_HEAD_BYTES: usize = 64 << 10;
 /// Pause after a connection that was not accepted: there may be too many open files.
-const PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(super) async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).await.map_err(|error| {
@@ -73,7 +73,7 @@ pub(super) async fn accept_until_signal(
     }
     drop((listener, newest));
     dashboard.end_streams();
-    let _ = timeout(GRACE, graceful.shutdown()).await;
+    let _ = timeout(SHUTDOWN_GRACE, graceful.shutdown()).await;
     // Ends what is left.
     connections.shutdown().await;
 }
@@ -100,7 +100,7 @@ pub(super) fn connection<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     let of_reads = activity.clone();
     let stream = TokioIo::new(InspectReader::new(stream, move |bytes| of_reads.note_read(bytes)));
     let mut http = auto::Builder::new(TokioExecutor::new());
-    http.http1().max_buf_size(MAX_HEAD);
+    http.http1().max_buf_size(MAX_HEAD_BYTES);
     let connection = graceful.watch(http.serve_connection(stream, service).into_owned());
     async move {
         tokio::select! {
@@ -145,7 +145,7 @@ async fn accept(listener: &TcpListener) -> TcpStream {
             Ok((stream, _)) => return stream,
             Err(error) => {
                 tracing::warn!("a connection was not accepted: {error}");
-                sleep(PAUSE).await;
+                sleep(ACCEPT_RETRY_INTERVAL).await;
             }
         }
     }

@@ -98,6 +98,22 @@ async fn slow_heads_are_given_up() {
     assert!(is_closed(&mut stream).await);
 }
 
+/// Two of them begin like a connection over HTTP/2.
+#[tokio::test(start_paused = true)]
+async fn slow_beginnings_are_given_up() {
+    for begun in [
+        "",
+        "GET /nodes HTTP/1.1\r\nHost",
+        "PRI /nodes HTTP/1.1\r\nHost",
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r",
+    ] {
+        let mut stream = connect();
+        stream.write_all(begun.as_bytes()).await.unwrap();
+        sleep(Duration::from_secs(12)).await;
+        assert!(is_closed_after_the_rest(&mut stream).await, "{begun:?}");
+    }
+}
+
 /// Opens a connection over HTTP/2: the preface, and settings (RFC 9113, section 3.4).
 async fn begin_http2(mut stream: DuplexStream, settings: &[u8]) -> DuplexStream {
     stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();

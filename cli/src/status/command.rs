@@ -20,9 +20,9 @@ use crate::{
 };
 
 /// Number of locks that are shown once.
-const FEW: usize = 10;
+const DEFAULT_LOCKS: usize = 10;
 /// Number of locks that a live view reads.
-const MANY: usize = 200;
+const DEFAULT_WATCHED_LOCKS: usize = 200;
 
 /// Shows the servers and the first locks, once or live
 ///
@@ -51,7 +51,9 @@ fn interval(text: &str) -> Result<Duration, &'static str> {
 
 pub(crate) async fn status(shared: &SharedArgs, args: &StatusArgs) -> Result<ExitCode, Failure> {
     let client = Client::new(shared)?;
-    let limit = args.locks.map_or(if args.watch { MANY } else { FEW }, usize::from);
+    let limit = args
+        .locks
+        .map_or(if args.watch { DEFAULT_WATCHED_LOCKS } else { DEFAULT_LOCKS }, usize::from);
     if args.watch {
         return watch(&client, limit, args.interval).await;
     }

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Number of jobs that are read.
-const JOBS: usize = 10;
+const MAX_JOBS: usize = 10;
 
 /// Locks in the order of their names, or why they are unknown.
 #[derive(Clone, Debug, Default)]
@@ -50,7 +50,7 @@ impl Listing {
             Some((slot, of)) => (of.to_owned(), Some(slot)),
             None => (lock.name.to_string(), None),
         });
-        match first_jobs(redlock, JOBS).await {
+        match first_jobs(redlock, MAX_JOBS).await {
             Ok(FirstJobs { jobs, more, error }) => {
                 (listing.jobs, listing.more_jobs) = (jobs, more);
                 listing.error = listing.error.or(error.map(|error| error.to_string()));

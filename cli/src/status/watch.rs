@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// Interval between checks of the nodes.
-const TICK: Duration = Duration::from_secs(1);
+const REDRAW_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Where views go.
 enum Target {
@@ -75,7 +75,7 @@ pub(super) async fn watch(
     let mut window = Signals::new([Signal::WINCH, Signal::TSTP].into_iter().filter(|_| is_screen))?;
     let mut has_keys = is_screen && io::stdin().is_terminal();
     let mut keys = stdin();
-    let mut ticks = interval(TICK);
+    let mut ticks = interval(REDRAW_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut reading = read(&client.redlock, limit, Duration::ZERO);
     let mut listing = None;

@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 
 use crate::{
-    scene::{Running, nodes, redlock},
+    fixture::{Running, nodes, redlock},
     support::{RedisServer, eventually},
 };
 
@@ -61,7 +61,7 @@ fn needs_a_quorum() {
     servers[1].kill();
     servers[2].kill();
     let bench = ["--restart-guard=off", "--ttl=1s", "bench", "--seconds=1", "--wait=100ms"];
-    let outcome = crate::run::run(&nodes(&servers), &bench);
+    let outcome = crate::program::run(&nodes(&servers), &bench);
     outcome.is(69, &["no quorum of the servers votes", "redlock doctor"]);
     redlock(&servers, &["bench", "--seconds=0"]).is(64, &["0 is not in 1..=600"]);
 }

@@ -1,6 +1,6 @@
 //! `completions` and `man`, which need no servers.
 
-use crate::{run::run, support::TempDir};
+use crate::{program::run, support::TempDir};
 
 #[test]
 fn completions_know_the_commands() {

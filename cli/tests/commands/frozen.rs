@@ -1,15 +1,15 @@
 //! Commands that read, beside servers that hang.
 
 use crate::{
-    run::{Doctor, name},
-    scene::{self, store},
+    fixture::{self, store},
+    program::{Doctor, name},
     support::{RedisServer, urls},
 };
 
 /// Runs the program over these servers, to its end. A node timeout is far shorter than the time after which a
 /// server that has not greeted is down.
 #[track_caller]
-fn redlock(servers: &[RedisServer], args: &[&str]) -> crate::run::Outcome {
+fn redlock(servers: &[RedisServer], args: &[&str]) -> crate::program::Outcome {
     let settings = "node_timeout = '250ms'\nttl = '60s'\nrestart_guard = 'off'";
     Doctor::configured(&urls(servers), settings).command(args)
 }
@@ -17,7 +17,7 @@ fn redlock(servers: &[RedisServer], args: &[&str]) -> crate::run::Outcome {
 /// Three servers with a lock, of which the last ones hang.
 fn servers(frozen: usize) -> Vec<RedisServer> {
     let servers = RedisServer::start_n(3);
-    scene::redlock(&servers, &["status"]).is(0, &["3 of 3 nodes vote"]);
+    fixture::redlock(&servers, &["status"]).is(0, &["3 of 3 nodes vote"]);
     store(&servers, "invoice:42", "night-shift", 17);
     servers.iter().rev().take(frozen).for_each(RedisServer::freeze);
     servers

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::run::HANG_GUARD;
+use crate::program::HANG_GUARD;
 
 /// The status and the whole answer.
 #[derive(Debug)]

@@ -13,8 +13,8 @@ use tower_redlock::{
 };
 
 use crate::{
-    run::fleet,
-    scene::redlock,
+    fixture::{enrolled, redlock},
+    program::{fleet, with_fleet},
     support::{RedisServer, eventually_async},
 };
 
@@ -26,8 +26,7 @@ async fn tick(redlock: &Redlock, job: &str, result: Result<(), &'static str>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_are_listed() {
-    let servers = RedisServer::start_n(3);
-    let fleet = fleet(&servers).await;
+    let (servers, fleet) = with_fleet().await;
     redlock(&servers, &["jobs", "list"]).is(0, &[]);
     tick(&fleet, "report", Ok(())).await;
     tick(&fleet, "import\u{202e}", Err("no disk\nsecond line")).await;
@@ -51,8 +50,7 @@ async fn jobs_are_listed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn running_job_is_shown() {
-    let servers = RedisServer::start_n(3);
-    let fleet = fleet(&servers).await;
+    let (servers, fleet) = with_fleet().await;
     tick(&fleet, "report", Ok(())).await;
     let lock = tower_redlock::Resource::of_job("report").unwrap();
     let running = fleet.lock(lock).await.unwrap();
@@ -120,8 +118,7 @@ async fn runs_of_a_parallel_job_are_shown() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pause_stops_all_replicas() {
-    let servers = RedisServer::start_n(3);
-    let fleet = fleet(&servers).await;
+    let (servers, fleet) = with_fleet().await;
     let pause = ["jobs", "pause", "report", "--anyway", "--why", "disk full", "--by", "ann"];
     let paused = redlock(&servers, &pause);
     paused.is(0, &["is paused on all replicas, until it is resumed"]);
@@ -146,8 +143,7 @@ async fn pause_stops_all_replicas() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn request_runs_on_one_replica() {
-    let servers = RedisServer::start_n(3);
-    let fleet = fleet(&servers).await;
+    let (servers, fleet) = with_fleet().await;
     let ran = Arc::new(Notify::new());
     let scheduler = Scheduler::new(fleet.clone()).job({
         let ran = Arc::clone(&ran);
@@ -174,8 +170,7 @@ async fn request_runs_on_one_replica() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn forgotten_job_is_gone() {
-    let servers = RedisServer::start_n(3);
-    let fleet = fleet(&servers).await;
+    let (servers, fleet) = with_fleet().await;
     tick(&fleet, "report", Ok(())).await;
     redlock(&servers, &["jobs", "forget", "report"]).is(64, &["no terminal", "nothing was done"]);
     redlock(&servers, &["jobs", "list"]).is(0, &["report"]);
@@ -187,8 +182,7 @@ async fn forgotten_job_is_gone() {
 /// A success for nothing hides a misspelt name.
 #[tokio::test(flavor = "multi_thread")]
 async fn unknown_jobs_are_66() {
-    let servers = RedisServer::start_n(3);
-    let fleet = fleet(&servers).await;
+    let (servers, fleet) = with_fleet().await;
     tick(&fleet, "report", Ok(())).await;
     for args in [
         &["jobs", "pause", "reprot"][..],
@@ -212,8 +206,7 @@ async fn unknown_jobs_are_66() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn next_ticks_are_shown() {
-    let servers = RedisServer::start_n(3);
-    let fleet = fleet(&servers).await;
+    let (servers, fleet) = with_fleet().await;
     redlock(&servers, &["jobs", "next", "other"]).is(66, &["they know none"]);
     let berlin = Schedule::cron("30 3 * * *").unwrap().in_tz("Europe/Berlin").unwrap();
     let request = fleet.job_tick("report", berlin.clone());
@@ -237,8 +230,7 @@ async fn next_ticks_are_shown() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn custom_rules_have_no_preview() {
-    let servers = RedisServer::start_n(3);
-    let fleet = fleet(&servers).await;
+    let (servers, fleet) = with_fleet().await;
     let rule = Schedule::custom("banking days", |after: WallTime| {
         Schedule::every(Duration::from_secs(60)).next(after, None)
     });
@@ -251,8 +243,7 @@ async fn custom_rules_have_no_preview() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unused_jobs_are_forgotten() {
-    let servers = RedisServer::start_n(3);
-    let fleet = fleet(&servers).await;
+    let (servers, fleet) = with_fleet().await;
     let long_ago = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
     let old = fleet.job_tick("old", Schedule::at(long_ago));
     old.run(|_| async { Ok::<_, Infallible>(()) }).await.unwrap();
@@ -276,8 +267,7 @@ async fn unused_jobs_are_forgotten() {
 
 #[test]
 fn servers_that_are_down_are_69() {
-    let mut servers = RedisServer::start_n(3);
-    redlock(&servers, &["status"]).is(0, &[]);
+    let mut servers = enrolled(3);
     servers.iter_mut().skip(1).for_each(RedisServer::kill);
     for args in [
         &["jobs", "list"][..],

@@ -4,15 +4,14 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::{
-    scene::{Running, redlock, store},
+    fixture::{Running, enrolled, store},
     support::RedisServer,
     terminal::Terminal,
 };
 
 #[test]
 fn prints_a_block_per_change() {
-    let mut servers = RedisServer::start_n(3);
-    redlock(&servers, &["status"]).is(0, &[]);
+    let mut servers = enrolled(3);
     let mut watch = Running::start(&servers, &["status", "--watch", "--interval=100ms"]);
     let first = watch.until("no locks");
     assert!(first.contains("LOCKS WORK: 3 of 3 nodes vote"), "{first}");
@@ -29,8 +28,7 @@ fn prints_a_block_per_change() {
 
 #[test]
 fn prints_an_object_per_change() {
-    let servers = RedisServer::start_n(3);
-    redlock(&servers, &["status"]).is(0, &[]);
+    let servers = enrolled(3);
     let mut watch = Running::start(&servers, &["status", "--watch", "--json", "--interval=100ms"]);
     let first: Value = serde_json::from_str(&watch.line()).unwrap();
     assert_eq!((&first["voting"], &first["quorum"]), (&3.into(), &2.into()));
@@ -57,6 +55,6 @@ fn signals_end_it_while_connecting() {
 
 #[test]
 fn intervals_have_a_minimum() {
-    crate::run::run("", &["status", "--watch", "--interval=1ms"]).is(64, &["100ms or more"]);
-    crate::run::run("", &["status", "--interval=1s"]).is(64, &["--watch"]);
+    crate::program::run("", &["status", "--watch", "--interval=1ms"]).is(64, &["100ms or more"]);
+    crate::program::run("", &["status", "--interval=1s"]).is(64, &["--watch"]);
 }

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use crate::{
-    run::{Outcome, PATIENT, fleet, run},
-    scene::{redlock, store},
+    fixture::{enrolled, redlock, store},
+    program::{Outcome, PATIENT, run, with_fleet},
     support::RedisServer,
 };
 
@@ -24,8 +24,7 @@ fn cells(outcome: &Outcome) -> Vec<Vec<String>> {
 
 #[test]
 fn lists_locks_as_a_table() {
-    let servers = RedisServer::start_n(3);
-    redlock(&servers, &["ls"]).is(0, &[]);
+    let servers = enrolled(3);
     store(&servers, "invoice:42", "night-shift", 17);
     store(&servers[..2], "invoice:43", "day-shift", 0);
     store(&servers[2..], "left", "crashed", 5);
@@ -56,8 +55,7 @@ fn lists_locks_as_a_table() {
 
 #[test]
 fn lists_locks_as_json_lines() {
-    let servers = RedisServer::start_n(3);
-    redlock(&servers, &["ls", "--json"]).is(0, &[]);
+    let servers = enrolled(3);
     store(&servers, "a", "night-shift", 17);
     store(&servers[1..2], "b", "crashed", 5);
     let outcome = redlock(&servers, &["--json", "ls"]);
@@ -75,8 +73,7 @@ fn lists_locks_as_json_lines() {
 
 #[test]
 fn patterns_choose_names() {
-    let servers = RedisServer::start_n(1);
-    redlock(&servers, &["ls"]).is(0, &[]);
+    let servers = enrolled(1);
     for name in ["invoice:42", "invoice:7", "report", "a*b"] {
         store(&servers, name, "me", 1);
     }
@@ -93,8 +90,7 @@ fn patterns_choose_names() {
 
 /// Locks with names of slots, and the lock of the bare name.
 fn export_slots() -> Vec<RedisServer> {
-    let servers = RedisServer::start_n(3);
-    redlock(&servers, &["ls"]).is(0, &[]);
+    let servers = enrolled(3);
     for (name, owner) in [
         ("export", "whole"),
         ("slot:10:export", "tenth"),
@@ -158,8 +154,7 @@ fn slot_is_inspected_and_broken_by_its_name() {
 
 #[tokio::test]
 async fn many_locks_are_listed_once() {
-    let servers = RedisServer::start_n(3);
-    let fleet = fleet(&servers).await;
+    let (servers, fleet) = with_fleet().await;
     for i in 0..250 {
         store(&servers, &format!("n{i:03}"), "me", i + 1);
     }
@@ -172,8 +167,7 @@ async fn many_locks_are_listed_once() {
 
 #[test]
 fn degraded_set_lists_its_locks() {
-    let mut servers = RedisServer::start_n(3);
-    redlock(&servers, &["ls"]).is(0, &[]);
+    let mut servers = enrolled(3);
     store(&servers, "a", "me", 1);
     servers[0].kill();
     assert_eq!(cells(redlock(&servers, &["ls"]).is(0, &[]))[0][5], "2/3");
@@ -181,8 +175,7 @@ fn degraded_set_lists_its_locks() {
 
 #[test]
 fn without_quorum_locks_may_be_missing() {
-    let mut servers = RedisServer::start_n(3);
-    redlock(&servers, &["ls"]).is(0, &[]);
+    let mut servers = enrolled(3);
     store(&servers, "a", "me", 1);
     servers[0].kill();
     servers[1].kill();
@@ -195,8 +188,7 @@ const HOSTILE: &str = "evil\x1b[2J\r\u{202e}";
 
 #[test]
 fn hostile_owners_are_escaped() {
-    let servers = RedisServer::start_n(3);
-    redlock(&servers, &["ls"]).is(0, &[]);
+    let servers = enrolled(3);
     store(&servers, "job", HOSTILE, 7);
     store_in_minority(&servers);
     let texts: [&[&str]; 4] =
@@ -210,8 +202,7 @@ fn hostile_owners_are_escaped() {
 
 #[test]
 fn hostile_owners_in_errors_are_escaped() {
-    let mut servers = RedisServer::start_n(3);
-    redlock(&servers, &["ls"]).is(0, &[]);
+    let mut servers = enrolled(3);
     store(&servers, "job", HOSTILE, 7);
     servers[0].kill();
     servers[1].kill();
@@ -232,8 +223,7 @@ fn store_in_minority(servers: &[RedisServer]) {
 
 #[test]
 fn hostile_names_are_escaped() {
-    let servers = RedisServer::start_n(3);
-    redlock(&servers, &["ls"]).is(0, &[]);
+    let servers = enrolled(3);
     store(&servers, "a\u{202e}b", "me", 7);
     // No name of a lock: nothing that this crate wrote.
     store(&servers, "c\x1b[2Jd", "me", 7);

@@ -6,6 +6,7 @@ mod support;
 
 mod bench;
 mod completions;
+mod fixture;
 mod frozen;
 mod http;
 mod jobs;
@@ -14,8 +15,7 @@ mod locks;
 mod once;
 mod output;
 #[path = "../program/mod.rs"]
-mod run;
-mod scene;
+mod program;
 mod screen;
 mod serve;
 mod sets;

@@ -5,15 +5,14 @@ use std::convert::Infallible;
 use serde_json::Value;
 
 use crate::{
-    run::fleet,
-    scene::{redlock, store_record},
+    fixture::{enrolled, redlock, store_record},
+    program::with_fleet,
     support::RedisServer,
 };
 
 #[tokio::test]
 async fn status_follows_the_key() {
-    let servers = RedisServer::start_n(3);
-    let fleet = fleet(&servers).await;
+    let (servers, fleet) = with_fleet().await;
     let status = || redlock(&servers, &["once", "status", "order:7"]);
     let json = || redlock(&servers, &["once", "status", "order:7", "--json"]).is(0, &[]).json();
     status().is(0, &["\"order:7\" is free"]);
@@ -47,8 +46,7 @@ async fn status_follows_the_key() {
 
 #[test]
 fn unknown_work_is_decided() {
-    let servers = RedisServer::start_n(3);
-    redlock(&servers, &["status"]).is(0, &[]);
+    let servers = enrolled(3);
     store_record(&servers, "a", 'u', "crashed");
     store_record(&servers, "b", 'u', "crashed");
     let status = |key: &str| redlock(&servers, &["once", "status", key]);
@@ -93,8 +91,7 @@ fn keys_are_listed() {
 
 #[test]
 fn decisions_need_servers() {
-    let mut servers = RedisServer::start_n(3);
-    redlock(&servers, &["status"]).is(0, &[]);
+    let mut servers = enrolled(3);
     store_record(&servers, "a", 'd', "me");
     servers[2].kill();
     redlock(&servers, &["once", "status", "a"]).is(0, &["\"a\" is done"]);
@@ -110,8 +107,7 @@ fn decisions_need_servers() {
 
 #[test]
 fn hostile_records_are_escaped() {
-    let servers = RedisServer::start_n(3);
-    redlock(&servers, &["status"]).is(0, &[]);
+    let servers = enrolled(3);
     store_record(&servers, "a", 'd', "evil\x1b[2J");
     let outcome = redlock(&servers, &["once", "status", "a"]);
     outcome.is(0, &[r"done by evil\u{1b}[2J"]).never_says("\x1b");

@@ -7,8 +7,8 @@ use std::{
 };
 
 use crate::{
-    run::{PATIENT, run},
-    scene::{nodes, redlock, store, store_record, wait},
+    fixture::{enrolled, nodes, store, store_record, wait},
+    program::{PATIENT, run},
     support::RedisServer,
 };
 
@@ -45,8 +45,7 @@ fn with_stdout(servers: &[RedisServer], args: &[&str], stdout: Stdio) -> (Option
 }
 
 fn servers() -> Vec<RedisServer> {
-    let servers = RedisServer::start_n(1);
-    redlock(&servers, &["status"]).is(0, &[]);
+    let servers = enrolled(1);
     store(&servers, "job", "me", 1);
     store_record(&servers, "key", 'd', "me");
     servers

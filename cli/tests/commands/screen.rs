@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 
 use crate::{
-    scene::{redlock, store},
+    fixture::{enrolled, redlock, store},
     support::{RedisServer, eventually},
     terminal::Terminal,
 };
@@ -12,10 +12,6 @@ const ENTER: &str = "\x1b[?1049h";
 const LEAVE: &str = "\x1b[?1049l";
 
 const WATCH: [&str; 3] = ["status", "--watch", "--interval=100ms"];
-
-fn ready(servers: &[RedisServer]) {
-    redlock(servers, &["status"]).is(0, &[]);
-}
 
 #[track_caller]
 fn is_restored(terminal: &Terminal) {
@@ -26,8 +22,7 @@ fn is_restored(terminal: &Terminal) {
 
 #[test]
 fn redraws_in_place() {
-    let mut servers = RedisServer::start_n(3);
-    ready(&servers);
+    let mut servers = enrolled(3);
     let mut terminal = Terminal::start(&servers, &[], &WATCH);
     terminal.shows("LOCKS WORK");
     terminal.shows("no locks");
@@ -47,8 +42,7 @@ fn redraws_in_place() {
 
 #[test]
 fn long_wait_has_a_clock() {
-    let servers = RedisServer::start_n(3);
-    ready(&servers);
+    let servers = enrolled(3);
     store(&servers, "invoice:42", "night-shift", 17);
     let run = ["run", "invoice:42", "--", "echo", "it ran"];
     let mut terminal = Terminal::start(&servers, &[], &run);
@@ -73,8 +67,7 @@ fn long_wait_has_a_clock() {
 
 #[test]
 fn signals_restore_the_screen() {
-    let servers = RedisServer::start_n(1);
-    ready(&servers);
+    let servers = enrolled(1);
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
         let mut terminal = Terminal::start(&servers, &[], &WATCH);
         terminal.shows("LOCKS WORK");
@@ -86,8 +79,7 @@ fn signals_restore_the_screen() {
 
 #[test]
 fn view_follows_the_size() {
-    let servers = RedisServer::start_n(1);
-    ready(&servers);
+    let servers = enrolled(1);
     for i in 0..40 {
         store(&servers, &format!("name-{i:02}"), "me", 1);
     }
@@ -103,8 +95,7 @@ fn view_follows_the_size() {
 
 #[test]
 fn stopped_program_returns_the_screen() {
-    let servers = RedisServer::start_n(1);
-    ready(&servers);
+    let servers = enrolled(1);
     let mut terminal = Terminal::start(&servers, &[], &WATCH);
     terminal.shows("LOCKS WORK");
     terminal.send(Signal::TSTP);
@@ -122,8 +113,7 @@ fn stopped_program_returns_the_screen() {
 
 #[test]
 fn colours_only_without_no_color() {
-    let servers = RedisServer::start_n(1);
-    ready(&servers);
+    let servers = enrolled(1);
 
     for env in [&[][..], &[("TERM", "dumb"), ("CI", "true")]] {
         let mut colored = Terminal::start(&servers, env, &["status"]);
@@ -162,8 +152,7 @@ fn progress_is_one_line() {
 
 #[test]
 fn confirmation_is_typed() {
-    let servers = RedisServer::start_n(3);
-    ready(&servers);
+    let servers = enrolled(3);
     store(&servers, "job", "night-shift", 17);
     for (answer, code, is_kept) in [("no\n", 64, true), ("\n", 64, true), ("yes\n", 0, false)] {
         let mut terminal = Terminal::start(&servers, &[], &["break", "job"]);

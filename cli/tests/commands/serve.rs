@@ -13,10 +13,10 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::{
+    fixture::{Running, enrolled, nodes, redlock, store, store_record},
     http::{Answer, follow_events, get, host, post},
-    run::{HANG_GUARD, run, run_with},
-    scene::{Running, nodes, redlock, store, store_record},
-    support::{RedisServer, TempDir, eventually},
+    program::{HANG_GUARD, run, run_with},
+    support::{TempDir, eventually},
 };
 
 const PASSWORD: &str = "REDLOCK_SERVE_PASSWORD";
@@ -70,8 +70,7 @@ impl Served {
 
 #[test]
 fn held_locks_are_served() {
-    let servers = RedisServer::start_n(3);
-    redlock(&servers, &["status"]).is(0, &[]);
+    let servers = enrolled(3);
     store(&servers, "invoice:42", "night-shift", 17);
     let served = Served::start(&nodes(&servers), &[], None);
     eventually("all servers have been read", || served.get("/locks", &[]).text.contains("3/3"));
@@ -136,8 +135,7 @@ fn other_sites_load_nothing_in_the_background() {
 
 #[test]
 fn pages_restore_no_record() {
-    let mut servers = RedisServer::start_n(3);
-    redlock(&servers, &["status"]).is(0, &[]);
+    let mut servers = enrolled(3);
     let record = "redlock:done:once:order:7";
     store_record(&servers[1..2], "order:7", 'd', "night-shift");
     store(&servers, "invoice:42", "night-shift", 17);
@@ -162,8 +160,7 @@ fn pages_restore_no_record() {
 
 #[test]
 fn user_acts_with_the_password() {
-    let servers = RedisServer::start_n(1);
-    redlock(&servers, &["status"]).is(0, &[]);
+    let servers = enrolled(1);
     let served = Served::start(&nodes(&servers), &["--user=ann"], Some("s3cret"));
     for headers in [&[][..], &[WRONG]] {
         let refused = served.get("/api/locks", headers);
@@ -296,32 +293,6 @@ fn burst_beyond_the_limit_is_answered() {
             assert_eq!(get.join().unwrap(), 200);
         }
     });
-}
-
-#[test]
-fn slow_senders_are_cut_off() {
-    let served = Served::start(NOWHERE, &["--max-connections=4"], None);
-    // Two of them begin like a connection over HTTP/2.
-    let begun = [
-        "",
-        "GET /nodes HTTP/1.1\r\nHost",
-        "PRI /nodes HTTP/1.1\r\nHost",
-        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r",
-    ];
-    let connections = begun.map(|begun| {
-        let mut connection = TcpStream::connect(served.address).unwrap();
-        connection.set_read_timeout(Some(HANG_GUARD)).unwrap();
-        connection.write_all(begun.as_bytes()).unwrap();
-        connection
-    });
-    let begun = Instant::now();
-    for mut connection in connections {
-        let mut answer = Vec::new();
-        let _ = connection.read_to_end(&mut answer);
-    }
-    // The default of the server's library is 30 s.
-    assert!(begun.elapsed() < Duration::from_secs(25), "{:?}", begun.elapsed());
-    assert_eq!(served.get("/nodes", &[]).status, 200);
 }
 
 #[test]

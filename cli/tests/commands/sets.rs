@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use tower_redlock::{Redlock, Resource, Schedule, node::redis::RestartGuard};
 
 use crate::{
-    run::{Outcome, PATIENT, run},
+    program::{Outcome, PATIENT, run},
     support::{RedisServer, all_vote, urls},
 };
 

@@ -1,8 +1,8 @@
 //! `status`, printed once.
 
 use crate::{
-    run::name,
-    scene::{redlock, store},
+    fixture::{enrolled, redlock, store},
+    program::name,
     support::RedisServer,
 };
 
@@ -28,8 +28,7 @@ fn shows_servers_and_locks() {
 
 #[test]
 fn shows_only_the_first_locks() {
-    let servers = RedisServer::start_n(1);
-    redlock(&servers, &["status"]).is(0, &[]);
+    let servers = enrolled(1);
     for i in 0..12 {
         store(&servers, &format!("n{i}"), "me", 1);
     }
@@ -43,8 +42,7 @@ fn shows_only_the_first_locks() {
 
 #[test]
 fn says_why_nodes_do_not_vote() {
-    let mut servers = RedisServer::start_n(3);
-    redlock(&servers, &["status"]).is(0, &[]);
+    let mut servers = enrolled(3);
     store(&servers, "a", "me", 1);
     servers[2].kill();
     redlock(&servers, &["status"]).is(0, &["DEGRADED", "2 of 3 nodes vote", "down", "2/3"]);
@@ -58,8 +56,7 @@ fn says_why_nodes_do_not_vote() {
 
 #[test]
 fn other_prefix_is_another_set() {
-    let servers = RedisServer::start_n(1);
-    redlock(&servers, &["status"]).is(0, &[]);
+    let servers = enrolled(1);
     store(&servers, "a", "me", 1);
     let url = servers[0].plain_url();
     let args = ["--nodes", &url, "--prefix=other", "status"];

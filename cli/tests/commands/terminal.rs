@@ -16,8 +16,8 @@ use rustix::{
 };
 
 use crate::{
-    run::PATIENT,
-    scene::{nodes, send, wait},
+    fixture::{nodes, send, wait},
+    program::PATIENT,
     support::{RedisServer, eventually},
 };
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tower_redlock::{Lock, Redlock};
 
 use crate::{
-    run::{Doctor, connected, urls},
+    program::{Doctor, connected, urls},
     support::RedisServer,
 };
 

@@ -1,14 +1,10 @@
 //! The holder of a name, and taking the lock away from it.
 
-use crate::{
-    run::{Doctor, fleet, urls},
-    support::RedisServer,
-};
+use crate::program::{Doctor, urls, with_doctor, with_fleet};
 
 #[tokio::test]
 async fn shows_the_holder() {
-    let servers = RedisServer::start_n(3);
-    let fleet = fleet(&servers).await;
+    let (servers, fleet) = with_fleet().await;
     let doctor = Doctor::over(&urls(&servers));
     doctor.command(&["inspect", "invoice:42"]).is(0, &["\"invoice:42\" is free"]);
     assert_eq!(doctor.command(&["inspect", "invoice:42", "--json"]).json()["held"], false);
@@ -35,8 +31,7 @@ async fn shows_the_holder() {
 
 #[tokio::test]
 async fn holder_is_unknown_without_quorum() {
-    let mut servers = RedisServer::start_n(3);
-    let doctor = Doctor::over(&urls(&servers));
+    let (mut servers, doctor) = with_doctor(3);
     servers[0].kill();
     servers[1].kill();
     doctor.command(&["inspect", "x"]).is(69, &["the holder of \"x\" is unknown"]);
@@ -46,8 +41,7 @@ async fn holder_is_unknown_without_quorum() {
 
 #[tokio::test]
 async fn break_needs_a_confirmation() {
-    let servers = RedisServer::start_n(3);
-    let fleet = fleet(&servers).await;
+    let (servers, fleet) = with_fleet().await;
     let doctor = Doctor::over(&urls(&servers));
     let lock = fleet.lock("job").await.unwrap();
 
@@ -72,8 +66,7 @@ async fn break_needs_a_confirmation() {
 
 #[tokio::test]
 async fn break_prints_json() {
-    let servers = RedisServer::start_n(3);
-    let fleet = fleet(&servers).await;
+    let (servers, fleet) = with_fleet().await;
     let doctor = Doctor::over(&urls(&servers));
     let _lock = fleet.lock("job").await.unwrap();
     let json = doctor.command(&["break", "job", "--yes", "--json"]).is(0, &[]).json();
@@ -84,8 +77,7 @@ async fn break_prints_json() {
 
 #[tokio::test]
 async fn foreign_key_is_left_alone() {
-    let servers = RedisServer::start_n(3);
-    let doctor = Doctor::over(&urls(&servers));
+    let (servers, doctor) = with_doctor(3);
     doctor.run(&[]).is(0, &[]);
     for server in &servers {
         server.set("redlock:lock:odd", "hello");
@@ -97,8 +89,7 @@ async fn foreign_key_is_left_alone() {
 
 #[tokio::test]
 async fn minority_does_not_hold_a_lock() {
-    let servers = RedisServer::start_n(3);
-    let fleet = fleet(&servers).await;
+    let (servers, fleet) = with_fleet().await;
     let lock = fleet.lock("job").await.unwrap();
     for server in &servers[..2] {
         server.cli(&["DEL", "redlock:lock:job"]);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tower_redlock::Redlock;
 
 use crate::{
-    run::{Doctor, connected, run, urls},
+    program::{Doctor, connected, run, urls},
     support::RedisServer,
 };
 

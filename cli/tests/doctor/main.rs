@@ -7,9 +7,9 @@ mod adopting;
 mod holders;
 mod lowering;
 mod nodes;
-mod rolling;
 #[path = "../program/mod.rs"]
-mod run;
+mod program;
+mod rolling;
 mod sets;
 mod several_sets;
 mod usage;

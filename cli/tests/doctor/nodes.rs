@@ -1,7 +1,7 @@
 //! Findings about one node.
 
 use crate::{
-    run::{Doctor, name, urls},
+    program::{Doctor, name, urls, with_doctor},
     support::{RedisServer, acl},
 };
 
@@ -46,8 +46,7 @@ const RULES: [&str; 35] = [
 
 #[test]
 fn a_frozen_server() {
-    let servers = RedisServer::start_n(3);
-    let doctor = Doctor::over(&urls(&servers));
+    let (servers, doctor) = with_doctor(3);
     servers[0].freeze();
     let outcome = doctor.run(&[]);
     servers[0].thaw();
@@ -56,8 +55,7 @@ fn a_frozen_server() {
 
 #[test]
 fn a_replica() {
-    let servers = RedisServer::start_n(3);
-    let doctor = Doctor::over(&urls(&servers));
+    let (servers, doctor) = with_doctor(3);
     let master = RedisServer::start();
     servers[1].replica_of(&master);
     let outcome = doctor.run(&[]);

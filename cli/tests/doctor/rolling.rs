@@ -11,14 +11,14 @@ use std::{
 use tower_redlock::{LockError, Redlock};
 
 use crate::{
-    run::{Doctor, connected, name, run, urls},
+    program::{Doctor, connected, name, run, urls},
     support::{RedisServer, eventually_async},
 };
 
 const TTL: Duration = Duration::from_secs(3);
 
-/// Less than a probation: a set that is stopped by one shows.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Maximum wait for a lock: less than a probation, so that a set that is stopped by one is found.
+const MAX_WAIT: Duration = Duration::from_secs(2);
 
 async fn fleet(servers: &[RedisServer]) -> Redlock {
     let timeout = Duration::from_millis(300);
@@ -32,7 +32,7 @@ async fn takes(
     count: Arc<AtomicU32>,
 ) -> Result<(), LockError> {
     while !stop.load(Ordering::Relaxed) {
-        let lock = redlock.lock("x").wait(PATIENCE).await?;
+        let lock = redlock.lock("x").wait(MAX_WAIT).await?;
         let _ = lock.release().await;
         count.fetch_add(1, Ordering::Relaxed);
         tokio::time::sleep(Duration::from_millis(5)).await;

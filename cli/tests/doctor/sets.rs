@@ -1,14 +1,13 @@
 //! Findings about the whole set.
 
 use crate::{
-    run::{Doctor, name, run, urls},
+    program::{Doctor, name, run, urls, with_doctor},
     support::RedisServer,
 };
 
 #[test]
 fn a_healthy_set() {
-    let servers = RedisServer::start_n(3);
-    let doctor = Doctor::over(&urls(&servers));
+    let (servers, doctor) = with_doctor(3);
     let outcome = doctor.run(&[]);
     outcome.is(0, &["HEALTHY: locks work; 3 of 3 nodes vote, 2 are needed", "version", "voting"]);
     outcome.says(&[&name(&servers[0]), "no persistence", "0 lock keys", "round trip", "clock"]);
@@ -20,22 +19,31 @@ fn a_healthy_set() {
 }
 
 #[test]
-fn one_server_down() {
-    let mut servers = RedisServer::start_n(3);
-    let doctor = Doctor::over(&urls(&servers));
-    servers[2].kill();
-    let outcome = doctor.run(&[]);
-    outcome.is(1, &["DEGRADED: locks work", "2 of 3 nodes vote", "no further one may fail"]);
-    outcome.says(&[&format!("{}: can't be reached", name(&servers[2])), "start the server"]);
-}
-
-#[test]
-fn two_of_three_down() {
-    let mut servers = RedisServer::start_n(3);
-    let doctor = Doctor::over(&urls(&servers));
-    servers[1].kill();
-    servers[2].kill();
-    doctor.run(&[]).is(2, &["NO QUORUM: no locks at present; 1 of 3 nodes vote, 2 are needed"]);
+fn verdict_follows_the_servers() {
+    // The number of servers, those that are down, the arguments, the exit code, and words of the report.
+    type Case = (usize, &'static [usize], &'static [&'static str], i32, &'static [&'static str]);
+    let cases: [Case; 5] = [
+        (
+            3,
+            &[2],
+            &[],
+            1,
+            &["DEGRADED: locks work", "2 of 3 nodes vote", "no further one may fail"],
+        ),
+        (3, &[1, 2], &[], 2, &["NO QUORUM: no locks at present; 1 of 3 nodes vote, 2 are needed"]),
+        (3, &[0], &["--wait=quorum"], 1, &["2 of 3 nodes vote, waiting for 2", "DEGRADED"]),
+        (4, &[], &[], 0, &["4 nodes tolerate 1 failure, the same as 3 nodes", "HEALTHY"]),
+        (2, &[], &[], 0, &["with 2 nodes, the loss of one stops all locks"]),
+    ];
+    for (count, down, args, code, words) in cases {
+        let (mut servers, doctor) = with_doctor(count);
+        down.iter().for_each(|server| servers[*server].kill());
+        let outcome = doctor.run(args);
+        outcome.is(code, words);
+        for server in down {
+            outcome.says(&[&name(&servers[*server]), "can't be reached", "start the server"]);
+        }
+    }
 }
 
 #[test]
@@ -61,27 +69,8 @@ fn wait_ends_at_its_timeout() {
 }
 
 #[test]
-fn waits_for_quorum_despite_dead_server() {
-    let mut servers = RedisServer::start_n(3);
-    let doctor = Doctor::over(&urls(&servers));
-    servers[0].kill();
-    doctor.run(&["--wait=quorum"]).is(1, &["2 of 3 nodes vote, waiting for 2", "DEGRADED"]);
-}
-
-#[test]
-fn even_and_small_sets() {
-    let servers = RedisServer::start_n(4);
-    let doctor = Doctor::over(&urls(&servers));
-    doctor.run(&[]).is(0, &["4 nodes tolerate 1 failure, the same as 3 nodes", "HEALTHY"]);
-    let two = RedisServer::start_n(2);
-    let doctor = Doctor::over(&urls(&two));
-    doctor.run(&[]).is(0, &["with 2 nodes, the loss of one stops all locks"]);
-}
-
-#[test]
 fn json_is_consistent() {
-    let mut servers = RedisServer::start_n(3);
-    let doctor = Doctor::over(&urls(&servers));
+    let (mut servers, doctor) = with_doctor(3);
     servers[1].kill();
     let outcome = doctor.run(&["--json"]);
     let json = outcome.is(1, &[]).json();

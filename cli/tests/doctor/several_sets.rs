@@ -5,7 +5,7 @@ use std::time::Duration;
 use tower_redlock::{Lock, Redlock};
 
 use crate::{
-    run::{Doctor, urls},
+    program::{Doctor, urls},
     support::{RedisServer, all_vote},
 };
 
@@ -109,6 +109,6 @@ fn advice_on_another_set_is_printed_once() {
     outcome.is(2, &["belongs to another set of nodes", "redlock adopt --from"]);
     assert_eq!(outcome.stdout.matches("It is enrolled for [").count(), 2, "{outcome:#?}");
     for server in &servers {
-        outcome.says(&[&crate::run::name(server)]);
+        outcome.says(&[&crate::program::name(server)]);
     }
 }

@@ -1,9 +1,6 @@
 //! Bad usage, and secrets that are never shown.
 
-use crate::{
-    run::{Doctor, run, urls},
-    support::RedisServer,
-};
+use crate::program::{Doctor, run, with_doctor};
 
 #[test]
 fn help_lists_exit_codes() {
@@ -17,8 +14,7 @@ fn help_lists_exit_codes() {
 fn version_of_time_zones_is_shown() {
     let zones = tower_redlock::schedule::zone_database_version().unwrap();
     run("", &["--version"]).is(0, &["redlock 0.", &format!("(time zones {zones})")]);
-    let servers = RedisServer::start_n(3);
-    let doctor = Doctor::over(&urls(&servers));
+    let (_servers, doctor) = with_doctor(3);
     doctor.run(&[]).is(0, &[&format!("time zone database of this command: {zones}")]);
     assert_eq!(doctor.run(&["--json"]).json()["time_zones"], zones);
 }

@@ -12,7 +12,7 @@ use std::{
 use serde_json::Value;
 use tower_redlock::{Redlock, node::redis::RestartGuard};
 
-use crate::support::RedisServer;
+use crate::support::{RedisServer, TempDir};
 pub(crate) use crate::support::{connected, urls};
 
 /// Far longer than the sum of the command's own limits.
@@ -68,7 +68,7 @@ impl Outcome {
 pub(crate) struct Doctor {
     nodes: String,
     config: PathBuf,
-    args: Vec<String>,
+    _directory: TempDir,
 }
 
 impl Doctor {
@@ -85,15 +85,11 @@ impl Doctor {
     }
 
     pub(crate) fn configured<S: AsRef<str>>(urls: &[S], settings: &str) -> Self {
-        use std::sync::atomic::{AtomicU32, Ordering};
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("tower-redlock-doctor-{}-{number}.toml", std::process::id());
-        let config = std::env::temp_dir().join(name);
-        std::fs::write(&config, settings).expect("the temporary directory is writable");
+        let directory = TempDir::new();
+        let config = directory.path().join("config.toml");
+        std::fs::write(&config, settings).expect("the directory is writable");
         let urls: Vec<&str> = urls.iter().map(AsRef::as_ref).collect();
-        let args = vec!["--config".into(), config.to_str().expect("UTF-8").into()];
-        Self { nodes: urls.join(","), config, args }
+        Self { nodes: urls.join(","), config, _directory: directory }
     }
 
     /// Runs `doctor` with these arguments to its end.
@@ -105,19 +101,12 @@ impl Doctor {
     /// Runs a command with its arguments to its end.
     #[track_caller]
     pub(crate) fn command(&self, args: &[&str]) -> Outcome {
-        let all: Vec<&str> =
-            self.args.iter().map(String::as_str).chain(args.iter().copied()).collect();
-        run(&self.nodes, &all)
+        let config = self.config.to_str().expect("UTF-8");
+        run(&self.nodes, &[&["--config", config], args].concat())
     }
 }
 
-impl Drop for Doctor {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.config);
-    }
-}
-
-/// Without a terminal, as scripts run it.
+/// Runs the program without a terminal, as scripts do.
 #[track_caller]
 pub(crate) fn run(nodes: &str, args: &[&str]) -> Outcome {
     run_with(nodes, args, &[])
@@ -182,4 +171,18 @@ pub(crate) async fn fleet(servers: &[RedisServer]) -> Redlock {
             .owner("night-shift"),
     )
     .await
+}
+
+/// Starts three servers and such a manager over them.
+pub(crate) async fn with_fleet() -> (Vec<RedisServer>, Redlock) {
+    let servers = RedisServer::start_n(3);
+    let fleet = fleet(&servers).await;
+    (servers, fleet)
+}
+
+/// Starts servers and configures the command for them as [`Doctor::over`] does.
+pub(crate) fn with_doctor(count: usize) -> (Vec<RedisServer>, Doctor) {
+    let servers = RedisServer::start_n(count);
+    let doctor = Doctor::over(&urls(&servers));
+    (servers, doctor)
 }

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::program::{Running, Site};
+use crate::fixture::{Fixture, Running};
 
 const TICK: &str = "echo $REDLOCK_TICK > tick";
 
@@ -14,26 +14,31 @@ fn date(zone: Option<&str>, format: &str) -> String {
 }
 
 /// Starts the tick `expression`, a format of `date`, as cron(8) does at the current minute of a zone.
-fn start(site: &Site, variables: &[(&str, &str)], expression: &str, more: &[&str]) -> Running {
+fn start(
+    fixture: &Fixture,
+    variables: &[(&str, &str)],
+    expression: &str,
+    more: &[&str],
+) -> Running {
     let mut args = vec!["--tick", "j", "--cron", expression];
     args.extend_from_slice(more);
     args.extend(["--", "sh", "-c", TICK]);
-    let mut command = site.command(&args);
+    let mut command = fixture.command(&args);
     command.env_remove("TZ").env_remove("CRON_TZ").envs(variables.iter().copied());
-    site.start_command(command)
+    fixture.start_command(command)
 }
 
 /// Starts a line at its local minute, again if the minute ended meanwhile. Returns the tick that was run, and
 /// the minute.
 fn tick_at_local_minute(zone: Option<&str>, variable: &str, format: &str) -> (String, String) {
     loop {
-        let site = Site::new();
+        let fixture = Fixture::new();
         let minute = || date(Some("UTC"), "%Y-%m-%dT%H:%M:00Z");
         let (before, expression) = (minute(), date(zone, format));
         let variables: Vec<_> = zone.map(|zone| (variable, zone)).into_iter().collect();
-        start(&site, &variables, &expression, &[]).ends(0, "");
+        start(&fixture, &variables, &expression, &[]).ends(0, "");
         if before == minute() {
-            return (site.read("tick").trim().to_owned(), before);
+            return (fixture.read("tick").trim().to_owned(), before);
         }
     }
 }
@@ -59,29 +64,29 @@ fn crontab_is_in_the_zone_of_the_host() {
 #[test]
 fn zone_without_a_name_is_78() {
     let kathmandu = [("TZ", "<+0545>-5:45")];
-    start(&Site::new(), &kathmandu, "* * * * *", &[]).ends(78, "--tz");
-    start(&Site::new(), &kathmandu, "* * * * *", &["--tz", "Asia/Kathmandu"]).ends(0, "");
-    start(&Site::new(), &[("TZ", "UTC0")], "* * * * *", &[]).ends(0, "");
+    start(&Fixture::new(), &kathmandu, "* * * * *", &[]).ends(78, "--tz");
+    start(&Fixture::new(), &kathmandu, "* * * * *", &["--tz", "Asia/Kathmandu"]).ends(0, "");
+    start(&Fixture::new(), &[("TZ", "UTC0")], "* * * * *", &[]).ends(0, "");
 }
 
 #[test]
 fn distant_tick_is_told() {
-    let site = Site::new();
+    let fixture = Fixture::new();
     // Two to three hours before this start.
     let expression = date(Some("UTC"), "0 %-H * * *");
     let hour: u32 = expression.split(' ').nth(1).unwrap().parse().unwrap();
     let expression = format!("0 {} * * *", (hour + 22) % 24);
     let zone = ["--tz", "UTC"];
 
-    let mut told = start(&site, &[], &expression, &zone);
+    let mut told = start(&fixture, &[], &expression, &zone);
     told.ends(0, "j: the latest tick in the time zone UTC was at ");
     let output = told.output();
     assert!(output.contains("Z, 2h") && output.contains("m before this start"), "{output}");
 
-    let mut quiet = start(&site, &[], &expression, &["--tz", "UTC", "-q"]);
+    let mut quiet = start(&fixture, &[], &expression, &["--tz", "UTC", "-q"]);
     quiet.ends(0, "");
     assert_eq!(quiet.output(), "");
-    let mut at_its_tick = start(&site, &[], "* * * * *", &zone);
+    let mut at_its_tick = start(&fixture, &[], "* * * * *", &zone);
     at_its_tick.ends(0, "");
     assert_eq!(at_its_tick.output(), "");
 }
@@ -90,24 +95,24 @@ fn distant_tick_is_told() {
 mod copied {
     use super::*;
 
-    fn line(site: &Site, cron: &str, second: u32, command: &str, more: &[&str]) -> Running {
+    fn line(fixture: &Fixture, cron: &str, second: u32, command: &str, more: &[&str]) -> Running {
         let at = format!("2025-05-05T12:00:{second:02}Z");
         let mut args = vec!["--tick", "sync", "--tz", "UTC", "--cron", cron, "--at", &at];
         args.extend_from_slice(more);
         args.extend(["--", "sh", "-c", command]);
-        site.start(&args)
+        fixture.start(&args)
     }
 
-    fn jobs(site: &Site, args: &[&str]) -> String {
-        let mut command = site.redlock(&[&["jobs"], args].concat());
+    fn jobs(fixture: &Fixture, args: &[&str]) -> String {
+        let mut command = fixture.redlock(&[&["jobs"], args].concat());
         String::from_utf8(command.output().unwrap().stdout).unwrap()
     }
 
     #[test]
     fn other_command_is_76() {
-        let site = Site::new();
-        let eu = || line(&site, "* * * * *", 0, "echo eu >> ran", &["--owner", "host-a"]);
-        let us = |more: &[&str]| line(&site, "* * * * *", 0, "echo us >> ran", more);
+        let fixture = Fixture::new();
+        let eu = || line(&fixture, "* * * * *", 0, "echo eu >> ran", &["--owner", "host-a"]);
+        let us = |more: &[&str]| line(&fixture, "* * * * *", 0, "echo us >> ran", more);
         eu().ends(0, "");
 
         let notify = ["--notify-failure", "echo $REDLOCK_OUTCOME >> told"];
@@ -115,48 +120,51 @@ mod copied {
         us(&notify).ends(76, "give each a name of its own");
         eu().ends(0, "");
 
-        assert_eq!((site.read("ran"), site.read("told")), ("eu\n".into(), "conflict\n".into()));
-        assert!(jobs(&site, &["list"]).contains("conflict"), "{}", jobs(&site, &["list"]));
-        let history = jobs(&site, &["history", "sync"]);
+        assert_eq!(
+            (fixture.read("ran"), fixture.read("told")),
+            ("eu\n".into(), "conflict\n".into())
+        );
+        assert!(jobs(&fixture, &["list"]).contains("conflict"), "{}", jobs(&fixture, &["list"]));
+        let history = jobs(&fixture, &["history", "sync"]);
         assert_eq!(history.matches("conflict").count(), 1, "{history}");
         assert!(history.contains("two programs run under one job name"), "{history}");
     }
 
     #[test]
     fn other_schedule_with_the_same_tick_is_76() {
-        let site = Site::new();
-        line(&site, "0 12 * * *", 0, "echo ran > ran", &[]).ends(0, "");
-        let mut second = line(&site, "0 * * * *", 0, "echo ran > ran", &[]);
+        let fixture = Fixture::new();
+        line(&fixture, "0 12 * * *", 0, "echo ran > ran", &[]).ends(0, "");
+        let mut second = line(&fixture, "0 * * * *", 0, "echo ran > ran", &[]);
         second.ends(76, "by another schedule, cron 0 0 12 * * * in UTC");
     }
 
     /// A retry would run its own command in the place of the other's.
     #[test]
     fn failed_tick_of_the_other_is_not_repeated() {
-        let site = Site::new();
-        line(&site, "* * * * *", 0, "exit 3", &["--attempts", "2"]).ends(3, "");
-        line(&site, "* * * * *", 0, "echo ran > ran", &["--attempts", "2"]).ends(76, "");
-        assert_eq!(site.read("ran"), "");
+        let fixture = Fixture::new();
+        line(&fixture, "* * * * *", 0, "exit 3", &["--attempts", "2"]).ends(3, "");
+        line(&fixture, "* * * * *", 0, "echo ran > ran", &["--attempts", "2"]).ends(76, "");
+        assert_eq!(fixture.read("ran"), "");
     }
 
     #[test]
     fn lines_with_one_work_id_are_the_same() {
-        let site = Site::new();
+        let fixture = Fixture::new();
         let host = |name| {
             let command = format!("echo {name} >> ran");
-            line(&site, "* * * * *", 0, &command, &["--work-id", "sync of hosts"])
+            line(&fixture, "* * * * *", 0, &command, &["--work-id", "sync of hosts"])
         };
         host("a").ends(0, "");
         host("b").ends(0, "");
-        assert_eq!(site.read("ran"), "a\n");
+        assert_eq!(fixture.read("ran"), "a\n");
     }
 
     /// A change of the command is none; a second line with ticks of its own is.
     #[test]
     fn lines_that_alternate_are_a_warning() {
-        let site = Site::new();
+        let fixture = Fixture::new();
         let tick = |second, command| {
-            let mut run = line(&site, "*/2 * * * * *", second, command, &[]);
+            let mut run = line(&fixture, "*/2 * * * * *", second, command, &[]);
             run.ends(0, "");
             run.output()
         };
@@ -175,57 +183,61 @@ mod copied {
 mod piled_up {
     use super::*;
 
-    fn tick(site: &Site, second: u32, script: &str, more: &[&str]) -> Running {
+    fn tick(fixture: &Fixture, second: u32, script: &str, more: &[&str]) -> Running {
         let at = format!("2025-05-05T12:00:{second:02}Z");
         let mut args = vec!["--tick", "j", "--cron", "*/2 * * * * *", "--at", &at];
         args.extend(["--notify-failure", "echo $REDLOCK_OUTCOME >> told", "--work-id", "w"]);
         args.extend_from_slice(more);
         args.extend(["--", "sh", "-c", script]);
-        site.start(&args)
+        fixture.start(&args)
     }
 
     #[test]
     fn tick_waits_for_its_interval() {
-        let site = Site::new();
-        let mut first = tick(&site, 0, "echo > begun; until [ -e end ]; do sleep 0.01; done", &[]);
-        site.line_of("begun");
+        let fixture = Fixture::new();
+        let mut first =
+            tick(&fixture, 0, "echo > begun; until [ -e end ]; do sleep 0.01; done", &[]);
+        fixture.line_of("begun");
 
         // Of the same tick, of later ones, and with a limit of its own.
-        tick(&site, 0, "echo >> more", &[]).ends(0, "");
-        assert_eq!(site.read("told"), "");
+        tick(&fixture, 0, "echo >> more", &[]).ends(0, "");
+        assert_eq!(fixture.read("told"), "");
         for second in [2, 4] {
-            let mut missed = tick(&site, second, "echo >> more", &[]);
+            let mut missed = tick(&fixture, second, "echo >> more", &[]);
             missed.ends(75, "takes longer than the time between two ticks, and this one is missed");
         }
-        assert_eq!(site.read("told"), "missed\nmissed\n");
-        tick(&site, 6, "echo >> more", &["-w", "10ms"]).ends(75, "gave up after waiting 1");
-        assert_eq!(site.read("more"), "");
+        assert_eq!(fixture.read("told"), "missed\nmissed\n");
+        tick(&fixture, 6, "echo >> more", &["-w", "10ms"]).ends(75, "gave up after waiting 1");
+        assert_eq!(fixture.read("more"), "");
 
-        std::fs::write(site.file("end"), "").unwrap();
+        std::fs::write(fixture.file("end"), "").unwrap();
         first.ends(0, "");
-        tick(&site, 8, "echo >> more", &[]).ends(0, "");
-        assert_eq!(site.read("more"), "\n");
+        tick(&fixture, 8, "echo >> more", &[]).ends(0, "");
+        assert_eq!(fixture.read("more"), "\n");
     }
 
     #[test]
     fn servers_that_are_down_end_the_wait() {
-        let mut site = Site::new();
-        site.servers.iter_mut().for_each(crate::support::RedisServer::kill);
-        tick(&site, 0, "echo > ran", &[]).ends(69, "");
-        assert_eq!((site.read("ran"), site.read("told")), (String::new(), "unavailable\n".into()));
+        let mut fixture = Fixture::new();
+        fixture.servers.iter_mut().for_each(crate::support::RedisServer::kill);
+        tick(&fixture, 0, "echo > ran", &[]).ends(69, "");
+        assert_eq!(
+            (fixture.read("ran"), fixture.read("told")),
+            (String::new(), "unavailable\n".into())
+        );
     }
 }
 
 /// cron(8) mails what is printed, from each host.
 #[test]
 fn single_server_can_be_accepted() {
-    let site = Site::new();
-    let config = site.file("one.toml");
+    let fixture = Fixture::new();
+    let config = fixture.file("one.toml");
     std::fs::write(&config, "ttl = '1s'\nnode_timeout = '100ms'\n").unwrap();
     let run = |more: &[&str]| {
-        let mut command = site.command(&[more, &["a", "--", "true"]].concat());
-        command.env("REDLOCK_NODES", site.servers[0].url()).env("REDLOCK_CONFIG", &config);
-        let mut run = site.start_command(command);
+        let mut command = fixture.command(&[more, &["a", "--", "true"]].concat());
+        command.env("REDLOCK_NODES", fixture.servers[0].url()).env("REDLOCK_CONFIG", &config);
+        let mut run = fixture.start_command(command);
         run.ends(0, "");
         run.output()
     };
@@ -243,10 +255,10 @@ fn single_server_can_be_accepted() {
 /// The probation is kept: a server that may have forgotten locks grants none for a TTL.
 #[test]
 fn accepted_server_keeps_its_probation() {
-    let site = Site::new();
-    let config = site.file("one.toml");
+    let fixture = Fixture::new();
+    let config = fixture.file("one.toml");
     std::fs::write(&config, "ttl = '60s'\naccept_few_servers = true\n").unwrap();
-    let mut command = site.command(&["-n", "a", "--", "true"]);
-    command.env("REDLOCK_NODES", site.servers[0].url()).env("REDLOCK_CONFIG", &config);
-    site.start_command(command).ends(69, "in probation");
+    let mut command = fixture.command(&["-n", "a", "--", "true"]);
+    command.env("REDLOCK_NODES", fixture.servers[0].url()).env("REDLOCK_CONFIG", &config);
+    fixture.start_command(command).ends(69, "in probation");
 }

@@ -5,12 +5,12 @@ mod support;
 
 mod codes;
 mod crontab;
+mod fixture;
 mod hostile;
 mod leftovers;
 mod losses;
 mod modes;
 mod nested;
-mod program;
 mod rounds;
 mod shared;
 mod signals;

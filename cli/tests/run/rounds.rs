@@ -9,7 +9,7 @@ use std::{
 
 use rustix::process::Signal;
 
-use crate::program::{Running, Site};
+use crate::fixture::{Fixture, Running};
 
 /// Sites side by side, and rounds of each.
 const SITES: usize = 8;
@@ -35,13 +35,14 @@ fn no_two_commands_overlap() {
         for number in 0..SITES {
             let handed_over = &handed_over;
             scope.spawn(move || {
-                let site = Site::with_ttl("1s");
+                let fixture = Fixture::with_ttl("1s");
                 for round in 0..ROUNDS {
                     let ends = [End::ServersFreeze, End::Suspended, End::Killed, End::Terminated];
-                    let (_first, _second) = one_round(&site, ends[(round + number) % ends.len()]);
-                    site.thaw();
+                    let (_first, _second) =
+                        one_round(&fixture, ends[(round + number) % ends.len()]);
+                    fixture.thaw();
                 }
-                handed_over.fetch_add(check(&site), Ordering::Relaxed);
+                handed_over.fetch_add(check(&fixture), Ordering::Relaxed);
             });
         }
     });
@@ -51,17 +52,17 @@ fn no_two_commands_overlap() {
 }
 
 /// A holder ends, and the next one begins.
-fn one_round(site: &Site, end: End) -> (Running, Running) {
-    let before = ledgers(site).len();
-    let first = site.script(&[], LEDGER);
-    begun(site, before + 1);
-    let second = site.script(&[], LEDGER);
+fn one_round(fixture: &Fixture, end: End) -> (Running, Running) {
+    let before = ledgers(fixture).len();
+    let first = fixture.script(&[], LEDGER);
+    begun(fixture, before + 1);
+    let second = fixture.script(&[], LEDGER);
     match end {
         End::ServersFreeze => {
-            site.freeze();
+            fixture.freeze();
             // Longer than the lock may last.
             thread::sleep(Duration::from_millis(1_100));
-            site.thaw();
+            fixture.thaw();
         }
         End::Suspended => first.signal(Signal::STOP),
         End::Killed => first.signal(Signal::KILL),
@@ -72,22 +73,22 @@ fn one_round(site: &Site, end: End) -> (Running, Running) {
         thread::sleep(Duration::from_millis(20));
         first.signal(Signal::KILL);
     }
-    begun(site, before + 2);
+    begun(fixture, before + 2);
     (first, second)
 }
 
 #[track_caller]
-fn begun(site: &Site, count: usize) {
+fn begun(fixture: &Fixture, count: usize) {
     let begun = std::time::Instant::now();
-    while ledgers(site).len() < count {
+    while ledgers(fixture).len() < count {
         assert!(begun.elapsed() < Duration::from_secs(60), "holder {count} does not begin");
         thread::sleep(Duration::from_millis(5));
     }
 }
 
 /// Returns the entries of each holder that wrote any, by their tokens.
-fn ledgers(site: &Site) -> Vec<(u64, Vec<u128>)> {
-    let mut ledgers: Vec<(u64, Vec<u128>)> = fs::read_dir(site.file("."))
+fn ledgers(fixture: &Fixture) -> Vec<(u64, Vec<u128>)> {
+    let mut ledgers: Vec<(u64, Vec<u128>)> = fs::read_dir(fixture.file("."))
         .unwrap()
         .filter_map(|entry| {
             let entry = entry.unwrap();
@@ -104,8 +105,8 @@ fn ledgers(site: &Site) -> Vec<(u64, Vec<u128>)> {
 }
 
 /// Asserts that each holder began after the one before it had ended. Returns the number of pairs.
-fn check(site: &Site) -> usize {
-    let ledgers = ledgers(site);
+fn check(fixture: &Fixture) -> usize {
+    let ledgers = ledgers(fixture);
     for pair in ledgers.windows(2) {
         let (last, first) = (pair[0].1.last().unwrap(), pair[1].1.first().unwrap());
         assert!(last < first, "token {} overlaps token {}: {last} {first}", pair[0].0, pair[1].0);

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use crate::program::{HANG_GUARD, Site};
+use crate::fixture::{Fixture, HANG_GUARD};
 
 /// Sends to the socket as `sd_notify(3)` does.
 const NOTIFY: &str = r#"perl -e '
@@ -17,8 +17,8 @@ const NOTIFY: &str = r#"perl -e '
 ' $$"#;
 
 /// Starts `redlock run` as a service manager does: by exec, with its process id in variables.
-fn service(site: &Site, script: &str, variables: &str) -> Command {
-    let redlock = site.command(&["a", "--", "sh", "-c", script]);
+fn service(fixture: &Fixture, script: &str, variables: &str) -> Command {
+    let redlock = fixture.command(&["a", "--", "sh", "-c", script]);
     let mut command = Command::new("sh");
     command.arg("-c").arg(format!("{variables} exec \"$@\"")).arg("sh");
     command.arg(redlock.get_program()).args(redlock.get_args());
@@ -30,19 +30,19 @@ fn service(site: &Site, script: &str, variables: &str) -> Command {
 /// `Type=notify` with `NotifyAccess=all`.
 #[test]
 fn program_notifies_the_socket() {
-    let site = Site::new();
-    let socket = UnixDatagram::bind(site.file("notify")).unwrap();
+    let fixture = Fixture::new();
+    let socket = UnixDatagram::bind(fixture.file("notify")).unwrap();
     socket.set_read_timeout(Some(HANG_GUARD)).unwrap();
     let script = format!("echo $$ > pid; {NOTIFY}");
-    let mut command = service(&site, &script, "");
-    command.env("NOTIFY_SOCKET", site.file("notify"));
-    site.start_command(command).ends(0, "");
+    let mut command = service(&fixture, &script, "");
+    command.env("NOTIFY_SOCKET", fixture.file("notify"));
+    fixture.start_command(command).ends(0, "");
 
     let mut text = [0; 256];
     let length = socket.recv(&mut text).unwrap();
 
     let text = std::str::from_utf8(&text[..length]).unwrap();
-    assert_eq!(text, format!("READY=1\nMAINPID={}", site.read("pid").trim()));
+    assert_eq!(text, format!("READY=1\nMAINPID={}", fixture.read("pid").trim()));
     socket.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
     assert!(socket.recv(&mut [0; 256]).is_err(), "redlock itself sends nothing");
 }
@@ -50,18 +50,23 @@ fn program_notifies_the_socket() {
 /// Both name the process that they are for: the one that systemd has started.
 #[test]
 fn watchdog_and_sockets_are_the_programs() {
-    let site = Site::new();
-    fs::write(site.file("socket"), "listening\n").unwrap();
+    let fixture = Fixture::new();
+    fs::write(fixture.file("socket"), "listening\n").unwrap();
     let script = "echo $(($WATCHDOG_PID - $$)) $(($LISTEN_PID - $$)) > pids; cat <&3 > read";
     let of_service = "WATCHDOG_PID=$$ LISTEN_PID=$$ LISTEN_FDS=1";
     let variables = format!("exec 3<socket; export {of_service};");
 
-    site.start_command(service(&site, script, &variables)).ends(0, "");
+    fixture.start_command(service(&fixture, script, &variables)).ends(0, "");
 
-    assert_eq!((site.read("pids"), site.read("read")), ("0 0\n".into(), "listening\n".into()));
+    assert_eq!(
+        (fixture.read("pids"), fixture.read("read")),
+        ("0 0\n".into(), "listening\n".into())
+    );
 
     // Of a process above, which has started a shell.
     let script = "echo $WATCHDOG_PID $LISTEN_PID > pids";
-    site.start_command(service(&site, script, "export WATCHDOG_PID=1 LISTEN_PID=2;")).ends(0, "");
-    assert_eq!(site.read("pids"), "1 2\n");
+    fixture
+        .start_command(service(&fixture, script, "export WATCHDOG_PID=1 LISTEN_PID=2;"))
+        .ends(0, "");
+    assert_eq!(fixture.read("pids"), "1 2\n");
 }

@@ -10,7 +10,7 @@ use tower_redlock::{Redlock, lock::Released, scheduler::JobCommand};
 use super::outcome::{Acted, Done};
 use crate::{
     access::{Action, Viewer},
-    look::{HeldLock, ShownLock},
+    cache::{HeldLock, ShownLock},
     problem::Problem,
     query::Params,
     set_place::SetPlace,

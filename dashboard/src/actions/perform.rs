@@ -32,7 +32,7 @@ fn begin(site: Site, command: Arc<Command>) -> Acting {
     let (sender, acting) = watch::channel(None);
     tokio::spawn(async move {
         let acted = command.run(&site.redlock).await;
-        site.looks.outdate(command.action.subject(), &command.subject);
+        site.snapshots.outdate(command.action.subject(), &command.subject);
         record(&site.log, &command, &acted);
         let unfinished = sender.send_replace(Some(acted));
         debug_assert!(unfinished.is_none(), "an action ends once");

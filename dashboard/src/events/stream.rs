@@ -15,7 +15,7 @@ use super::{
 };
 
 /// Interval between comments in a quiet stream, which keep proxies from closing it.
-const ALIVE: Duration = Duration::from_secs(10);
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 /// Pause before the browser connects again, in ms.
 const RETRY: u32 = 1_000;
 
@@ -85,7 +85,7 @@ impl StreamState {
             if left.is_zero() || self.log.streams.is_closed() {
                 return None;
             }
-            if timeout(left.min(ALIVE), self.changes.changed()).await.is_err() {
+            if timeout(left.min(KEEP_ALIVE_INTERVAL), self.changes.changed()).await.is_err() {
                 text.push_str(": alive\n\n");
             }
         }
@@ -98,7 +98,7 @@ mod tests {
 
     use futures_util::StreamExt as _;
 
-    use super::{ALIVE, Arc, EventLog, Instant, Stream};
+    use super::{Arc, EventLog, Instant, KEEP_ALIVE_INTERVAL, Stream};
     use crate::events::{EventSource, LoggedEvent, log::MAX_STREAM_TIME};
 
     fn stream(log: &Arc<EventLog>, after: u64) -> impl Stream<Item = String> + use<> {
@@ -169,7 +169,7 @@ mod tests {
         add(&log, "more");
         while events.next().await.is_some() {
             assert!(begun.elapsed() <= MAX_STREAM_TIME, "the stream ends in time");
-            tokio::time::advance(ALIVE).await;
+            tokio::time::advance(KEEP_ALIVE_INTERVAL).await;
             add(&log, "more");
         }
     }

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     access::Action,
     actions::{FIELD, HOLDER, SentForms},
-    look::{HeldLock, JobHistory, JobPage},
+    cache::{HeldLock, JobHistory, JobPage},
     problem::Problem,
     site::Site,
 };
@@ -106,7 +106,7 @@ pub(crate) async fn ask(site: &Site, visit: &Visit, action: Action) -> Result<Ma
     let Some(name) = visit.params.exact(action.subject().param()) else {
         return Err(Problem::not_found("The address does not say what it is about."));
     };
-    let now = match action {
+    let (state, offer) = match action {
         Action::BreakLock => {
             let found = site.redlock.inspect(name).await?.map(HeldLock::from);
             of_holder(found.as_ref(), visit)
@@ -117,8 +117,7 @@ pub(crate) async fn ask(site: &Site, visit: &Visit, action: Action) -> Result<Ma
         Action::MarkDone | Action::ForgetKey => (html! {}, Offer::Always),
     };
     let set = set_line(site, visit, action.subject(), name);
-    let now = (html! { (set) (now.0) }, now.1);
-    Ok(confirmation(visit, action, name, now))
+    Ok(confirmation(visit, action, name, &html! { (set) (state) }, &offer))
 }
 
 fn of_holder(held: Option<&HeldLock>, visit: &Visit) -> (Markup, Offer) {
@@ -129,7 +128,7 @@ fn of_holder(held: Option<&HeldLock>, visit: &Visit) -> (Markup, Offer) {
 }
 
 async fn of_job(site: &Site, visit: &Visit, action: Action, name: &str) -> (Markup, Offer) {
-    let (state, running) = match site.looks.job_now(name).await {
+    let (state, running) = match site.snapshots.job_now(name).await {
         Ok(JobPage { history: JobHistory { job, .. }, .. }) => (standing(&job, visit), job.running),
         Err(error) => (trouble(Some(&error)), None),
     };
@@ -141,19 +140,24 @@ async fn of_job(site: &Site, visit: &Visit, action: Action, name: &str) -> (Mark
     (state, offer)
 }
 
-fn confirmation(visit: &Visit, action: Action, name: &str, now: (Markup, Offer)) -> Markup {
-    let (state, offer) = now;
+fn confirmation(
+    visit: &Visit,
+    action: Action,
+    name: &str,
+    state: &Markup,
+    offer: &Offer,
+) -> Markup {
     let Wording { title, button, meaning, fields } = wording(action);
     let (param, (page, section)) = (action.subject().param(), action.subject().page());
     let content = html! {
         (state)
-        @if let Offer::Nothing(reason) = &offer { p { (reason) } }
+        @if let Offer::Nothing(reason) = offer { p { (reason) } }
         p { (meaning) }
         form.confirm method="post" action=(action.name()) {
             input type="hidden" name=(param) value=(name);
             (visit.interval_field())
             input type="hidden" name=(FIELD) value=(SentForms::token());
-            @if let Offer::OnHolder(mark) = &offer { input type="hidden" name=(HOLDER) value=(mark); }
+            @if let Offer::OnHolder(mark) = offer { input type="hidden" name=(HOLDER) value=(mark); }
             @for field in fields { @match field {
                 Field::Why => p {
                     label for="why" { "Why (shown to all viewers)" } " " input #why name="why" maxlength="64";

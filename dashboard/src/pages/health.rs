@@ -18,7 +18,7 @@ use super::{
     words::{counted, number, span},
 };
 use crate::{
-    look::{LockListing, Look, ShownJob},
+    cache::{FleetSnapshot, LockListing, ShownJob},
     recent::RatesView,
 };
 
@@ -235,17 +235,17 @@ fn problems(nodes: &Diagnosis) -> String {
     }
 }
 
-pub(super) fn held(locks: Option<&Look<LockListing>>) -> Tile {
+pub(super) fn held(locks: Option<&FleetSnapshot<LockListing>>) -> Tile {
     let (mut value, mut note, mut level) =
         ("–".to_owned(), "they are being read".to_owned(), Level::Unknown);
-    if let Some(look) = locks {
-        let LockListing { locks, more, error } = &look.value;
+    if let Some(snapshot) = locks {
+        let LockListing { locks, more, error } = &snapshot.value;
         value = number(locks.iter().filter(|lock| lock.is_quorum).count() as u64);
         (note, level) = match error {
             Some(_) => ("some may be missing here".into(), Level::Warn),
             None => ("by the whole fleet".into(), Level::Good),
         };
-        if look.is_partial || *more {
+        if snapshot.is_partial || *more {
             value = format!("over {value}");
         }
     }
@@ -407,12 +407,7 @@ mod tests {
         assert_eq!(waiting(&snapshot).note, "in this process, the oldest for 1m");
     }
 
-    fn job(
-        run: &JobRun,
-        name: &str,
-        result: JobRunResult,
-        (lateness, age): (u64, u64),
-    ) -> ShownJob {
+    fn job(run: &JobRun, name: &str, result: JobRunResult, lateness: u64, age: u64) -> ShownJob {
         let (started, lateness) =
             (UNIX_EPOCH + Duration::from_secs(100_000 - age), Duration::from_secs(lateness));
         let mut run = run.clone();
@@ -431,11 +426,11 @@ mod tests {
         let now = UNIX_EPOCH + Duration::from_secs(100_000);
         let run = sample_run().await;
         let fleet = [
-            job(&run, "well", JobRunResult::Finished, (59, 10)),
-            job(&run, "late", JobRunResult::Finished, (60, 10)),
-            job(&run, "long ago", JobRunResult::Finished, (60, 3_600)),
-            job(&run, "failed", JobRunResult::TimedOut, (0, 7_200)),
-            job(&run, "begun", JobRunResult::Open, (0, 10)),
+            job(&run, "well", JobRunResult::Finished, 59, 10),
+            job(&run, "late", JobRunResult::Finished, 60, 10),
+            job(&run, "long ago", JobRunResult::Finished, 60, 3_600),
+            job(&run, "failed", JobRunResult::TimedOut, 0, 7_200),
+            job(&run, "begun", JobRunResult::Open, 0, 10),
         ];
 
         let troubles = troubles(&fleet, &[], now);

@@ -10,15 +10,15 @@ use super::{
     calendar::calendar,
     events::event_list,
     layout::Visit,
-    region::{RegionSource, actions, look_json, look_region, region, table, trouble},
+    region::{RegionSource, actions, region, snapshot_json, snapshot_region, table, trouble},
     sets::{set_of, with_set},
     standing::{is_failure, result, standing, state, took},
     words::{ago, late, moment, span, text, until},
 };
 use crate::{
     access::{Action, Subject},
+    cache::{JobHistory, JobPage, ShownJob},
     events::EventSource,
-    look::{JobHistory, JobPage, ShownJob},
     site::Site,
     text::{stamp, unix_millis},
 };
@@ -29,13 +29,13 @@ const MAX_EVENTS: usize = 30;
 const NEXT_TICKS: usize = 5;
 
 pub(crate) async fn job(site: &Site, visit: &Visit, name: &str) -> Markup {
-    let look = site.looks.job(name).await;
+    let snapshot = site.snapshots.job(name).await;
     let here = site.jobs();
     let here = here.iter().find(|job| &*job.name == name);
-    let page = look.as_ref().and_then(|look| look.value.as_ref().ok());
+    let page = snapshot.as_ref().and_then(|snapshot| snapshot.value.as_ref().ok());
     let content = html! {
         (set_of(site, visit, Subject::Job, name))
-        (look_region("job", "State", RegionSource::Fleet, look.as_deref(), |details| html! {
+        (snapshot_region("job", "State", RegionSource::Fleet, snapshot.as_deref(), |details| html! {
             @match details {
                 Err(error) => (trouble(Some(error))),
                 Ok(JobPage { history: JobHistory { job, .. }, .. }) => { (standing(job, visit)) (offered(job, visit)) },
@@ -211,8 +211,8 @@ pub(crate) async fn job_json(site: &Site, name: &str) -> Value {
     let events = site.log.about(EventSource::Job, name, MAX_EVENTS);
     let events: Vec<_> = events.iter().map(|event| event.json()).collect();
     let here = site.jobs().into_iter().find(|job| &*job.name == name);
-    let fleet = site.looks.job(name).await.map(|look| {
-        let page = look.value.as_ref().ok();
+    let fleet = site.snapshots.job(name).await.map(|snapshot| {
+        let page = snapshot.value.as_ref().ok();
         let job = page.map(|page| &page.history.job);
         let runs = page.map_or(&[][..], |page| &page.history.runs);
         let schedule = page.and_then(|page| page.schedule.as_ref());
@@ -223,8 +223,8 @@ pub(crate) async fn job_json(site: &Site, name: &str) -> Value {
             "runs": runs,
             "schedule": schedule.and_then(|schedule| schedule.text.as_deref()),
             "next_ticks_unix_ms": ticks.into_iter().map(unix_millis).collect::<Vec<_>>(),
-            "error": look.value.as_ref().err(),
-            "look": look_json(&look),
+            "error": snapshot.value.as_ref().err(),
+            "look": snapshot_json(&snapshot),
         })
     });
     let value =

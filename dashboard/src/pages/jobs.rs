@@ -6,24 +6,24 @@ use tower_redlock::scheduler::JobStatus;
 
 use super::{
     layout::Visit,
-    region::{RegionSource, look_json, look_region, pager, region, table, trouble},
+    region::{RegionSource, pager, region, snapshot_json, snapshot_region, table, trouble},
     sets::SetColumn,
     standing::{result, state, took},
     words::{ago, span, text, until},
 };
 use crate::{
     access::Subject,
-    look::{JobListing, ShownJob},
+    cache::{JobListing, ShownJob},
     query::Params,
     site::Site,
 };
 
 pub(crate) async fn jobs(site: &Site, visit: &Visit) -> Markup {
-    let look = site.looks.jobs(visit.params.page()).await;
+    let snapshot = site.snapshots.jobs(visit.params.page()).await;
     let here = site.jobs();
     let sets = SetColumn::new(site, Subject::Job);
     let content = html! {
-        (look_region("fleet-jobs", "Jobs", RegionSource::Fleet, look.as_deref(), |jobs| fleet(jobs, visit, sets)))
+        (snapshot_region("fleet-jobs", "Jobs", RegionSource::Fleet, snapshot.as_deref(), |jobs| fleet(jobs, visit, sets)))
         (region("jobs-here", "Jobs of this process", RegionSource::Process, &local(&here, visit, sets)))
     };
     visit.page("jobs", "Jobs", &content)
@@ -99,8 +99,8 @@ fn local(here: &[JobStatus], visit: &Visit, sets: SetColumn<'_>) -> Markup {
 
 pub(crate) async fn jobs_json(site: &Site, params: &Params) -> Value {
     let sets = SetColumn::new(site, Subject::Job);
-    let fleet = site.looks.jobs(params.page()).await.map(|look| {
-        let JobListing { jobs, paging, more, error } = &look.value;
+    let fleet = site.snapshots.jobs(params.page()).await.map(|snapshot| {
+        let JobListing { jobs, paging, more, error } = &snapshot.value;
         let jobs: Vec<_> = jobs.iter().map(|job| sets.json(json!(job), &job.name)).collect();
         json!({
             "jobs": jobs,
@@ -109,7 +109,7 @@ pub(crate) async fn jobs_json(site: &Site, params: &Params) -> Value {
             "pages": paging.pages,
             "more": more,
             "error": error,
-            "look": look_json(&look),
+            "look": snapshot_json(&snapshot),
         })
     });
     let here = site.jobs();

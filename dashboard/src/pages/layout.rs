@@ -55,19 +55,21 @@ impl Visit {
 
     /// Returns a whole page. `page` is the one that the navigation shows as the current one.
     pub(super) fn page(&self, page: &str, title: &str, content: &Markup) -> Markup {
-        self.whole((page, "page"), title, &html! { (title) }, content)
+        self.whole(page, "page", title, &html! { (title) }, content)
     }
 
     /// Returns a page about one thing, below the one that the navigation shows.
     pub(super) fn subpage(&self, page: &str, title: &str, name: &str, content: &Markup) -> Markup {
         let heading = html! { (title) " " span.subject { (text(name)) } };
         let title = format!("{} – {title}", visible(name));
-        self.whole((page, "true"), &title, &heading, content)
+        self.whole(page, "true", &title, &heading, content)
     }
 
+    /// Returns a whole page. `how` is the value of `aria-current` of the current page in the navigation.
     fn whole(
         &self,
-        current: (&str, &str),
+        current: &str,
+        how: &str,
         title: &str,
         heading: &Markup,
         content: &Markup,
@@ -78,12 +80,12 @@ impl Visit {
             (files())
             script src="live.js" defer {}
         };
-        let header = html! { (self.nav(current)) (self.refresh_form(interval)) };
+        let header = html! { (self.nav(current, how)) (self.refresh_form(interval)) };
         let content = html! { (self.notice()) (content) };
-        shell((title, heading), &head, &header, &self.footer(), &content)
+        shell(title, heading, &head, &header, &self.footer(), &content)
     }
 
-    fn nav(&self, (current, how): (&str, &str)) -> Markup {
+    fn nav(&self, current: &str, how: &str) -> Markup {
         html! {
             nav aria-label="Pages" { ul { @for (page, name) in PAGES {
                 @let current = (page == current).then_some(how);
@@ -142,7 +144,7 @@ impl Visit {
 /// Returns a page without navigation, which is not refreshed.
 pub(super) fn bare_page(title: &str, head: &Markup, content: &Markup) -> Markup {
     let none = html! {};
-    shell((title, &html! { (title) }), head, &none, &none, content)
+    shell(title, &html! { (title) }, head, &none, &none, content)
 }
 
 /// Returns the links to the dashboard's files, for the head of a page.
@@ -154,7 +156,8 @@ pub(super) fn files() -> Markup {
 }
 
 fn shell(
-    (title, heading): (&str, &Markup),
+    title: &str,
+    heading: &Markup,
     head: &Markup,
     header: &Markup,
     footer: &Markup,

@@ -6,20 +6,20 @@ use tower_redlock::Resource;
 
 use super::{
     layout::Visit,
-    region::{RegionSource, look_json, look_region, table, trouble},
+    region::{RegionSource, snapshot_json, snapshot_region, table, trouble},
     sets::SetColumn,
     words::{ago, text, token, until},
 };
 use crate::{
     access::Subject,
-    look::{LockListing, ShownLock},
+    cache::{LockListing, ShownLock},
     site::Site,
 };
 
 pub(crate) async fn leaders(site: &Site, visit: &Visit) -> Markup {
-    let look = site.locks().await;
+    let snapshot = site.locks().await;
     let content =
-        look_region("leaders", "Leaders", RegionSource::Fleet, look.as_deref(), |locks| {
+        snapshot_region("leaders", "Leaders", RegionSource::Fleet, snapshot.as_deref(), |locks| {
             listing(locks, visit, SetColumn::new(site, Subject::Lock))
         });
     visit.page("leaders", "Leaders", &content)
@@ -57,13 +57,13 @@ fn listing(locks: &LockListing, visit: &Visit, sets: SetColumn<'_>) -> Markup {
 }
 
 pub(crate) async fn leaders_json(site: &Site) -> Value {
-    let fleet = site.locks().await.map(|look| {
+    let fleet = site.locks().await.map(|snapshot| {
         let sets = SetColumn::new(site, Subject::Lock);
         let leader = |(name, lock): (&str, &ShownLock)| {
             sets.json(json!({ "leads": name, "lock": lock }), &lock.name)
         };
-        let leaders: Vec<_> = among(&look.value).map(leader).collect();
-        json!({ "leaders": leaders, "more": look.value.more, "error": look.value.error, "look": look_json(&look) })
+        let leaders: Vec<_> = among(&snapshot.value).map(leader).collect();
+        json!({ "leaders": leaders, "more": snapshot.value.more, "error": snapshot.value.error, "look": snapshot_json(&snapshot) })
     });
     json!({ "fleet": fleet })
 }

@@ -8,15 +8,15 @@ use super::{
     events::event_list,
     layout::Visit,
     locks::{slot_of, waiting_json},
-    region::{RegionSource, actions, look_json, look_region, region, trouble},
+    region::{RegionSource, actions, region, snapshot_json, snapshot_region, trouble},
     sets::{set_of, with_set},
     timeline::{holders_json, timeline},
     words::{ago, span, text, token, until},
 };
 use crate::{
     access::{Action, Subject},
+    cache::{HeldLock, LockDetails, ShownLock},
     events::EventSource,
-    look::{HeldLock, LockDetails, ShownLock},
     site::Site,
 };
 
@@ -24,11 +24,11 @@ use crate::{
 const MAX_EVENTS: usize = 20;
 
 pub(crate) async fn lock(site: &Site, visit: &Visit, name: &str) -> Markup {
-    let look = site.lock(name).await;
+    let snapshot = site.lock(name).await;
     let content = html! {
         (other_slots(visit, name))
         (set_of(site, visit, Subject::Lock, name))
-        (look_region("holder", "Holder", RegionSource::Fleet, look.as_deref(), |lock| holder(lock, visit, name)))
+        (snapshot_region("holder", "Holder", RegionSource::Fleet, snapshot.as_deref(), |lock| holder(lock, visit, name)))
         (region("here", "In this process", RegionSource::Process, &here(site, visit, name)))
         (region("holders", "Holders of late", RegionSource::Both, &timeline(&site.recent.holdings(name), visit)))
         (region("lock-events", "Last events", RegionSource::Process, &html! {
@@ -154,16 +154,16 @@ pub(crate) async fn lock_json(site: &Site, name: &str) -> Value {
     let events: Vec<_> = events.iter().map(|event| event.json()).collect();
     let waiting = site.redlock.snapshot().waiting;
     let waiting = waiting.iter().find(|waiting| &*waiting.name == name).map(waiting_json);
-    let fleet = site.lock(name).await.map(|look| {
-        let holder = look.value.as_ref().ok().and_then(Option::as_ref);
+    let fleet = site.lock(name).await.map(|snapshot| {
+        let holder = snapshot.value.as_ref().ok().and_then(Option::as_ref);
         let votes = holder.map(HeldLock::votes).unwrap_or_default().into_iter();
         let nodes: Vec<_> =
             votes.map(|(node, words)| json!({ "node": node, "keeps": words })).collect();
         json!({
             "holder": holder.map(|held| &held.shown),
             "nodes": nodes,
-            "error": look.value.as_ref().err(),
-            "look": look_json(&look),
+            "error": snapshot.value.as_ref().err(),
+            "look": snapshot_json(&snapshot),
         })
     });
     let (slot, slot_of) = slot_of(name);

@@ -9,13 +9,13 @@ use tower_redlock::{
 
 use super::{
     layout::Visit,
-    region::{RegionSource, look_json, look_region, pager, region, table, trouble},
+    region::{RegionSource, pager, region, snapshot_json, snapshot_region, table, trouble},
     sets::SetColumn,
     words::{ago, span, text, token, until},
 };
 use crate::{
     access::Subject,
-    look::{LockListing, ShownLock},
+    cache::{LockListing, ShownLock},
     paging::Paging,
     query::Params,
     site::Site,
@@ -23,30 +23,30 @@ use crate::{
 };
 
 /// Number of locks on a page.
-const PAGE: usize = 200;
+const PAGE_SIZE: usize = 200;
 /// Maximum number of waiting names that are shown.
 const MAX_WAITING: usize = 100;
 /// Maximum number of owed ends that are shown.
 const MAX_OWED: usize = 100;
 
 /// Maximum number of readers that a row names.
-const NAMED: usize = 3;
+const MAX_NAMED_READERS: usize = 3;
 
 /// Returns the locks that match the search of a viewer, on the page that it asks for.
 fn found<'a>(listing: &'a LockListing, params: &Params) -> (Paging, Vec<&'a ShownLock>) {
     let wanted = params.get("q").map(str::to_lowercase);
     let is_wanted = |lock: &&ShownLock| wanted.as_ref().is_none_or(|wanted| lock.has(wanted));
     let found: Vec<_> = listing.locks.iter().filter(is_wanted).collect();
-    let paging = Paging::new(found.len(), PAGE, params.page());
+    let paging = Paging::new(found.len(), PAGE_SIZE, params.page());
     (paging, found[paging.range()].to_vec())
 }
 
 pub(crate) async fn locks(site: &Site, visit: &Visit) -> Markup {
-    let look = site.locks().await;
+    let listing = site.locks().await;
     let (snapshot, sets) = (site.redlock.snapshot(), SetColumn::new(site, Subject::Lock));
     let content = html! {
         (search(visit))
-        (look_region("fleet-locks", "Locks", RegionSource::Fleet, look.as_deref(), |locks| fleet(locks, visit, sets)))
+        (snapshot_region("fleet-locks", "Locks", RegionSource::Fleet, listing.as_deref(), |locks| fleet(locks, visit, sets)))
         (region("waiting", "Waiting requests", RegionSource::Process, &waiting(&snapshot, visit, sets)))
         (region("held-here", "Held here", RegionSource::Process, &held(&snapshot)))
     };
@@ -108,11 +108,11 @@ fn owners(lock: &ShownLock) -> Markup {
         @match &lock.owner {
             _ if lock.readers > 0 => {
                 (lock.readers) @if lock.readers == 1 { " reader: " } @else { " readers: " }
-                @for (nth, reader) in lock.shared_by.iter().take(NAMED).enumerate() {
+                @for (nth, reader) in lock.shared_by.iter().take(MAX_NAMED_READERS).enumerate() {
                     @if nth > 0 { ", " }
                     (text(&reader.owner))
                 }
-                @if lock.readers > NAMED { " and " (lock.readers - NAMED) " more" }
+                @if lock.readers > MAX_NAMED_READERS { " and " (lock.readers - MAX_NAMED_READERS) " more" }
             }
             Some(owner) => (text(owner)),
             None => em { "a foreign key" },
@@ -197,8 +197,8 @@ pub(crate) async fn locks_json(site: &Site, params: &Params) -> Value {
     let sets = SetColumn::new(site, Subject::Lock);
     let waiting = snapshot.waiting.iter().map(|of| sets.json(waiting_json(of), &of.name));
     let waiting: Vec<_> = waiting.collect();
-    let fleet = site.locks().await.map(|look| {
-        let (paging, locks) = found(&look.value, params);
+    let fleet = site.locks().await.map(|snapshot| {
+        let (paging, locks) = found(&snapshot.value, params);
         let locks: Vec<_> =
             locks.into_iter().map(|lock| sets.json(json!(lock), &lock.name)).collect();
         json!({
@@ -206,9 +206,9 @@ pub(crate) async fn locks_json(site: &Site, params: &Params) -> Value {
             "found": paging.found,
             "page": paging.number,
             "pages": paging.pages,
-            "more": look.value.more,
-            "error": look.value.error,
-            "look": look_json(&look),
+            "more": snapshot.value.more,
+            "error": snapshot.value.error,
+            "look": snapshot_json(&snapshot),
         })
     });
     json!({

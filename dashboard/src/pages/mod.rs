@@ -1,6 +1,7 @@
 //! The pages, and their JSON twins.
 
 mod activity;
+mod advice;
 mod calendar;
 mod confirm;
 mod drawing;

@@ -5,21 +5,23 @@ use std::time::Duration;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 use tower_redlock::{
-    diagnosis::{Advice, Diagnosis, NodeDiagnosis, Severity},
-    node::{NodeHealth, NodeState},
+    diagnosis::{Diagnosis, NodeDiagnosis},
+    node::NodeHealth,
 };
 
 use super::{
+    advice::{advise, state, verdict},
     layout::Visit,
-    region::{RegionSource, look_json, look_region, table},
+    region::{RegionSource, snapshot_json, snapshot_region, table},
     sets::{several, works},
     words::{brief, text},
 };
 use crate::{set_place::SetPlace, site::Site};
 
 pub(crate) async fn nodes(site: &Site, visit: &Visit) -> Markup {
-    let look = site.looks.nodes().await;
-    let content = look_region("nodes", "Nodes", RegionSource::Process, look.as_deref(), diagnosis);
+    let snapshot = site.snapshots.nodes().await;
+    let content =
+        snapshot_region("nodes", "Nodes", RegionSource::Process, snapshot.as_deref(), diagnosis);
     visit.page("nodes", "Nodes", &content)
 }
 
@@ -38,15 +40,6 @@ fn diagnosis(diagnosis: &Diagnosis) -> Markup {
                     }
                 }
             }
-        }
-    }
-}
-
-/// Returns whether locks work, in one sentence.
-pub(super) fn verdict(diagnosis: &Diagnosis) -> Markup {
-    html! {
-        p.verdict data-verdict=(diagnosis.verdict()) {
-            strong { (diagnosis.verdict()) } ": " (diagnosis.summary()) "."
         }
     }
 }
@@ -71,37 +64,6 @@ fn of_set(set: &Diagnosis, place: Option<SetPlace>) -> Markup {
     html! {
         (advise(set, |_| true))
         (table(&id, &what, &COLUMNS, &html! { @for node in &set.nodes { (row(node)) } }))
-    }
-}
-
-/// Returns the advice of a kind as a list.
-pub(super) fn advise(set: &Diagnosis, is_shown: impl Fn(&Advice) -> bool) -> Markup {
-    let shown: Vec<_> = set.advice.iter().filter(|advice| is_shown(advice)).collect();
-    html! {
-        @if !shown.is_empty() { ul.advice { @for advice in shown { (advice_item(advice)) } } }
-    }
-}
-
-fn advice_item(advice: &Advice) -> Markup {
-    let class = if advice.severity == Severity::Problem { "problem" } else { "hint" };
-    html! {
-        li.(class) data-advice=(advice.code) {
-            strong { (advice.severity) } " "
-            @if let Some(node) = &advice.node { (text(node)) ": " }
-            (text(&advice.what)) ". "
-            span.todo { "To do: " (text(&advice.todo)) }
-        }
-    }
-}
-
-pub(super) const fn state(state: &NodeState) -> &'static str {
-    match state {
-        NodeState::Voting => "voting",
-        NodeState::Connecting => "connecting",
-        NodeState::Probation { .. } => "probation",
-        NodeState::Refusing { .. } => "refusing",
-        NodeState::Down { .. } => "down",
-        _ => "unknown",
     }
 }
 
@@ -159,8 +121,9 @@ fn persistence(health: &NodeHealth) -> &'static str {
 }
 
 pub(crate) async fn nodes_json(site: &Site) -> Value {
-    let look = site.looks.nodes().await;
-    let process = look.map(|look| json!({ "diagnosis": look.value, "look": look_json(&look) }));
+    let snapshot = site.snapshots.nodes().await;
+    let process = snapshot
+        .map(|snapshot| json!({ "diagnosis": snapshot.value, "look": snapshot_json(&snapshot) }));
     json!({ "process": process })
 }
 

@@ -5,20 +5,20 @@ use serde_json::{Value, json};
 
 use super::{
     layout::Visit,
-    region::{RegionSource, actions, look_json, look_region, trouble},
+    region::{RegionSource, actions, snapshot_json, snapshot_region, trouble},
     sets::{set_of, with_set},
     words::{ago, text, token, until},
 };
 use crate::{
     access::{Action, Subject},
-    look::OnceDetails,
+    cache::OnceDetails,
     site::Site,
 };
 
 pub(crate) async fn once(site: &Site, visit: &Visit) -> Markup {
     let key = visit.params.exact("key");
-    let look = match key {
-        Some(key) => site.looks.once(key).await,
+    let snapshot = match key {
+        Some(key) => site.snapshots.once(key).await,
         None => None,
     };
     let content = html! {
@@ -30,7 +30,7 @@ pub(crate) async fn once(site: &Site, visit: &Visit) -> Markup {
         }
         @if let Some(key) = key {
             (set_of(site, visit, Subject::Key, key))
-            (look_region("key-state", "State", RegionSource::Fleet, look.as_deref(), |once| details(once, visit, key)))
+            (snapshot_region("key-state", "State", RegionSource::Fleet, snapshot.as_deref(), |once| details(once, visit, key)))
         }
     };
     visit.page("once", "Once", &content)
@@ -72,9 +72,9 @@ fn details(once: &OnceDetails, visit: &Visit, key: &str) -> Markup {
 }
 
 pub(crate) async fn once_json(site: &Site, key: &str) -> Value {
-    let fleet = site.looks.once(key).await.map(|look| {
-        let mut value = look.value.json(key);
-        value["look"] = look_json(&look);
+    let fleet = site.snapshots.once(key).await.map(|snapshot| {
+        let mut value = snapshot.value.json(key);
+        value["look"] = snapshot_json(&snapshot);
         value
     });
     with_set(json!({ "fleet": fleet }), site.set_of(Subject::Key, key))

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     access::Subject,
-    look::{LockListing, Look},
+    cache::{FleetSnapshot, LockListing},
     recent::{NameWaits, RatesView},
     site::Site,
     text::millis,
@@ -37,8 +37,8 @@ const MAX_TROUBLES: usize = 20;
 
 /// What the overview is made of.
 struct Facts {
-    nodes: Option<Arc<Look<Diagnosis>>>,
-    locks: Option<Arc<Look<LockListing>>>,
+    nodes: Option<Arc<FleetSnapshot<Diagnosis>>>,
+    locks: Option<Arc<FleetSnapshot<LockListing>>>,
     /// `None` if they are being read for the first time.
     jobs: Option<FleetJobs>,
     here: Vec<JobStatus>,
@@ -61,7 +61,7 @@ struct Contended {
 impl Facts {
     async fn read(site: &Site) -> Self {
         let (nodes, locks, pages) =
-            tokio::join!(site.looks.nodes(), site.locks(), site.looks.all_jobs());
+            tokio::join!(site.snapshots.nodes(), site.locks(), site.snapshots.all_jobs());
         let jobs = fleet_jobs(&pages);
         let (snapshot, rates) = (site.redlock.snapshot(), site.recent.rates());
         let contended = contended(&snapshot.waiting, site.recent.contended());
@@ -79,7 +79,7 @@ impl Facts {
         let is_new = |job: &&JobStatus| fleet.iter().all(|other| other.name != job.name);
         let count = fleet.len() + self.here.iter().filter(is_new).count();
         let tiles = [
-            votes(self.nodes.as_ref().map(|look| &look.value)),
+            votes(self.nodes.as_ref().map(|snapshot| &snapshot.value)),
             held(self.locks.as_deref()),
             waiting(&self.snapshot),
             jobs(self.jobs.as_ref(), count, troubles),
@@ -89,17 +89,17 @@ impl Facts {
     }
 }
 
-fn fleet_jobs(pages: &[Option<Arc<Look<crate::look::JobListing>>>]) -> Option<FleetJobs> {
+fn fleet_jobs(pages: &[Option<Arc<FleetSnapshot<crate::cache::JobListing>>>]) -> Option<FleetJobs> {
     pages.first()?.as_ref()?;
     let mut fleet = FleetJobs::default();
     for page in pages {
-        let Some(look) = page else {
+        let Some(snapshot) = page else {
             fleet.is_partial = true;
             continue;
         };
-        fleet.jobs.extend(look.value.jobs.iter().cloned());
-        fleet.is_partial |= look.is_partial || look.value.more;
-        fleet.error = fleet.error.or_else(|| look.value.error.clone());
+        fleet.jobs.extend(snapshot.value.jobs.iter().cloned());
+        fleet.is_partial |= snapshot.is_partial || snapshot.value.more;
+        fleet.error = fleet.error.or_else(|| snapshot.value.error.clone());
     }
     Some(fleet)
 }
@@ -133,7 +133,7 @@ pub(crate) async fn overview(site: &Site, visit: &Visit) -> Markup {
     let worst = worst(&tiles);
     let content = html! {
         (region("state", worst.headline(), RegionSource::Both, &html! {
-            @if let Some(works) = facts.nodes.as_ref().and_then(|look| works(&look.value)) { p #works { (works) } }
+            @if let Some(works) = facts.nodes.as_ref().and_then(|snapshot| works(&snapshot.value)) { p #works { (works) } }
             (state(&tiles, worst, visit))
         }))
         (sets_region(site, facts.nodes.as_deref(), visit))
@@ -251,10 +251,11 @@ pub(crate) async fn overview_json(site: &Site) -> Value {
             "contended": contended.collect::<Vec<_>>(),
         },
     });
-    if let Some(look) = facts.nodes.as_ref().filter(|look| look.value.sets().len() > 1) {
+    if let Some(snapshot) = facts.nodes.as_ref().filter(|snapshot| snapshot.value.sets().len() > 1)
+    {
         let of_set =
             |set: &Diagnosis| json!({ "verdict": set.verdict(), "summary": set.summary() });
-        value["sets"] = look.value.sets().iter().map(of_set).collect();
+        value["sets"] = snapshot.value.sets().iter().map(of_set).collect();
     }
     value
 }

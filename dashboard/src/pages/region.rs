@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     access::Action,
-    look::Look,
+    cache::FleetSnapshot,
     paging::Paging,
     text::{millis, unix_millis},
 };
@@ -44,17 +44,17 @@ pub(super) fn region(id: &str, title: &str, from: RegionSource, content: &Markup
     }
 }
 
-/// Returns a region about what was read from the servers, with the age of the look.
-pub(super) fn look_region<T>(
+/// Returns a region about what was read from the servers, with the age of the snapshot.
+pub(super) fn snapshot_region<T>(
     id: &str,
     title: &str,
     from: RegionSource,
-    look: Option<&Look<T>>,
+    snapshot: Option<&FleetSnapshot<T>>,
     content: impl FnOnce(&T) -> Markup,
 ) -> Markup {
     let content = html! {
-        @match look {
-            Some(look) => { (freshness(look)) (content(&look.value)) },
+        @match snapshot {
+            Some(snapshot) => { (freshness(snapshot)) (content(&snapshot.value)) },
             None => p.fresh {
                 "The servers are being read, which takes longer than usual: reload the page in a moment."
             },
@@ -63,27 +63,27 @@ pub(super) fn look_region<T>(
     region(id, title, from, &content)
 }
 
-fn freshness<T>(look: &Look<T>) -> Markup {
+fn freshness<T>(snapshot: &FleetSnapshot<T>) -> Markup {
     html! {
         p.fresh {
-            @if look.is_partial {
+            @if snapshot.is_partial {
                 "The servers are still being read: these are the first."
-            } @else if look.age().as_secs() >= 2 {
-                "Read " (span(look.age())) " ago, within " (span(look.took)) "."
+            } @else if snapshot.age().as_secs() >= 2 {
+                "Read " (span(snapshot.age())) " ago, within " (span(snapshot.took)) "."
             } @else {
-                "Read just now, within " (span(look.took)) "."
+                "Read just now, within " (span(snapshot.took)) "."
             }
         }
     }
 }
 
-/// Returns the age of a look, for programs.
-pub(super) fn look_json<T>(look: &Look<T>) -> Value {
+/// Returns the age of a snapshot, for programs.
+pub(super) fn snapshot_json<T>(snapshot: &FleetSnapshot<T>) -> Value {
     json!({
-        "number": look.start.number,
-        "at_unix_ms": unix_millis(look.start.at),
-        "took_ms": millis(look.took),
-        "partial": look.is_partial,
+        "number": snapshot.start.number,
+        "at_unix_ms": unix_millis(snapshot.start.at),
+        "took_ms": millis(snapshot.took),
+        "partial": snapshot.is_partial,
     })
 }
 

@@ -8,14 +8,14 @@ use tower_redlock::{
 };
 
 use super::{
+    advice::{advise, state, verdict},
     layout::Visit,
-    nodes::{advise, state, verdict},
-    region::{RegionSource, look_region, region},
+    region::{RegionSource, region, snapshot_region},
     words::text,
 };
 use crate::{
     access::Subject,
-    look::Look,
+    cache::FleetSnapshot,
     set_place::{SetPlace, each_set},
     site::Site,
 };
@@ -72,11 +72,15 @@ pub(super) fn works(diagnosis: &Diagnosis) -> Option<String> {
 }
 
 /// Returns the state of each set of several, for the overview: what is wrong there, and what to do.
-pub(super) fn sets_region(site: &Site, look: Option<&Look<Diagnosis>>, visit: &Visit) -> Markup {
+pub(super) fn sets_region(
+    site: &Site,
+    snapshot: Option<&FleetSnapshot<Diagnosis>>,
+    visit: &Visit,
+) -> Markup {
     if site.redlock.sets().len() < 2 {
         return html! {};
     }
-    look_region("sets", "Servers by set", RegionSource::Process, look, |diagnosis| {
+    snapshot_region("sets", "Servers by set", RegionSource::Process, snapshot, |diagnosis| {
         html! {
             @for (place, set) in several(diagnosis) {
                 div.set data-set=(place.number()) {

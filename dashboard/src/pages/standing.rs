@@ -9,7 +9,7 @@ use super::{
     layout::Visit,
     words::{ago, moment, text},
 };
-use crate::look::ShownJob;
+use crate::cache::ShownJob;
 
 /// Returns where a job runs, the pause, and the requests.
 pub(super) fn standing(job: &ShownJob, visit: &Visit) -> Markup {

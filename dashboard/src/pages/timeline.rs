@@ -22,7 +22,7 @@ const HEIGHT: u128 = 14;
 /// Minimum width of a bar.
 const LEAST: u128 = 4;
 /// Maximum time that is drawn.
-const LONGEST: Duration = Duration::from_secs(3_600);
+const MAX_SPAN: Duration = Duration::from_secs(3_600);
 
 /// The colours of bars, and their meanings.
 const KEYS: [(&str, &str); 3] =
@@ -68,7 +68,7 @@ fn length(from: SystemTime, to: SystemTime) -> Duration {
 /// Draws a row for each owner.
 fn drawing(holdings: &[Holding], now: SystemTime) -> Markup {
     let begin = holdings.iter().map(|of| of.since).min().unwrap_or(now);
-    let drawn = length(begin, now).clamp(Duration::from_secs(1), LONGEST);
+    let drawn = length(begin, now).clamp(Duration::from_secs(1), MAX_SPAN);
     let begin = now.checked_sub(drawn).unwrap_or(now);
     let mut owners: Vec<&str> = Vec::new();
     for of in holdings {
@@ -160,7 +160,7 @@ mod tests {
         UNIX_EPOCH + Duration::from_secs(100_000 + second)
     }
 
-    fn holding(owner: &str, (since, seen): (u64, u64), end: HoldingEnd) -> Holding {
+    fn holding(owner: &str, since: u64, seen: u64, end: HoldingEnd) -> Holding {
         let (since, seen) = (at(since), at(seen));
         Holding { owner: owner.into(), token: 1, is_shared: false, since, seen, end }
     }
@@ -168,9 +168,9 @@ mod tests {
     #[test]
     fn bars_are_where_the_times_are() {
         let holdings = [
-            holding("ann", (60, 100), HoldingEnd::Open),
-            holding("bob", (30, 40), HoldingEnd::Lost(at(50))),
-            holding("ann", (0, 10), HoldingEnd::Before(at(20))),
+            holding("ann", 60, 100, HoldingEnd::Open),
+            holding("bob", 30, 40, HoldingEnd::Lost(at(50))),
+            holding("ann", 0, 10, HoldingEnd::Before(at(20))),
         ];
 
         let drawn = drawing(&holdings, at(100)).into_string();
@@ -189,11 +189,11 @@ mod tests {
 
     #[test]
     fn times_beyond_the_drawing_are_cut() {
-        let future = holding("ann", (5, 9_000), HoldingEnd::Before(at(9_000)));
+        let future = holding("ann", 5, 9_000, HoldingEnd::Before(at(9_000)));
         let drawn = drawing(&[future], at(4)).into_string();
         assert!(drawn.contains(r#"x="996" y="1" width="4""#), "{drawn}");
 
-        let old = holding("ann", (0, 9_000), HoldingEnd::Open);
+        let old = holding("ann", 0, 9_000, HoldingEnd::Open);
         let drawn = drawing(&[old], at(9_000)).into_string();
         assert!(drawn.contains(r#"x="0" y="1" width="1000""#), "{drawn}");
         assert!(drawn.contains("1h ago"), "{drawn}");

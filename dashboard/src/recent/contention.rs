@@ -82,7 +82,7 @@ fn place(minute: u64) -> usize {
     usize::try_from(minute % (MINUTES as u64)).unwrap_or(0)
 }
 
-/// Returns the name under which the requests for slots of a name are counted: that of all their lines.
+/// Returns the name under which all requests for slots of a name are counted.
 pub(crate) fn line_of(name: &str) -> Arc<str> {
     let of = Resource::slot_of(name).map(|(_, of)| of).or_else(|| Resource::any_slot_of(name));
     let line = of.map(Resource::of_all_lines);

@@ -142,7 +142,7 @@ impl Holdings {
         held.for_each(|held| held.end = HoldingEnd::Lost(at));
     }
 
-    /// Records the holders that the servers had at a time; none if the lock was free. Does nothing for a look that
+    /// Records the holders that the servers had at a time; none if the lock was free. Does nothing for a snapshot that
     /// is not newer than what is recorded, and for a free name of which nothing is recorded.
     pub(crate) fn seen(&mut self, name: &str, holders: &[SeenHolder<'_>], (at, order): SeenAt) {
         match self.names.get(name) {
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn older_looks_change_nothing() {
+    fn older_snapshots_change_nothing() {
         let mut holdings = Holdings::default();
         holdings.seen("a", &[holder("first", 1, Some(0))], moment(0));
         holdings.seen("a", &[holder("second", 2, Some(4))], moment(5));

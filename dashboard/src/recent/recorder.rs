@@ -18,10 +18,10 @@ use tower_redlock::{
 };
 
 use super::{Contention, Holding, Holdings, NameWaits, Rates, RatesView, SeenAt, SeenHolder};
-use crate::look::{LookStart, ShownLock};
+use crate::cache::{ShownLock, SnapshotStart};
 
 /// Interval between samples of the counts.
-const SAMPLE: Duration = Duration::from_secs(5);
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// What happened of late in this process.
 pub(crate) struct Recent {
@@ -117,20 +117,20 @@ impl Recent {
         }
     }
 
-    /// Returns the time of a look.
-    fn time_of(&self, look: LookStart) -> SeenAt {
-        (look.at, look.begun.saturating_duration_since(self.begun))
+    /// Returns the time of a snapshot.
+    fn time_of(&self, snapshot: SnapshotStart) -> SeenAt {
+        (snapshot.at, snapshot.begun.saturating_duration_since(self.begun))
     }
 
-    /// Records the holder that a look at a lock has found; `None` if the lock was free.
-    pub(crate) fn seen(&self, name: &str, shown: Option<&ShownLock>, look: LookStart) {
+    /// Records the holder in a snapshot of a lock; `None` if the lock was free.
+    pub(crate) fn seen(&self, name: &str, shown: Option<&ShownLock>, snapshot: SnapshotStart) {
         let holders = shown.filter(|lock| lock.is_quorum).map(seen_holders).unwrap_or_default();
-        self.records().holdings.seen(name, &holders, self.time_of(look));
+        self.records().holdings.seen(name, &holders, self.time_of(snapshot));
     }
 
     /// Records the holders in a listing, of the names whose holders are recorded.
-    pub(crate) fn listed(&self, locks: &[ShownLock], look: LookStart) {
-        let at = self.time_of(look);
+    pub(crate) fn listed(&self, locks: &[ShownLock], snapshot: SnapshotStart) {
+        let at = self.time_of(snapshot);
         let mut records = self.records();
         for lock in locks.iter().filter(|lock| lock.is_quorum) {
             if records.holdings.has(&lock.name) {
@@ -160,7 +160,7 @@ struct Sampler(Weak<Recent>);
 
 impl Sampler {
     async fn run(self) {
-        let mut ticks = interval(SAMPLE);
+        let mut ticks = interval(SAMPLE_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
@@ -200,11 +200,11 @@ mod tests {
         acquire(&redlock).await;
         let recent = Arc::new(Recent::new(redlock.clone()));
         recent.start();
-        sleep(SAMPLE / 2).await;
+        sleep(SAMPLE_INTERVAL / 2).await;
         acquire(&redlock).await;
         assert_eq!(sampled(&recent), 0);
 
-        sleep(SAMPLE).await;
+        sleep(SAMPLE_INTERVAL).await;
 
         assert_eq!(sampled(&recent), 1, "the request before the records does not count");
         let dropped = Arc::downgrade(&recent);
@@ -222,7 +222,7 @@ mod tests {
         let step = async || {
             recent.start();
             acquire(&redlock).await;
-            sleep(2 * SAMPLE).await;
+            sleep(2 * SAMPLE_INTERVAL).await;
         };
 
         paused().block_on(step());

@@ -17,9 +17,9 @@ use crate::{
 };
 
 /// Maximum length of a form, in bytes: a name has at most 1,024, each encoded in three.
-const LIMIT: usize = 16 * 1_024;
-/// Maximum time for a form to arrive.
-const PATIENCE: Duration = Duration::from_secs(10);
+const MAX_FORM_BYTES: usize = 16 * 1_024;
+/// Timeout for a form to arrive.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) async fn post<B>(
     site: &Site,
@@ -58,7 +58,7 @@ where
     B: http_body::Body,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let form = timeout(PATIENCE, Limited::new(body, LIMIT).collect()).await;
+    let form = timeout(READ_TIMEOUT, Limited::new(body, MAX_FORM_BYTES).collect()).await;
     let late = "The form did not arrive within 10 s.";
     let form = form.map_err(|_| Problem::new(StatusCode::REQUEST_TIMEOUT, "Too slow", late))?;
     let unreadable = |error| Problem::bad_request(format!("The form can't be read: {error}."));
@@ -77,7 +77,7 @@ mod tests {
 
     #[tokio::test]
     async fn long_forms_are_refused() {
-        let long = Full::<bytes::Bytes>::from("x".repeat(LIMIT + 1));
+        let long = Full::<bytes::Bytes>::from("x".repeat(MAX_FORM_BYTES + 1));
         assert_eq!(read(long).await.unwrap_err().status, StatusCode::BAD_REQUEST);
         let form = Full::<bytes::Bytes>::from("name=a+b");
         assert_eq!(read(form).await.unwrap().get("name"), Some("a b"));

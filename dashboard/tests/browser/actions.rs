@@ -7,17 +7,15 @@ use tower_redlock::{LockError, node::NodeHealth};
 
 use crate::{
     access::ACTIONS,
-    harness::{Browser, Quiet, eventually, html::assert_strict, http},
-    scene::{Scene, with},
+    fixture::{Fixture, served, with},
     support::{LONG, in_time},
+    web::{Browser, eventually, html::assert_strict, http},
 };
 
 #[tokio::test(flavor = "multi_thread")]
 async fn broken_lock_is_lost() {
-    let scene = Scene::new().await;
-    let (holder, heir) = (scene.renewing("worker-7").await, scene.process("worker-8").await);
-    let site = scene.serve().await;
-    let browser = Browser::start().await;
+    let (fixture, site, browser) = served().await;
+    let (holder, heir) = (fixture.renewing("worker-7").await, fixture.process("worker-8").await);
     let held = holder.lock("invoice:42").await.unwrap();
     let next = tokio::spawn(async move { heir.lock("invoice:42").wait(LONG).await });
     let row = with("data-lock", "invoice:42");
@@ -40,15 +38,13 @@ async fn broken_lock_is_lost() {
     browser.open(&site.page("events")).await;
     browser.wait_text("li[data-event=break]", "invoice:42, by ada").await;
     drop(taken);
-    browser.is_quiet(Quiet::Wholly).await;
+    browser.assert_no_errors(&[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn later_holder_keeps_its_lock() {
-    let scene = Scene::new().await;
-    let other = scene.process("worker-7").await;
-    let site = scene.serve().await;
-    let browser = Browser::start().await;
+    let (fixture, site, browser) = served().await;
+    let other = fixture.process("worker-7").await;
     let first = other.lock("invoice:42").await.unwrap();
     browser.open(&site.page("break?name=invoice:42")).await;
     browser.wait_for("#confirm").await;
@@ -56,18 +52,17 @@ async fn later_holder_keeps_its_lock() {
     let second = other.lock("invoice:42").await.unwrap();
     browser.click("#confirm").await;
     browser.wait_text("main", "Another holder").await;
+    browser.assert_usable().await;
     // It is still there on all servers.
     let answer = http::get(&site.page("api/lock?name=invoice:42")).await.json();
     assert_eq!(answer["fleet"]["holder"]["token"], second.fencing_token().get());
     assert_eq!(answer["fleet"]["holder"]["kept"], 3);
-    browser.is_quiet(Quiet::But(&[409])).await;
+    browser.assert_no_errors(&[409]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn once_keys_are_marked_and_forgotten() {
-    let scene = Scene::new().await;
-    let site = scene.serve().await;
-    let browser = Browser::start().await;
+    let (fixture, site, browser) = served().await;
     browser.open(&site.page("once")).await;
     browser.fill("#key", "payment 7/ü").await;
     browser.click("form[role=search] button").await;
@@ -77,8 +72,9 @@ async fn once_keys_are_marked_and_forgotten() {
     browser.click("#confirm").await;
     browser.wait_for("[data-once=done]").await;
     browser.wait_text("[role=status]", "recorded as done").await;
-    let ran =
-        async || scene.redlock.once("payment 7/ü").run(|_| async { Ok::<_, LockError>(()) }).await;
+    let ran = async || {
+        fixture.redlock.once("payment 7/ü").run(|_| async { Ok::<_, LockError>(()) }).await
+    };
     assert!(matches!(ran().await, Ok(tower_redlock::once::Once::AlreadyDone { .. })));
     browser.click("a[data-action=forget]").await;
     browser.click("#confirm").await;
@@ -86,14 +82,14 @@ async fn once_keys_are_marked_and_forgotten() {
     assert!(matches!(ran().await, Ok(tower_redlock::once::Once::Ran(()))));
     browser.open(&site.page("events")).await;
     assert!(browser.has("li[data-event=done]").await && browser.has("li[data-event=forget]").await);
-    browser.is_quiet(Quiet::Wholly).await;
+    browser.assert_no_errors(&[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn running_once_work_is_shown() {
-    let scene = Scene::new().await;
-    let other = scene.process("worker-7").await;
-    let site = scene.serve().await;
+    let fixture = Fixture::new().await;
+    let other = fixture.process("worker-7").await;
+    let site = fixture.serve().await;
     let (started, begun) = tokio::sync::oneshot::channel();
     let work = tokio::spawn(async move {
         let work = |_| async move {
@@ -112,12 +108,12 @@ async fn running_once_work_is_shown() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn actions_without_servers_say_so() {
-    let mut scene = Scene::new().await;
-    let site = scene.serve().await;
-    for server in &mut scene.servers {
+    let mut fixture = Fixture::new().await;
+    let site = fixture.serve().await;
+    for server in &mut fixture.servers {
         server.kill();
     }
-    let down = async || !scene.redlock.health().iter().any(NodeHealth::is_voting);
+    let down = async || !fixture.redlock.health().iter().any(NodeHealth::is_voting);
     eventually("no node votes", down).await;
     let answers = ACTIONS.map(async |(action, param)| {
         let answer = http::post(&site.page(action), &[], &format!("{param}=invoice:42")).await;
@@ -134,11 +130,12 @@ async fn actions_without_servers_say_so() {
     let browser = Browser::start().await;
     browser.open_with(&site.page("locks"), "p.trouble").await;
     browser.wait_text("p.trouble", "missing").await;
+    browser.assert_usable().await;
     for page in ["lock?name=a", "nodes", "jobs", "job?name=a", "leaders", "once?key=a", "events"] {
         let answer = http::get(&site.page(page)).await;
         assert_eq!(answer.status, 200, "{page}");
         assert_strict(page, &answer.body);
     }
-    browser.is_quiet(Quiet::Wholly).await;
-    tokio::time::timeout(Duration::from_secs(30), scene.redlock.shutdown()).await.unwrap();
+    browser.assert_no_errors(&[]).await;
+    tokio::time::timeout(Duration::from_secs(30), fixture.redlock.shutdown()).await.unwrap();
 }

@@ -16,15 +16,15 @@ use tower::Layer as _;
 use tower_http::normalize_path::NormalizePathLayer;
 
 use crate::{
-    harness::{Browser, Quiet, Scripts, Served, http},
-    scene::{MOUNT, Scene, with},
+    fixture::{Fixture, MOUNT, with},
+    web::{Browser, Scripts, Served, http},
 };
 
 /// Serves a dashboard at `/` by hyper alone. Returns the origin.
-async fn alone(scene: &Scene) -> String {
+async fn alone(fixture: &Fixture) -> String {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let origin = format!("http://{}", listener.local_addr().unwrap());
-    let dashboard = scene.dashboard();
+    let dashboard = fixture.dashboard();
     tokio::spawn(async move {
         loop {
             let (stream, _) = listener.accept().await.unwrap();
@@ -54,9 +54,9 @@ async fn proxy(origin: String) -> Served {
 }
 
 /// Visits every page by its links, and breaks a lock.
-async fn visit(scene: &Scene, browser: &Browser, first: &str) {
-    scene.store(0, "invoice:42", "worker-7", 3);
-    scene.store(1, "invoice:42", "worker-7", 3);
+async fn visit(fixture: &Fixture, browser: &Browser, first: &str) {
+    fixture.store(0, "invoice:42", "worker-7", 3);
+    fixture.store(1, "invoice:42", "worker-7", 3);
     let row = with("data-lock", "invoice:42");
     browser.open_with(&format!("{first}locks"), &row).await;
     let pages = browser.attributes("nav[aria-label=Pages] a", "href").await;
@@ -80,35 +80,25 @@ async fn visit(scene: &Scene, browser: &Browser, first: &str) {
     browser.wait_for("[role=status].notice").await;
     assert!(browser.url().await.starts_with(first), "{}", browser.url().await);
     browser.wait_text("#holder", "No process holds it").await;
-    browser.is_quiet(Quiet::Wholly).await;
+    browser.assert_no_errors(&[]).await;
 }
 
+/// At the root of a server, below a path of a router, and behind a proxy that strips a path.
 #[tokio::test(flavor = "multi_thread")]
-async fn root_of_a_server() {
-    let scene = Scene::new().await;
-    let origin = alone(&scene).await;
-    visit(&scene, &Browser::start().await, &format!("{origin}/")).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn path_of_a_router() {
-    let scene = Scene::new().await;
-    let router = Router::new().nest_service("/a/b", scene.dashboard());
-    let site = Served::router(router).await;
-    visit(&scene, &Browser::start().await, &site.at("/a/b/")).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn behind_a_stripping_proxy() {
-    let scene = Scene::new().await;
-    let proxy = proxy(alone(&scene).await).await;
-    visit(&scene, &Browser::start().await, &proxy.at("/ops/redlock/")).await;
+async fn works_at_any_mount_point() {
+    let (fixture, browser) = (Fixture::new().await, Browser::start().await);
+    let origin = alone(&fixture).await;
+    let router = Router::new().nest_service("/a/b", fixture.dashboard());
+    let (router, proxy) = (Served::router(router).await, proxy(origin.clone()).await);
+    for first in [format!("{origin}/"), router.at("/a/b/"), proxy.at("/ops/redlock/")] {
+        visit(&fixture, &browser, &first).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn mount_point_leads_to_slash() {
-    let scene = Scene::new().await;
-    let site = scene.serve().await;
+    let fixture = Fixture::new().await;
+    let site = fixture.serve().await;
     let bare = format!("{}{MOUNT}?q=a%20b", site.origin());
     let answer = http::get(&bare).await;
     assert!(answer.status.is_redirection(), "{}", answer.status);
@@ -124,8 +114,8 @@ async fn mount_point_leads_to_slash() {
 /// A layer takes the slash away before the router sees it.
 #[tokio::test(flavor = "multi_thread")]
 async fn below_a_normalizing_layer() {
-    let scene = Scene::new().await;
-    let router = Router::new().nest_service("/a/b", scene.dashboard());
+    let fixture = Fixture::new().await;
+    let router = Router::new().nest_service("/a/b", fixture.dashboard());
     let normalized = NormalizePathLayer::trim_trailing_slash().layer(router);
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let origin = format!("http://{}", listener.local_addr().unwrap());
@@ -139,14 +129,14 @@ async fn below_a_normalizing_layer() {
         let query = if first.ends_with("q=x") { "&q=x" } else { "" };
         assert_eq!(url, format!("{origin}/a/b/?in-folder{query}"), "{first}");
     }
-    visit(&scene, &browser, &format!("{origin}/a/b/")).await;
+    visit(&fixture, &browser, &format!("{origin}/a/b/")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_works_without_scripts() {
-    let scene = Scene::new().await;
-    let other = scene.process("worker-7").await;
-    let site = scene.serve().await;
+    let fixture = Fixture::new().await;
+    let other = fixture.process("worker-7").await;
+    let site = fixture.serve().await;
     let browser = Browser::with(Scripts::Off).await;
     browser.open(&site.page("locks")).await;
     browser.wait_for("#locks, section[data-from=fleet]").await;
@@ -160,7 +150,7 @@ async fn all_works_without_scripts() {
     held.release().await.unwrap();
     browser.wait_gone(&row).await;
     // Without refreshing: an element that was found must still be there when it is clicked.
-    scene.store(0, "invoice:43", "crashed", 4);
+    fixture.store(0, "invoice:43", "crashed", 4);
     let row = with("data-lock", "invoice:43");
     browser.open_with(&site.page("locks?q=invoice:43&refresh=0"), &row).await;
     browser.click(&format!("{} a", with("data-lock", "invoice:43"))).await;
@@ -173,5 +163,5 @@ async fn all_works_without_scripts() {
         browser.open(&site.page(page)).await;
         browser.wait_for("main section[data-from]").await;
     }
-    browser.is_quiet(Quiet::Wholly).await;
+    browser.assert_no_errors(&[]).await;
 }

@@ -1,17 +1,16 @@
-//! The tests' own means: the browser, its log, and its end.
+//! Tests of the browser that the tests drive: what it finds, and that it leaves nothing over.
 
 use std::process::Command;
 
 use axum::{Router, http::header::CONTENT_SECURITY_POLICY, response::Html, routing::get};
 
-use crate::harness::{Browser, Look, Quiet, Scripts, Served, http};
+use crate::web::{Browser, Screen, Scripts, Served};
 
 const GOOD: &str = r#"<!DOCTYPE html><html lang="en"><head>
 <meta name="viewport" content="width=device-width"><title>Good</title></head>
-<body><h1 id="top">Good</h1><noscript><p id="plain">no scripts</p></noscript>
+<body><main><h1 id="top">Good</h1><noscript><p id="plain">no scripts</p></noscript>
 <form method="get" action="next"><label for="q">Name</label><input id="q" name="q">
-<select id="refresh" name="refresh"><option value="0">off</option><option value="5">5 s</option></select>
-<button id="go" type="submit">Go</button></form></body></html>"#;
+<button id="go" type="submit">Go</button></form></main></body></html>"#;
 
 const BAD: &str = r#"<!DOCTYPE html><html lang="en"><head><title>Bad</title></head>
 <body><h1 style="color: red">Bad</h1></body></html>"#;
@@ -30,85 +29,90 @@ async fn site() -> Served {
     Served::router(router).await
 }
 
-#[tokio::test]
-async fn drives_a_page() {
-    let site = site().await;
-    let browser = Browser::start().await;
-    browser.open(&site.at("/good")).await;
-    assert_eq!(browser.title().await, "Good");
-    assert_eq!(browser.text("h1").await.as_deref(), Some("Good"));
-    assert_eq!(browser.count("#plain").await, 0);
-    browser.fill("#q", "a b").await;
-    browser.choose("#refresh", "5").await;
-    browser.click("#go").await;
-    browser.wait_url("/next?q=a+b&refresh=5").await;
-    assert_eq!(browser.title().await, "Next");
-    browser.is_quiet(Quiet::But(&[404])).await;
+/// Returns the text of the panic of a task.
+async fn failure(test: impl Future<Output = ()> + Send + 'static) -> String {
+    let panic = tokio::spawn(test).await.expect_err("the assertion fails").into_panic();
+    *panic.downcast::<String>().expect("the panic has a text")
 }
 
 #[tokio::test]
-async fn policy_violations_are_found() {
+async fn errors_in_the_log_are_found() {
     let site = site().await;
-    let browser = Browser::start().await;
-    browser.open(&site.at("/bad")).await;
-    let verdict = tokio::spawn(async move { browser.is_quiet(Quiet::But(&[404])).await }).await;
-    let panic = verdict.expect_err("it complains").into_panic();
-    let said = panic.downcast_ref::<String>().expect("words");
-    assert!(said.contains("Content Security Policy"), "{said}");
+    for (page, expected, words) in
+        [("/bad", &[404][..], "Content Security Policy"), ("/none", &[], "404")]
+    {
+        let browser = Browser::start().await;
+        browser.open(&site.at(page)).await;
+        let failure = failure(async move { browser.assert_no_errors(expected).await }).await;
+        assert!(failure.contains(words), "{page}: {failure}");
+    }
 }
 
-#[tokio::test]
-async fn missing_files_are_found() {
-    let site = site().await;
-    let browser = Browser::start().await;
-    browser.open(&site.at("/none")).await;
-    let verdict = tokio::spawn(async move { browser.is_quiet(Quiet::Wholly).await }).await;
-    let panic = verdict.expect_err("it complains").into_panic();
-    let said = panic.downcast_ref::<String>().expect("words");
-    assert!(said.contains("404"), "{said}");
-}
+/// Changes to a page, and the rule of axe-core that each violates. The check of HTML has no such rule.
+const BARRIERS: [(&str, &str); 12] = [
+    ("document.querySelectorAll('label').forEach(label => label.remove())", "label"),
+    ("document.querySelector('#go').textContent = ''", "button-name"),
+    ("document.querySelector('h1').style.color = '#bbb'", "color-contrast"),
+    ("document.querySelector('h1').textContent = ''", "empty-heading"),
+    ("document.querySelector('h1').remove()", "page-has-heading-one"),
+    ("document.querySelector('#q').tabIndex = 3", "tabindex"),
+    ("document.querySelector('form').ariaHidden = 'true'", "aria-hidden-focus"),
+    ("add('<h4>Deep</h4>')", "heading-order"),
+    ("add('<ul><div>a</div></ul>')", "list"),
+    ("add('<a href=\"./\"> </a>')", "link-name"),
+    ("add('<button type=\"button\">a <a href=\"./\">b</a></button>')", "nested-interactive"),
+    ("add('<nav><p>a</p></nav><nav><p>b</p></nav>')", "landmark-unique"),
+];
 
 #[tokio::test]
-async fn axe_finds_what_is_wrong() {
+async fn axe_finds_each_barrier() {
     let site = site().await;
     let browser = Browser::start().await;
     browser.open(&site.at("/next")).await;
-    let harmless = browser.axe_violations().await;
-    let unlabelled = "document.querySelectorAll('label').forEach(label => label.remove())";
-    browser.script(unlabelled).await;
-    let found = browser.axe_violations().await;
-    let has_label = |faults: &[String]| faults.iter().any(|fault| fault.starts_with("label: "));
-    assert!(!has_label(&harmless) && has_label(&found), "{harmless:#?} {found:#?}");
+    browser.assert_usable().await;
+    for (change, rule) in BARRIERS {
+        browser.open(&site.at("/next")).await;
+        let add = "const add = html => document.querySelector('form').insertAdjacentHTML('afterend', html);";
+        browser.script(&format!("{add}{change}")).await;
+        let faults = browser.axe_violations().await;
+        let is_found = faults.iter().any(|fault| fault.starts_with(&format!("{rule}: ")));
+        assert!(is_found, "{change} violates {rule}: {faults:#?}");
+    }
 }
 
 #[tokio::test]
-async fn scripts_can_be_off() {
+async fn wide_pages_are_found() {
     let site = site().await;
+    let browser = Browser::start().await;
+    browser.open(&site.at("/next")).await;
+    browser.script("document.querySelector('h1').style.width = '2000px'").await;
+    let failure = failure(async move { browser.assert_usable().await }).await;
+    assert!(failure.contains("wider than the screen"), "{failure}");
+}
+
+#[tokio::test]
+async fn screens_and_scripts_can_be_chosen() {
+    let site = site().await;
+    let browser = Browser::start().await;
+    let state = "return [matchMedia('(prefers-color-scheme: dark)').matches, innerWidth]";
+    for (screen, expected) in [
+        (Screen::Dark, serde_json::json!([true, 1_280])),
+        (Screen::Narrow, serde_json::json!([false, 360])),
+        (Screen::Light, serde_json::json!([false, 1_280])),
+    ] {
+        browser.show_on(screen).await;
+        browser.open(&site.at("/script")).await;
+        assert_eq!(browser.script(state).await, expected);
+        assert_eq!(browser.title().await, "ran");
+    }
+    let picture = std::fs::read(browser.screenshot("drive").await).unwrap();
+    assert!(picture.starts_with(b"\x89PNG"), "a screenshot is a PNG");
+    drop(browser);
+
     let browser = Browser::with(Scripts::Off).await;
     browser.open(&site.at("/script")).await;
     browser.wait_for("#plain").await;
     assert_eq!(browser.title().await, "Good");
-    browser.click("#go").await;
-    browser.wait_url("/next?q=&refresh=0").await;
-    browser.wait_text("h1", "Next").await;
-}
-
-#[tokio::test]
-async fn looks_can_be_chosen() {
-    let site = site().await;
-    let browser = Browser::start().await;
-    let state = "return [matchMedia('(prefers-color-scheme: dark)').matches, innerWidth]";
-    for (look, expected) in [
-        (Look::Dark, serde_json::json!([true, 1_280])),
-        (Look::Narrow, serde_json::json!([false, 360])),
-        (Look::Light, serde_json::json!([false, 1_280])),
-    ] {
-        browser.look(look).await;
-        browser.open(&site.at("/good")).await;
-        assert_eq!(browser.script(state).await, expected);
-    }
-    let picture = std::fs::read(browser.screenshot("harness").await).unwrap();
-    assert!(picture.starts_with(b"\x89PNG"));
 }
 
 /// The number of processes whose command line has these words. Those that have ended have none.
@@ -131,13 +135,4 @@ async fn no_process_is_left_over() {
     assert!(ended.await.is_err());
     crate::support::eventually("all processes have ended", || processes(&profile) == 0);
     assert!(!std::path::Path::new(&profile).exists());
-}
-
-#[tokio::test]
-async fn requests_are_sent_plainly() {
-    let site = site().await;
-    let answer = http::get(&site.at("/good")).await;
-    assert_eq!((answer.status.as_u16(), answer.body.as_str()), (200, GOOD));
-    assert!(answer.header("content-security-policy").is_some());
-    assert_eq!(http::post(&site.at("/good"), &[], "a=b").await.status, 405);
 }

@@ -16,8 +16,8 @@ use tower_redlock::{
 };
 
 use crate::{
-    harness::{Browser, Quiet, eventually, http},
-    scene::{Scene, Site, with},
+    fixture::{Fixture, Site, served, with},
+    web::{Browser, eventually, http},
 };
 
 const PERIOD: Duration = Duration::from_millis(250);
@@ -30,10 +30,10 @@ struct Replicas {
 }
 
 impl Replicas {
-    async fn start(scene: &Scene, runs: &Arc<AtomicUsize>) -> Self {
+    async fn start(fixture: &Fixture, runs: &Arc<AtomicUsize>) -> Self {
         let (mut handles, mut managers) = (Vec::new(), Vec::new());
         for owner in ["web-1", "web-2", "web-3"] {
-            let redlock = scene.process(owner).await;
+            let redlock = fixture.process(owner).await;
             let counted = Arc::clone(runs);
             let work = move |_| {
                 counted.fetch_add(1, Ordering::SeqCst);
@@ -78,10 +78,10 @@ impl Replicas {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pause_outlives_all_replicas() {
-    let scene = Scene::new().await;
+    let fixture = Fixture::new().await;
     let runs = Arc::default();
-    let replicas = Replicas::start(&scene, &runs).await;
-    let site = scene.serve_jobs(replicas.handles[0].clone()).await;
+    let replicas = Replicas::start(&fixture, &runs).await;
+    let site = fixture.serve_jobs(replicas.handles[0].clone()).await;
     let browser = Browser::start().await;
     replicas.run_again().await;
     let row = with("data-job", "report");
@@ -99,8 +99,8 @@ async fn pause_outlives_all_replicas() {
     drop(site);
     replicas.stop().await;
 
-    let replicas = Replicas::start(&scene, &runs).await;
-    let site = scene.serve_jobs(replicas.handles[2].clone()).await;
+    let replicas = Replicas::start(&fixture, &runs).await;
+    let site = fixture.serve_jobs(replicas.handles[2].clone()).await;
     let mut events: Vec<_> = replicas.handles.iter().map(SchedulerHandle::events).collect();
     assert_eq!(replicas.are_paused().await, count, "the pause is still there");
     eventually("ticks are due", async || paused.elapsed() > 8 * PERIOD).await;
@@ -114,7 +114,7 @@ async fn pause_outlives_all_replicas() {
     assert!(missed(&mut events) >= 8, "the ticks that were due were missed because of the pause");
     browser.open(&site.page("jobs?refresh=1")).await;
     browser.wait_for("tr[data-job=report]:not([data-state=paused])").await;
-    browser.is_quiet(Quiet::Wholly).await;
+    browser.assert_no_errors(&[]).await;
     replicas.stop().await;
 }
 
@@ -152,9 +152,9 @@ fn hourly(redlock: &Redlock) -> SchedulerHandle {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn triggered_runs_are_drawn() {
-    let scene = Scene::new().await;
-    let handle = hourly(&scene.redlock);
-    let site = scene.serve_jobs(handle.clone()).await;
+    let fixture = Fixture::new().await;
+    let handle = hourly(&fixture.redlock);
+    let site = fixture.serve_jobs(handle.clone()).await;
     let browser = Browser::start().await;
     for (runs, result) in [(1, "finished"), (2, "failed"), (3, "finished")] {
         browser.open(&site.page("job?name=import")).await;
@@ -170,13 +170,13 @@ async fn triggered_runs_are_drawn() {
     browser.screenshot("history").await;
     browser.open(&site.page("events")).await;
     browser.wait_text("li[data-event=trigger]", "import, by ada").await;
-    browser.is_quiet(Quiet::Wholly).await;
+    browser.assert_no_errors(&[]).await;
     handle.shutdown(Duration::from_secs(5)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn run_of_another_process_is_stopped() {
-    let scene = Scene::new().await;
+    let fixture = Fixture::new().await;
     let runs = Arc::new(AtomicUsize::new(0));
     let begun = Arc::clone(&runs);
     let work = move |_| {
@@ -185,12 +185,12 @@ async fn run_of_another_process_is_stopped() {
     };
     let job = Job::new("import", Schedule::every(Duration::from_secs(3_600)), work);
     let job = job.stop_grace(Duration::from_millis(100));
-    let worker = Scheduler::new(scene.process("worker-7").await).job(job).start().unwrap();
-    let site = scene.serve().await;
+    let worker = Scheduler::new(fixture.process("worker-7").await).job(job).start().unwrap();
+    let site = fixture.serve().await;
     let browser = Browser::start().await;
     browser.open(&site.page("job?name=import&refresh=1")).await;
     assert!(!browser.has("a[data-action=stop]").await, "there is no run");
-    scene.redlock.trigger_job("import").await.unwrap();
+    fixture.redlock.trigger_job("import").await.unwrap();
     eventually("the work has begun", async || runs.load(Ordering::SeqCst) == 1).await;
     browser.wait_text("#job", "worker-7").await;
 
@@ -207,17 +207,17 @@ async fn run_of_another_process_is_stopped() {
     browser.wait_for("#runs tr[data-run=stopped]").await;
     browser.wait_gone("a[data-action=stop]").await;
     browser.wait_text("#job-events li[data-event=stop]", "ada").await;
-    browser.is_quiet(Quiet::Wholly).await;
+    browser.assert_no_errors(&[]).await;
     worker.shutdown(Duration::from_secs(5)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pause_ends_by_itself() {
-    let scene = Scene::new().await;
-    let site = scene.serve().await;
+    let fixture = Fixture::new().await;
+    let site = fixture.serve().await;
     let form = "name=import&why=&hours=2";
     assert_eq!(http::post(&site.page("pause"), &[], form).await.status, 303);
-    let control = scene.redlock.job_control("import").await.unwrap();
+    let control = fixture.redlock.job_control("import").await.unwrap();
     let pause = control.paused.expect("it is paused");
     let left = pause.until.expect("it ends").duration_since(pause.at).unwrap();
     assert_eq!(left.as_secs().div_ceil(60), 120);
@@ -231,12 +231,10 @@ async fn pause_ends_by_itself() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn leaders_are_listed() {
-    let scene = Scene::new().await;
-    let site = scene.serve().await;
-    let browser = Browser::start().await;
+    let (fixture, site, browser) = served().await;
     browser.open(&site.page("leaders?refresh=1")).await;
     assert!(!browser.has("tr[data-leader]").await);
-    let other = scene.process("worker-7").await;
+    let other = fixture.process("worker-7").await;
     let leader = other.leader("shop");
     let leading = {
         let leader = leader.clone();
@@ -245,5 +243,5 @@ async fn leaders_are_listed() {
     browser.wait_text("tr[data-leader=shop]", "worker-7").await;
     leading.abort();
     browser.wait_gone("tr[data-leader]").await;
-    browser.is_quiet(Quiet::Wholly).await;
+    browser.assert_no_errors(&[]).await;
 }

@@ -1,16 +1,14 @@
 //! Locks as they are taken and released, searched and paged.
 
 use crate::{
-    harness::{Browser, Quiet, html::assert_strict, http},
-    scene::{Scene, with},
+    fixture::{Fixture, served, with},
+    web::{html::assert_strict, http},
 };
 
 #[tokio::test(flavor = "multi_thread")]
 async fn locks_appear_and_go() {
-    let scene = Scene::new().await;
-    let other = scene.process("worker-7").await;
-    let site = scene.serve().await;
-    let browser = Browser::start().await;
+    let (fixture, site, browser) = served().await;
+    let other = fixture.process("worker-7").await;
     browser.open(&site.page("locks")).await;
     browser.choose("#refresh", "1").await;
     assert!(!browser.has("tr[data-lock]").await);
@@ -26,17 +24,15 @@ async fn locks_appear_and_go() {
     invoice.release().await.unwrap();
     browser.wait_gone(&row).await;
     assert!(browser.has("body[data-same=page]").await);
-    browser.is_quiet(Quiet::Wholly).await;
+    browser.assert_no_errors(&[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn waiting_requests_are_shown() {
-    let scene = Scene::new().await;
-    let other = scene.process("worker-7").await;
-    let site = scene.serve().await;
-    let browser = Browser::start().await;
+    let (fixture, site, browser) = served().await;
+    let other = fixture.process("worker-7").await;
     let held = other.lock("invoice:42").await.unwrap();
-    let here = scene.redlock.clone();
+    let here = fixture.redlock.clone();
     let waiting =
         tokio::spawn(async move { here.lock("invoice:42").wait(crate::support::LONG).await });
     browser.open(&site.page("locks?refresh=1")).await;
@@ -51,16 +47,14 @@ async fn waiting_requests_are_shown() {
     browser.open(&site.page("events")).await;
     browser.wait_text("li[data-event]", "invoice:42").await;
     drop(taken);
-    browser.is_quiet(Quiet::Wholly).await;
+    browser.assert_no_errors(&[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn slot_is_reached_from_the_waiting_line() {
-    let scene = Scene::new().await;
-    let held = scene.process("worker-7").await.lock("export").slots(1).await.unwrap();
-    let site = scene.serve().await;
-    let browser = Browser::start().await;
-    let here = scene.redlock.lock("export").slots(1).wait(crate::support::LONG);
+    let (fixture, site, browser) = served().await;
+    let held = fixture.process("worker-7").await.lock("export").slots(1).await.unwrap();
+    let here = fixture.redlock.lock("export").slots(1).wait(crate::support::LONG);
     let waiting = tokio::spawn(async move { here.await });
     let line = with("data-waiting", "slot:*1:export");
     browser.open_with(&site.page("locks"), &line).await;
@@ -82,16 +76,14 @@ async fn slot_is_reached_from_the_waiting_line() {
     }
     held.release().await.unwrap();
     assert_eq!(waiting.await.unwrap().unwrap().slot(), Some(0));
-    browser.is_quiet(Quiet::Wholly).await;
+    browser.assert_no_errors(&[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn leftovers_are_marked() {
-    let scene = Scene::new().await;
-    scene.store(1, "invoice:left", "crashed", 7);
-    let held = scene.process("worker-7").await.lock("invoice:held").await.unwrap();
-    let site = scene.serve().await;
-    let browser = Browser::start().await;
+    let (fixture, site, browser) = served().await;
+    fixture.store(1, "invoice:left", "crashed", 7);
+    let held = fixture.process("worker-7").await.lock("invoice:held").await.unwrap();
     let row = with("data-lock", "invoice:left");
     browser.open_with(&site.page("locks"), &row).await;
     browser.wait_text(&format!("tr.minority{row}"), "crashed").await;
@@ -104,15 +96,13 @@ async fn leftovers_are_marked() {
     // Each node has its row.
     assert_eq!(browser.count("#holder tbody tr").await, 3);
     drop(held);
-    browser.is_quiet(Quiet::Wholly).await;
+    browser.assert_no_errors(&[]).await;
 }
 
 /// A browser opens six connections to a server at most.
 #[tokio::test(flavor = "multi_thread")]
 async fn many_tabs_follow_events() {
-    let scene = Scene::new().await;
-    let site = scene.serve().await;
-    let browser = Browser::start().await;
+    let (fixture, site, browser) = served().await;
     for number in 0..9 {
         if number > 0 {
             browser.new_tab().await;
@@ -121,14 +111,14 @@ async fn many_tabs_follow_events() {
         browser.wait_for("#event-list").await;
     }
     // The first one missed nothing while it was hidden.
-    let other = scene.redlock.lock("invoice:42").wait(crate::support::LONG).await.unwrap();
-    let waits = scene.redlock.lock("invoice:42");
+    let other = fixture.redlock.lock("invoice:42").wait(crate::support::LONG).await.unwrap();
+    let waits = fixture.redlock.lock("invoice:42");
     assert!(waits.await.is_err());
     browser.wait_text("li[data-event]", "invoice:42").await;
     browser.show_tab(0).await;
     browser.wait_text("li[data-event]", "invoice:42").await;
     drop(other);
-    browser.is_quiet(Quiet::Wholly).await;
+    browser.assert_no_errors(&[]).await;
 }
 
 const HOSTILE: &str =
@@ -136,11 +126,9 @@ const HOSTILE: &str =
 
 #[tokio::test(flavor = "multi_thread")]
 async fn names_are_text() {
-    let scene = Scene::new().await;
-    let other = scene.process("<b>mallory</b>").await;
+    let (fixture, site, browser) = served().await;
+    let other = fixture.process("<b>mallory</b>").await;
     let held = other.lock(HOSTILE).await.unwrap();
-    let site = scene.serve().await;
-    let browser = Browser::start().await;
     browser.open_with(&site.page("locks"), "tr[data-lock]").await;
     browser.wait_text("tr[data-lock] th", HOSTILE).await;
     browser.wait_text("tr[data-lock]", "<b>mallory</b>").await;
@@ -159,7 +147,7 @@ async fn names_are_text() {
         assert!(!answer.body.contains("<img") && !answer.body.contains("<b>mallory"), "{page}");
     }
     assert_ne!(browser.title().await, "ran");
-    browser.is_quiet(Quiet::Wholly).await;
+    browser.assert_no_errors(&[]).await;
     drop(held);
 }
 
@@ -169,10 +157,8 @@ fn query(text: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_locks_are_paged() {
-    let scene = Scene::new().await;
-    scene.store_many(450);
-    let site = scene.serve().await;
-    let browser = Browser::start().await;
+    let (fixture, site, browser) = served().await;
+    fixture.store_many(450);
     browser.open_with(&site.page("locks"), "tr[data-lock]").await;
     assert_eq!(browser.count("tr[data-lock]").await, 200);
     browser.click("a[rel=next]").await;
@@ -189,17 +175,17 @@ async fn many_locks_are_paged() {
     // Owners are searched as well.
     browser.open(&site.page("locks?q=worker-6")).await;
     assert_eq!(browser.count("tr[data-lock]").await, 64);
-    browser.is_quiet(Quiet::Wholly).await;
+    browser.assert_no_errors(&[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn leases_of_one_process_count_apart() {
-    let scene = Scene::new().await;
+    let fixture = Fixture::new().await;
     // An attempt of a process beside its lock, as on a name that it asked for twice.
     for (server, token) in [(0, 4), (1, 4), (2, 5)] {
-        scene.store(server, "invoice:42", "worker-7", token);
+        fixture.store(server, "invoice:42", "worker-7", token);
     }
-    let site = scene.serve().await;
+    let site = fixture.serve().await;
     let lock = http::get(&site.page("api/lock?name=invoice:42")).await.json();
     assert_eq!(lock["fleet"]["holder"]["token"], 4);
     assert_eq!(lock["fleet"]["holder"]["kept"], 2, "{lock}");

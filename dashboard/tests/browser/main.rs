@@ -1,14 +1,15 @@
 //! The pages as a browser shows them, over real servers.
 
-#[path = "../support/mod.rs"]
-mod harness;
 #[path = "../../../tests/support/mod.rs"]
 mod support;
+#[path = "../support/mod.rs"]
+mod web;
 
 mod access;
 mod actions;
 mod anywhere;
 mod drive;
+mod fixture;
 mod jobs;
 mod load;
 mod locks;
@@ -16,5 +17,4 @@ mod markup;
 mod nodes;
 mod overview;
 mod people;
-mod scene;
 mod sets;

@@ -1,19 +1,14 @@
 //! Nodes that stop voting and return.
 
-use crate::{
-    harness::{Browser, Quiet},
-    scene::Scene,
-};
+use crate::fixture::served;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_server_turns_its_row() {
-    let mut scene = Scene::new().await;
-    let site = scene.serve().await;
-    let browser = Browser::start().await;
+    let (mut fixture, site, browser) = served().await;
     browser.open_with(&site.page("nodes"), "tr[data-node]").await;
     assert_eq!(browser.count("tr[data-node][data-state=voting]").await, 3);
     browser.choose("#refresh", "1").await;
-    scene.servers[1].kill();
+    fixture.servers[1].kill();
     browser.wait_for("tr[data-node=node-2]:not([data-state=voting])").await;
     browser.wait_for("[data-verdict=degraded]").await;
     assert_eq!(browser.count("tr[data-node][data-state=voting]").await, 2);
@@ -23,10 +18,10 @@ async fn killed_server_turns_its_row() {
     browser.open(&site.page("events")).await;
     browser.wait_text("li[data-event=node_out]", "node-2").await;
     browser.script("document.body.dataset.same = 'page'").await;
-    scene.servers[1].restart();
+    fixture.servers[1].restart();
     browser.wait_text("li[data-event=node_back]", "node-2").await;
     assert!(browser.has("body[data-same=page]").await, "the stream brings it");
     browser.open(&site.page("nodes?refresh=1")).await;
     browser.wait_for("tr[data-node=node-2][data-state=voting]").await;
-    browser.is_quiet(Quiet::Wholly).await;
+    browser.assert_no_errors(&[]).await;
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use tower_redlock::{Redlock, Schedule};
 
 use crate::{
-    harness::{Browser, Look, Quiet, html::assert_strict, http},
-    scene::{Scene, Site, with},
+    fixture::{Fixture, Site, served, with},
     support::{LONG, in_time},
+    web::{Browser, Screen, html::assert_strict, http},
 };
 
 fn tile(id: &str, level: &str) -> String {
@@ -27,16 +27,16 @@ fn value(card: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn numbers_agree_with_what_happened() {
-    let scene = Scene::new().await;
-    let other = scene.process("worker-7").await;
-    let site = scene.serve().await;
+    let fixture = Fixture::new().await;
+    let other = fixture.process("worker-7").await;
+    let site = fixture.serve().await;
     for number in 0..30 {
-        let lock = scene.redlock.lock(format!("invoice:{number}")).await.unwrap();
+        let lock = fixture.redlock.lock(format!("invoice:{number}")).await.unwrap();
         lock.release().await.unwrap();
     }
     let held = other.lock("invoice:42").await.unwrap();
     for _ in 0..3 {
-        scene.redlock.lock("invoice:42").await.unwrap_err();
+        fixture.redlock.lock("invoice:42").await.unwrap_err();
     }
 
     let browser = Browser::start().await;
@@ -62,15 +62,15 @@ async fn numbers_agree_with_what_happened() {
     browser.click(&format!("{row} a")).await;
     browser.wait_url("/lock?name=invoice%3A42").await;
     drop(held);
-    browser.is_quiet(Quiet::Wholly).await;
+    browser.assert_no_errors(&[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn state_follows_servers_and_losses() {
-    let mut scene = Scene::new().await;
-    let (ours, other) = (scene.renewing("web-1").await, scene.process("worker-7").await);
+    let mut fixture = Fixture::new().await;
+    let (ours, other) = (fixture.renewing("web-1").await, fixture.process("worker-7").await);
     let site = Site::of(
-        tower_redlock_dashboard::Dashboard::new(ours.clone()).access(crate::scene::everything),
+        tower_redlock_dashboard::Dashboard::new(ours.clone()).access(crate::fixture::everything),
     )
     .await;
     let browser = Browser::start().await;
@@ -88,25 +88,23 @@ async fn state_follows_servers_and_losses() {
     browser.wait_text("#state h2", "Something is wrong").await;
     browser.wait_text(&value("losses"), "1").await;
 
-    scene.servers[1].kill();
+    fixture.servers[1].kill();
     browser.wait_for(&tile("votes", "warn")).await;
     browser.wait_text(&with("data-tile", "votes"), "2 of 3").await;
-    scene.servers[2].kill();
+    fixture.servers[2].kill();
     browser.wait_for(&tile("votes", "bad")).await;
     browser.click(&with("data-tile", "votes")).await;
     browser.wait_url("/nodes?refresh=1").await;
-    browser.is_quiet(Quiet::Wholly).await;
+    browser.assert_no_errors(&[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_in_trouble_are_listed() {
-    let scene = Scene::new().await;
-    tick(&scene.redlock, "well", Ok(())).await;
-    tick(&scene.redlock, "broken", Err("the disk is full")).await;
-    tick(&scene.redlock, "halted", Ok(())).await;
-    scene.redlock.pause_job("halted").by("ann").await.unwrap();
-    let site = scene.serve().await;
-    let browser = Browser::start().await;
+    let (fixture, site, browser) = served().await;
+    tick(&fixture.redlock, "well", Ok(())).await;
+    tick(&fixture.redlock, "broken", Err("the disk is full")).await;
+    tick(&fixture.redlock, "halted", Ok(())).await;
+    fixture.redlock.pause_job("halted").by("ann").await.unwrap();
 
     let failed = with("data-trouble", "broken");
     browser.open_with(&site.page(""), &failed).await;
@@ -121,17 +119,15 @@ async fn jobs_in_trouble_are_listed() {
     browser.wait_for(".calendar [data-day] rect.failed").await;
     browser.wait_text("#year figcaption", "runs on 1 day, 1 with a failure").await;
     assert_strict("job", &http::get(&site.page("job?name=broken")).await.body);
-    browser.is_quiet(Quiet::Wholly).await;
+    browser.assert_no_errors(&[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn holders_of_late_are_drawn() {
-    let scene = Scene::new().await;
-    let other = scene.process("worker-7").await;
-    let site = scene.serve().await;
-    let browser = Browser::start().await;
+    let (fixture, site, browser) = served().await;
+    let other = fixture.process("worker-7").await;
     let held = other.lock("invoice:42").await.unwrap();
-    let waits = scene.redlock.lock("invoice:42").wait(LONG);
+    let waits = fixture.redlock.lock("invoice:42").wait(LONG);
     let waiting = tokio::spawn(async move { waits.await });
     browser.open(&site.page("lock?name=invoice:42&refresh=1")).await;
     browser.wait_text("#holders tbody", "worker-7").await;
@@ -149,52 +145,49 @@ async fn holders_of_late_are_drawn() {
     let ends: Vec<_> =
         twin["holders"].as_array().unwrap().iter().map(|of| of["end"].clone()).collect();
     assert_eq!(ends, ["open", "before"]);
-    browser.is_quiet(Quiet::Wholly).await;
+    browser.assert_no_errors(&[]).await;
 }
 
 /// A reader of the table would lose it at each refresh.
 #[tokio::test(flavor = "multi_thread")]
 async fn opened_table_survives_a_refresh() {
-    let scene = Scene::new().await;
-    let site = scene.serve().await;
-    let browser = Browser::start().await;
+    let (fixture, site, browser) = served().await;
     browser.open(&site.page("?refresh=1")).await;
     browser.click("#activity-numbers summary").await;
     browser.script("document.querySelector('#activity').dataset.old = 'yes'").await;
-    scene.redlock.lock("invoice:42").await.unwrap().release().await.unwrap();
+    fixture.redlock.lock("invoice:42").await.unwrap().release().await.unwrap();
     browser.wait_gone("#activity[data-old]").await;
     browser.wait_for("#activity-numbers[open]").await;
-    browser.is_quiet(Quiet::Wholly).await;
+    browser.assert_no_errors(&[]).await;
 }
 
 /// Takes the picture of the README: `scripts/dashboard-picture` keeps it.
 #[tokio::test]
 async fn picture_of_a_busy_process() {
-    let scene = Scene::new().await;
+    let fixture = Fixture::new().await;
     for name in ["billing", "cleanup", "import", "newsletter", "report"] {
-        tick(&scene.redlock, name, Ok(())).await;
+        tick(&fixture.redlock, name, Ok(())).await;
     }
-    scene.redlock.pause_job("import").by("ann").await.unwrap();
-    let site = scene.serve().await;
-    let worker = scene.process("worker-7").await;
+    fixture.redlock.pause_job("import").by("ann").await.unwrap();
+    let site = fixture.serve().await;
+    let worker = fixture.process("worker-7").await;
     let mut held = Vec::new();
     for number in 40..45 {
         held.push(worker.lock(format!("invoice:{number}")).await.unwrap());
     }
-    fifteen_minutes(&scene.redlock).await;
-    let waits = scene.redlock.lock("invoice:42").wait(LONG);
+    fifteen_minutes(&fixture.redlock).await;
+    let waits = fixture.redlock.lock("invoice:42").wait(LONG);
     let waiting = tokio::spawn(async move { drop(waits.await) });
     let browser = Browser::start().await;
 
-    for look in [Look::Narrow, Look::Dark, Look::Light] {
-        browser.look(look).await;
+    for screen in [Screen::Narrow, Screen::Dark, Screen::Light] {
+        browser.show_on(screen).await;
         browser.open_with(&site.page("?refresh=0"), "tr[data-trouble=import]").await;
         browser.wait_text(&with("data-tile", "waiting"), "1").await;
-        let picture = browser.screenshot(&format!("overview-busy-{}", look.name())).await;
+        let picture = browser.screenshot(&format!("overview-busy-{}", screen.name())).await;
         let bytes = std::fs::metadata(picture).unwrap().len();
         assert!(bytes < 200_000, "{bytes} bytes");
-        let faults = browser.axe_violations().await;
-        assert!(faults.is_empty(), "{faults:#?}");
+        browser.assert_usable().await;
     }
     let numbers = http::get(&site.page("api/overview")).await.json();
     let steps = numbers["process"]["activity"]["steps"].as_array().unwrap().clone();

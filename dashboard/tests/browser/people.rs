@@ -6,8 +6,8 @@ use fantoccini::actions::{InputSource, KeyAction, KeyActions};
 use tower_redlock::{Job, Schedule, Scheduler};
 
 use crate::{
-    harness::{Browser, Look, Quiet, http},
-    scene::{Scene, with},
+    fixture::{Fixture, served, with},
+    web::{Browser, http},
 };
 
 async fn press(browser: &Browser, key: char) {
@@ -24,10 +24,8 @@ const FOCUSED: &str =
 
 #[tokio::test(flavor = "multi_thread")]
 async fn keyboard_reaches_everything() {
-    let scene = Scene::new().await;
-    scene.store(0, "invoice:42", "crashed", 4);
-    let site = scene.serve().await;
-    let browser = Browser::start().await;
+    let (fixture, site, browser) = served().await;
+    fixture.store(0, "invoice:42", "crashed", 4);
     browser.open_with(&site.page("locks?refresh=0"), "tr[data-lock]").await;
     let mut reached = Vec::new();
     for _ in 0..16 {
@@ -61,32 +59,28 @@ async fn keyboard_reaches_everything() {
     browser.script("document.querySelector('tr[data-lock] a').focus()").await;
     press(&browser, ENTER).await;
     browser.wait_url("lock?name=invoice%3A42&refresh=0").await;
-    browser.is_quiet(Quiet::Wholly).await;
+    browser.assert_no_errors(&[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn focus_survives_a_refresh() {
-    let scene = Scene::new().await;
-    scene.store(0, "invoice:42", "crashed", 4);
-    let site = scene.serve().await;
-    let browser = Browser::start().await;
+    let (fixture, site, browser) = served().await;
+    fixture.store(0, "invoice:42", "crashed", 4);
     browser.open(&site.page("locks?refresh=1")).await;
     let row = with("data-lock", "invoice:42");
     browser.wait_for(&row).await;
     browser.script("document.querySelector('tr[data-lock] a').focus()").await;
     browser.script("document.querySelector('tr[data-lock]').dataset.old = 'yes'").await;
-    scene.store(1, "invoice:43", "crashed", 5);
+    fixture.store(1, "invoice:43", "crashed", 5);
     browser.wait_for(&with("data-lock", "invoice:43")).await;
     assert!(!browser.has("tr[data-old]").await, "the table was replaced");
     assert_eq!(browser.script(FOCUSED).await, "lock?name=invoice%3A42&refresh=1");
-    browser.is_quiet(Quiet::Wholly).await;
+    browser.assert_no_errors(&[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn interval_is_kept() {
-    let scene = Scene::new().await;
-    let site = scene.serve().await;
-    let browser = Browser::start().await;
+    let (_fixture, site, browser) = served().await;
     browser.open(&site.page("locks")).await;
     assert_eq!(
         browser.attributes("#refresh option", "value").await,
@@ -108,15 +102,15 @@ async fn interval_is_kept() {
     assert_eq!(browser.script(chosen).await, "5");
     browser.open(&site.page("nodes?refresh=7")).await;
     assert_eq!(browser.script(chosen).await, "0");
-    browser.is_quiet(Quiet::Wholly).await;
+    browser.assert_no_errors(&[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stopped_service_is_reported() {
-    let scene = Scene::new().await;
+    let fixture = Fixture::new().await;
     let access = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
     let open = std::sync::Arc::clone(&access);
-    let site = scene
+    let site = fixture
         .serve_to(move |_: &::http::request::Parts| {
             let is_open = open.load(std::sync::atomic::Ordering::SeqCst);
             if is_open {
@@ -136,30 +130,31 @@ async fn stopped_service_is_reported() {
             browser.text("#live-state").await.is_some_and(|text| text.is_empty())
         })
         .await;
-    browser.is_quiet(Quiet::But(&[403])).await;
+    browser.assert_no_errors(&[403]).await;
 }
 
-/// Takes pictures of each page, light, dark and on a telephone, for a person. The test checks that nothing is wider
-/// than the screen, and that text contrasts with its background.
+/// Keeps pictures of each page, light, dark and on a telephone, for a person.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_screen_is_wide_enough() {
-    let scene = Scene::new().await;
+async fn every_page_is_usable_on_each_screen() {
+    let fixture = Fixture::new().await;
     let (holder, long) =
-        (scene.process("worker-7").await, "payment:".to_owned() + &"0123456789".repeat(20));
+        (fixture.process("worker-7").await, "payment:".to_owned() + &"0123456789".repeat(20));
     let _held = holder.lock("invoice:42").await.unwrap();
     let _long = holder.lock(long.as_str()).await.unwrap();
-    let here = scene.redlock.clone();
+    let here = fixture.redlock.clone();
     let waiting =
         tokio::spawn(async move { here.lock("invoice:42").wait(crate::support::LONG).await });
-    scene.store(1, "invoice:left", "crashed-process-with-a-long-name", 7);
+    fixture.store(1, "invoice:left", "crashed-process-with-a-long-name", 7);
     let job = |name| {
         Job::new(name, Schedule::every(Duration::from_secs(1)), |_| async {
             Ok::<_, Infallible>(())
         })
     };
-    let scheduler =
-        Scheduler::new(scene.redlock.clone()).jobs([job("report"), job("import")]).start().unwrap();
-    let site = scene.serve_jobs(scheduler.clone()).await;
+    let scheduler = Scheduler::new(fixture.redlock.clone())
+        .jobs([job("report"), job("import")])
+        .start()
+        .unwrap();
+    let site = fixture.serve_jobs(scheduler.clone()).await;
     http::post(&site.page("pause"), &[], "name=import&why=the+disk+is+full").await;
     http::post(&site.page("done"), &[], "key=payment:7").await;
     let browser = Browser::start().await;
@@ -180,51 +175,10 @@ async fn every_screen_is_wide_enough() {
     // The job has runs to draw, and the lock holders.
     browser.open(&site.page("job?name=report&refresh=1")).await;
     browser.wait_for("#runs tbody tr:nth-child(5)").await;
-    for look in [Look::Light, Look::Dark, Look::Narrow] {
-        browser.look(look).await;
-        for (name, page) in pages {
-            browser.open(&site.page(page)).await;
-            browser.wait_for("main h1").await;
-            browser.screenshot(&format!("{name}-{}", look.name())).await;
-            let wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth";
-            let beyond = browser.script(wide).await.as_i64();
-            assert_eq!(beyond, Some(0), "{name} {}: wider than the screen", look.name());
-            let contrast = browser.script(CONTRAST).await;
-            assert_eq!(
-                contrast.as_array().map(Vec::len),
-                Some(0),
-                "{name} {}: {contrast}",
-                look.name()
-            );
-            let faults = browser.axe_violations().await;
-            assert!(faults.is_empty(), "{name} {}: {faults:#?}", look.name());
-        }
+    for (name, page) in pages {
+        browser.assert_usable_on_screens(&site.page(page), "main h1", name).await;
     }
-    browser.is_quiet(Quiet::Wholly).await;
+    browser.assert_no_errors(&[]).await;
     waiting.abort();
     scheduler.shutdown(Duration::from_secs(5)).await;
 }
-
-/// Finds the texts whose contrast to their background is less than 4.5 (WCAG 2.1, section 1.4.3).
-const CONTRAST: &str = r"
-    const parts = (colour) => colour.match(/[\d.]+/g).map(Number);
-    const channel = (value) => { value /= 255; return value <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4; };
-    const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
-    const behind = (element) => {
-        for (let at = element; at; at = at.parentElement) {
-            const colour = parts(getComputedStyle(at).backgroundColor);
-            if (colour.length < 4 || colour[3] === 1) return colour;
-        }
-        return [255, 255, 255];
-    };
-    const faults = [];
-    for (const element of document.querySelectorAll('body *:not(svg *)')) {
-        const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
-        const box = element.getBoundingClientRect();
-        if (!own || box.width === 0 || element.closest('noscript')) continue;
-        const [one, other] = [light(parts(getComputedStyle(element).color)), light(behind(element))];
-        const ratio = (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
-        if (ratio < 4.5) faults.push(`${element.tagName} ${element.textContent.slice(0, 30)}: ${ratio.toFixed(2)}`);
-    }
-    return faults;
-";

@@ -6,9 +6,9 @@ use tower_redlock::{Job, Redlock, Resource, Schedule, Scheduler};
 use tower_redlock_dashboard::Dashboard;
 
 use crate::{
-    harness::{Browser, Look, Quiet, html::assert_strict, http},
-    scene::{Site, everything, with},
+    fixture::{Site, everything, with},
     support::{RedisServer, all_vote, over, patient, urls},
+    web::{Browser, html::assert_strict, http},
 };
 
 /// Two sets of three servers, with the same names of nodes in both.
@@ -66,10 +66,10 @@ const WORKS: &str = "Names of set 2 of 2 can't be locked at present; names of se
 
 #[tokio::test(flavor = "multi_thread")]
 async fn operator_finds_the_set_that_is_down() {
-    let mut scene = TwoSets::new().await;
-    let other = manager(&scene.servers, "worker-7").await;
-    let site = Site::of(Dashboard::new(scene.redlock.clone()).access(everything)).await;
-    let (up, down) = (scene.lock(1), scene.lock(2));
+    let mut fixture = TwoSets::new().await;
+    let other = manager(&fixture.servers, "worker-7").await;
+    let site = Site::of(Dashboard::new(fixture.redlock.clone()).access(everything)).await;
+    let (up, down) = (fixture.lock(1), fixture.lock(2));
     let _held = [other.lock(up.as_str()).await.unwrap(), other.lock(down.as_str()).await.unwrap()];
     let browser = Browser::start().await;
     browser.open_with(&site.page("?refresh=1"), &of_set(2, "[data-server]")).await;
@@ -77,7 +77,7 @@ async fn operator_finds_the_set_that_is_down() {
     browser.wait_text("#works", "Names of all sets can be locked.").await;
     assert_eq!(browser.count("[data-server][data-state=voting]").await, 6);
 
-    scene.kill();
+    fixture.kill();
 
     browser.wait_text("#state h2", "Something is wrong").await;
     browser.wait_text("#works", WORKS).await;
@@ -106,29 +106,29 @@ async fn operator_finds_the_set_that_is_down() {
     browser.click("#set > p a").await;
     browser.wait_url("/nodes?refresh=1#set-2").await;
 
-    scene.restart();
+    fixture.restart();
 
     browser.wait_text("#works", "Names of all sets can be locked.").await;
-    browser.is_quiet(Quiet::Wholly).await;
+    browser.assert_no_errors(&[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_of_the_other_set_are_steered() {
-    let mut scene = TwoSets::new().await;
-    let (up, down) = (scene.job(1), scene.job(2));
+    let mut fixture = TwoSets::new().await;
+    let (up, down) = (fixture.job(1), fixture.job(2));
     let job = |name: &str| {
         Job::new(name, Schedule::every(Duration::from_secs(2)), |_| async {
             Ok::<_, Infallible>(())
         })
     };
     let scheduler =
-        Scheduler::new(scene.redlock.clone()).jobs([job(&up), job(&down)]).start().unwrap();
-    let dashboard = Dashboard::new(scene.redlock.clone()).access(everything);
+        Scheduler::new(fixture.redlock.clone()).jobs([job(&up), job(&down)]).start().unwrap();
+    let dashboard = Dashboard::new(fixture.redlock.clone()).access(everything);
     let site = Site::of(dashboard.jobs(scheduler.clone())).await;
     let browser = Browser::start().await;
     browser.open_with(&site.page("jobs?refresh=1"), &with("data-job", &down)).await;
 
-    scene.kill();
+    fixture.kill();
 
     browser.wait_gone(&with("data-job", &down)).await;
     browser.wait_text(&with("data-job", &up), "set 1 of 2").await;
@@ -141,29 +141,29 @@ async fn jobs_of_the_other_set_are_steered() {
     browser.wait_text("main [data-set=\"1\"]", "This name belongs to set 1 of 2.").await;
     browser.click("#confirm").await;
     browser.wait_text("[role=status].notice", "paused").await;
-    let control = scene.redlock.job_control(&up).await.unwrap();
+    let control = fixture.redlock.job_control(&up).await.unwrap();
     assert_eq!(&*control.paused.unwrap().by, "ada");
 
     // Its ticks of the outage are late, and known to be missed once the servers say that no replica ran them.
     let row = with("data-trouble", &down);
     browser.open_with(&site.page("?refresh=1"), &format!("{row} [data-kind=late]")).await;
-    scene.restart();
+    fixture.restart();
     browser.wait_for(&format!("{row} [data-kind=missed]")).await;
     browser.wait_text(&row, "not connected").await;
     browser.wait_text(&with("data-tile", "jobs"), "missed a tick in the last hour").await;
     browser.wait_text("#job-troubles", "A missed tick is shown for 1h after it was found.").await;
     browser.wait_text("#state h2", "Something needs attention").await;
-    browser.is_quiet(Quiet::Wholly).await;
+    browser.assert_no_errors(&[]).await;
     scheduler.shutdown(Duration::from_secs(5)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_of_sets_are_accessible() {
-    let mut scene = TwoSets::new().await;
-    let site = Site::of(Dashboard::new(scene.redlock.clone()).access(everything)).await;
-    let (up, down) = (scene.lock(1), scene.lock(2));
-    let _held = scene.redlock.lock(up.as_str()).await.unwrap();
-    scene.kill();
+    let mut fixture = TwoSets::new().await;
+    let site = Site::of(Dashboard::new(fixture.redlock.clone()).access(everything)).await;
+    let (up, down) = (fixture.lock(1), fixture.lock(2));
+    let _held = fixture.redlock.lock(up.as_str()).await.unwrap();
+    fixture.kill();
     let browser = Browser::start().await;
     browser
         .open_with(&site.page("nodes?refresh=1"), &of_set(2, "[data-verdict='no quorum']"))
@@ -179,16 +179,9 @@ async fn pages_of_sets_are_accessible() {
     ];
     for (page, part) in &pages {
         assert_strict(page, &http::get(&site.page(page)).await.body);
-        for look in [Look::Light, Look::Dark, Look::Narrow] {
-            browser.look(look).await;
-            browser.open_with(&site.page(page), part).await;
-            let name = page.split('?').next().unwrap_or_default();
-            browser.screenshot(&format!("sets-{name}-{}", look.name())).await;
-            let wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth";
-            assert_eq!(browser.script(wide).await.as_i64(), Some(0), "{page} {}", look.name());
-            let faults = browser.axe_violations().await;
-            assert!(faults.is_empty(), "{page} {}: {faults:#?}", look.name());
-        }
+        let name = page.split('?').next().unwrap_or_default();
+        let url = site.page(page);
+        browser.assert_usable_on_screens(&url, part, &format!("sets-{name}")).await;
     }
-    browser.is_quiet(Quiet::Wholly).await;
+    browser.assert_no_errors(&[]).await;
 }

@@ -7,7 +7,7 @@
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::Browser;
+use super::{Browser, Screen};
 
 const AXE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/axe/axe.min.js");
 /// The SHA-256 of version 4.14.1, in base64.
@@ -23,7 +23,35 @@ const RUN: &str = "
     );
 ";
 
+/// Number of pixels by which the page is wider than the screen.
+const EXCESS_WIDTH: &str =
+    "const root = document.documentElement; return root.scrollWidth - root.clientWidth";
+
 impl Browser {
+    /// Asserts that the page is not wider than the screen, and violates no rule of axe-core.
+    #[track_caller]
+    pub(crate) fn assert_usable(&self) -> impl Future<Output = ()> {
+        let at = std::panic::Location::caller();
+        async move {
+            let url = self.url().await;
+            let excess = self.script(EXCESS_WIDTH).await;
+            assert_eq!(excess, 0, "{at}: {url} is not wider than the screen");
+            let faults = self.axe_violations().await;
+            assert!(faults.is_empty(), "{at}: {url} violates no rule: {faults:#?}");
+        }
+    }
+
+    /// Asserts that a page is usable on each screen, and keeps a picture of each. `selector`: what the page has once
+    /// it is loaded.
+    pub(crate) async fn assert_usable_on_screens(&self, url: &str, selector: &str, name: &str) {
+        for screen in [Screen::Light, Screen::Dark, Screen::Narrow] {
+            self.show_on(screen).await;
+            self.open_with(url, selector).await;
+            self.screenshot(&format!("{name}-{}", screen.name())).await;
+            self.assert_usable().await;
+        }
+    }
+
     /// Returns what violates a rule of axe-core on the page, with the name of the rule first.
     pub(crate) async fn axe_violations(&self) -> Vec<String> {
         if self.script("return typeof axe").await == "undefined" {

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{
-    capabilities::{Look, Scripts, capabilities},
-    console::{Quiet, complaints},
+    capabilities::{Screen, Scripts, capabilities},
+    console::complaints,
     driver::Driver,
 };
 
@@ -42,7 +42,7 @@ impl Browser {
             .await
             .expect("Chromium starts");
         let browser = Self { client, driver, _permit: permit };
-        browser.look(Look::Light).await;
+        browser.show_on(Screen::Light).await;
         browser
     }
 
@@ -56,8 +56,8 @@ impl Browser {
         self.client.goto(url).await.unwrap_or_else(|error| panic!("{url} does not load: {error}"));
     }
 
-    /// Loads an address again and again until the page has an element: a page without a refresh shows what the
-    /// last look at the servers found.
+    /// Loads an address again and again until the page has an element: a page without a refresh shows what was
+    /// read from the servers before.
     pub(crate) async fn open_with(&self, url: &str, selector: &str) {
         self.until(format!("{url} has {selector}"), async || {
             self.open(url).await;
@@ -92,14 +92,14 @@ impl Browser {
     }
 
     /// Sets the colour scheme and the size of the screen, for this page and the next ones.
-    pub(crate) async fn look(&self, look: Look) {
-        let scheme = json!({ "name": "prefers-color-scheme", "value": look.scheme() });
+    pub(crate) async fn show_on(&self, screen: Screen) {
+        let scheme = json!({ "name": "prefers-color-scheme", "value": screen.scheme() });
         self.devtools("Emulation.setEmulatedMedia", json!({ "features": [scheme] })).await;
-        let (width, height) = look.size();
-        let screen = json!({
-            "width": width, "height": height, "deviceScaleFactor": 1, "mobile": look == Look::Narrow,
+        let (width, height) = screen.size();
+        let metrics = json!({
+            "width": width, "height": height, "deviceScaleFactor": 1, "mobile": screen == Screen::Narrow,
         });
-        self.devtools("Emulation.setDeviceMetricsOverride", screen).await;
+        self.devtools("Emulation.setDeviceMetricsOverride", metrics).await;
     }
 
     /// Keeps a picture of the whole page as an artefact, and returns its path.
@@ -163,14 +163,14 @@ impl Browser {
             .unwrap_or_else(|error| panic!("{selector} is there no more: {error}"))
     }
 
-    /// Asserts that the browser has logged no error since the last call, and nothing about the content
-    /// security policy.
+    /// Asserts that the browser has logged nothing about the content security policy since the last call, and no error
+    /// but responses with an expected status.
     #[track_caller]
-    pub(crate) fn is_quiet(&self, quiet: Quiet) -> impl Future<Output = ()> {
+    pub(crate) fn assert_no_errors(&self, expected: &'static [u16]) -> impl Future<Output = ()> {
         let at = std::panic::Location::caller();
         async move {
             let log = self.issue("se/log", json!({ "type": "browser" })).await;
-            let complaints = complaints(&log, quiet);
+            let complaints = complaints(&log, expected);
             assert!(complaints.is_empty(), "{at}: the browser complains: {complaints:#?}");
         }
     }

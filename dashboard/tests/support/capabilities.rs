@@ -12,16 +12,16 @@ pub(crate) enum Scripts {
     Off,
 }
 
-/// What the viewer of a page has chosen, or has.
+/// A screen on which a page is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum Screen {
     Light,
     Dark,
-    /// The screen of a telephone.
+    /// A telephone.
     Narrow,
 }
 
-impl Look {
+impl Screen {
     /// The width and height in CSS pixels.
     pub(super) fn size(self) -> (u32, u32) {
         match self {

@@ -1,11 +1,10 @@
-//! What the dashboard's tests share: a browser, an HTTP client, sites to look at, and a strict check of
-//! HTML.
+//! A browser, an HTTP client, and a check of HTML.
 //!
 //! - [`Browser`]: a headless Chromium with a profile of its own, driven through chromedriver.
-//! - [`http`]: plain requests, for what a browser does not send or show.
 //! - `axe`: the rules of axe-core, in the browser.
+//! - [`http`]: requests that a browser does not send, and responses that it does not show.
 //! - [`html`]: finds what is wrong with a page's markup.
-//! - [`Served`]: a router or a service on a port of 127.0.0.1.
+//! - [`Served`]: a router on a port of 127.0.0.1.
 
 mod axe;
 mod browser;
@@ -19,13 +18,11 @@ mod served;
 
 pub(crate) use self::{
     browser::Browser,
-    capabilities::{Look, Scripts},
-    console::Quiet,
+    capabilities::{Screen, Scripts},
     served::Served,
 };
 
-/// Time for which a wait may take before it counts as hanging: a browser starts within it on a machine that
-/// compiles meanwhile.
+/// Time after which a wait counts as hanging: a browser starts within it on a machine that compiles meanwhile.
 pub(crate) const HANG_GUARD: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// Waits until the condition holds. Panics if it does not within [`HANG_GUARD`].

@@ -10,13 +10,13 @@ use tower_redlock::{
     lock::{Holder, SharedHolder},
 };
 
-use super::cached::Reading;
+use super::cached_value::Reading;
 use crate::text::{serialize_time, unix_millis};
 
 /// Maximum number of locks that are read.
 const MAX_LOCKS: usize = 100_000;
 /// Number of locks after which the first ones are shown.
-const FIRST: usize = 1_000;
+const FIRST_SHOWN: usize = 1_000;
 
 /// All locks, sorted by name, the slots of a name together, as far as they were read.
 #[derive(Clone, Debug, Default)]
@@ -171,7 +171,7 @@ impl HeldLock {
 
 pub(super) async fn read(redlock: Redlock, reading: Arc<Reading<LockListing>>) -> LockListing {
     let mut listing = LockListing::default();
-    let mut next = FIRST;
+    let mut next = FIRST_SHOWN;
     let mut locks = std::pin::pin!(redlock.locks());
     loop {
         match locks.try_next().await {

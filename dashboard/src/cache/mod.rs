@@ -1,13 +1,13 @@
 //! What is read from the servers, for all viewers of the process at once.
 
-mod cached;
+mod cached_value;
 mod jobs;
 mod locks;
-mod looks;
 mod once;
+mod snapshots;
 
-pub(crate) use cached::{Look, LookStart};
+pub(crate) use cached_value::{FleetSnapshot, SnapshotStart};
 pub(crate) use jobs::{JobHistory, JobListing, JobPage, ShownJob};
 pub(crate) use locks::{HeldLock, LockDetails, LockListing, ShownLock};
-pub(crate) use looks::Looks;
 pub(crate) use once::OnceDetails;
+pub(crate) use snapshots::FleetSnapshots;

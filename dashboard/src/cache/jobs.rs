@@ -16,7 +16,7 @@ use tower_redlock::{
     scheduler::{JobControl, JobRun, JobRunResult, JobStop, StoredSchedule},
 };
 
-use super::{ShownLock, cached::Reading};
+use super::{ShownLock, cached_value::Reading};
 use crate::{
     access::Subject,
     paging::Paging,
@@ -26,13 +26,13 @@ use crate::{
 /// Maximum number of jobs that are read.
 const MAX_JOBS: usize = 1_000;
 /// Number of jobs on a page.
-const PAGE: usize = 100;
+const PAGE_SIZE: usize = 100;
 /// Number of jobs in one query.
-const BATCH: usize = 50;
+const BATCH_SIZE: usize = 50;
 /// Pause after a batch, as a multiple of the time that it took.
-const PAUSE: u32 = 9;
+const PAUSE_FACTOR: u32 = 9;
 /// Maximum pause, for servers that do not answer.
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const MAX_PAUSE: Duration = Duration::from_secs(1);
 
 /// The names of the jobs that were ever claimed, sorted, as far as they were read.
 #[derive(Clone, Debug, Default)]
@@ -56,7 +56,7 @@ pub(crate) struct JobListing {
 impl JobNames {
     /// Returns a page on which nothing has been read so far, and the names on it.
     pub(super) fn page(&self, wanted: usize) -> (JobListing, Vec<Arc<str>>) {
-        let paging = Paging::new(self.names.len(), PAGE, wanted);
+        let paging = Paging::new(self.names.len(), PAGE_SIZE, wanted);
         let (more, error) = (self.more, self.error.clone());
         let names = self.names[paging.range()].to_vec();
         (JobListing { jobs: Vec::new(), paging, more, error }, names)
@@ -79,7 +79,7 @@ impl BatchPace {
         }
         let begun = Instant::now();
         let value = read.await;
-        *next = Some(Instant::now() + LONGEST_PAUSE.min(PAUSE * begun.elapsed()));
+        *next = Some(Instant::now() + MAX_PAUSE.min(PAUSE_FACTOR * begun.elapsed()));
         value
     }
 }
@@ -160,7 +160,7 @@ pub(super) async fn read(
     pace: Arc<BatchPace>,
     reading: Arc<Reading<JobListing>>,
 ) -> JobListing {
-    for batch in names.chunks(BATCH) {
+    for batch in names.chunks(BATCH_SIZE) {
         let (jobs, error) = pace.batch(read_batch(&redlock, batch)).await;
         let is_in_vain = jobs.is_empty();
         listing.jobs.extend(jobs);
@@ -177,7 +177,7 @@ pub(super) async fn read(
     listing
 }
 
-/// Reads jobs, those of each set by themselves. Returns also why some are missing.
+/// Reads the jobs of each set on its own. Also returns why some are missing.
 async fn read_batch(redlock: &Redlock, names: &[Arc<str>]) -> (Vec<ShownJob>, Option<LockError>) {
     let of_set = async |(place, set): (Option<SetPlace>, &Redlock)| {
         let is_there = |name: &&Arc<str>| SetPlace::of(redlock, Subject::Job, name) == place;

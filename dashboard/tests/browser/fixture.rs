@@ -1,4 +1,4 @@
-//! Servers, the manager of a process that serves the dashboard, and the manager of another process.
+//! Servers, the manager of the process that serves the dashboard, and managers of other processes.
 
 use std::time::Duration;
 
@@ -7,20 +7,27 @@ use tower_redlock::{Redlock, RedlockBuilder, scheduler::SchedulerHandle};
 use tower_redlock_dashboard::{Access, Authorize, Dashboard};
 
 use crate::{
-    harness::Served,
     support::{RedisServer, connected, over, patient, urls},
+    web::{Browser, Served},
 };
 
 /// The path at which most tests mount the dashboard.
 pub(crate) const MOUNT: &str = "/admin/locks";
 
-pub(crate) struct Scene {
+pub(crate) struct Fixture {
     pub(crate) servers: Vec<RedisServer>,
     /// Of the process that serves the dashboard.
     pub(crate) redlock: Redlock,
 }
 
-impl Scene {
+/// Starts servers, serves a dashboard over them to a viewer who may do everything, and starts a browser.
+pub(crate) async fn served() -> (Fixture, Site, Browser) {
+    let fixture = Fixture::new().await;
+    let site = fixture.serve().await;
+    (fixture, site, Browser::start().await)
+}
+
+impl Fixture {
     pub(crate) async fn new() -> Self {
         let servers = RedisServer::start_n(3);
         let redlock = connected(builder(&servers, "web-1")).await;
@@ -32,9 +39,9 @@ impl Scene {
         connected(builder(&self.servers, owner)).await
     }
 
-    /// The same with locks that are renewed every second or so.
+    /// The same with locks that are renewed every three seconds or so, and outlive pauses of a busy machine.
     pub(crate) async fn renewing(&self, owner: &str) -> Redlock {
-        connected(builder(&self.servers, owner).ttl(Duration::from_secs(3))).await
+        connected(builder(&self.servers, owner).ttl(Duration::from_secs(9))).await
     }
 
     /// The dashboard of a viewer who may do everything.

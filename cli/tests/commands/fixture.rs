@@ -9,7 +9,7 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
-    run::{HANG_GUARD, Outcome, PATIENT, run},
+    program::{HANG_GUARD, Outcome, PATIENT, run},
     support::RedisServer,
 };
 
@@ -17,6 +17,13 @@ use crate::{
 #[track_caller]
 pub(crate) fn redlock(servers: &[RedisServer], args: &[&str]) -> Outcome {
     run(&nodes(servers), &[&PATIENT, args].concat())
+}
+
+/// Starts servers that vote, and know the set that they belong to.
+pub(crate) fn enrolled(count: usize) -> Vec<RedisServer> {
+    let servers = RedisServer::start_n(count);
+    redlock(&servers, &["status"]).is(0, &[]);
+    servers
 }
 
 pub(crate) fn nodes(servers: &[RedisServer]) -> String {

@@ -23,21 +23,21 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-/// Minimum time between the beginnings of two looks.
-const FRESH: Duration = Duration::from_secs(1);
-/// How long a look is kept, as a multiple of the time that it took: a tenth of the time is spent reading.
+/// Minimum time between the beginnings of two snapshots.
+const FRESH_TIME: Duration = Duration::from_secs(1);
+/// Lifetime of a snapshot, as a multiple of the time that its read took: a tenth of the time is spent reading.
 pub(super) const RESTING: u32 = 10;
-/// Maximum wait of a request while no look has been published.
-const FIRST_PATIENCE: Duration = Duration::from_secs(2);
-/// Maximum wait of a request for a look that replaces an older one.
-const PATIENCE: Duration = Duration::from_millis(500);
-/// Maximum number of names whose looks are kept.
+/// Maximum wait of a request while no snapshot has been published.
+const FIRST_WAIT_LIMIT: Duration = Duration::from_secs(2);
+/// Maximum wait of a request for a snapshot that replaces an older one.
+const WAIT_LIMIT: Duration = Duration::from_millis(500);
+/// Maximum number of names whose snapshots are kept.
 const MAX_NAMES: usize = 256;
 
-/// The begin of a look.
+/// The begin of a snapshot.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct LookStart {
-    /// The number of the look, from 1: the next look of the same kind has the next one.
+pub(crate) struct SnapshotStart {
+    /// The number of the snapshot, from 1: the next snapshot of the same kind has the next one.
     pub(crate) number: u64,
     /// The begin by the wall clock of this process.
     pub(crate) at: SystemTime,
@@ -48,58 +48,58 @@ pub(crate) struct LookStart {
 
 /// A value, and when it was read.
 #[derive(Debug)]
-pub(crate) struct Look<T> {
+pub(crate) struct FleetSnapshot<T> {
     pub(crate) value: T,
-    pub(crate) start: LookStart,
+    pub(crate) start: SnapshotStart,
     pub(crate) took: Duration,
     /// The value is the beginning of a listing that is still being read.
     pub(crate) is_partial: bool,
 }
 
-impl<T> Look<T> {
+impl<T> FleetSnapshot<T> {
     pub(crate) fn age(&self) -> Duration {
         self.start.begun.elapsed()
     }
 }
 
-/// The latest look, and the read that will replace it.
+/// The latest snapshot, and the read that will replace it.
 #[derive(Debug)]
 struct CacheState<T> {
-    latest: Option<Arc<Look<T>>>,
-    /// The number of the look that is being read.
+    latest: Option<Arc<FleetSnapshot<T>>>,
+    /// The number of the snapshot that is being read.
     reading: Option<u64>,
-    /// Number of looks that were begun.
+    /// Number of reads that were begun.
     begun: u64,
-    /// Number of changes that viewers have made: a look that began before the latest change is outdated.
+    /// Number of changes that viewers have made: a snapshot whose read began before the latest change is outdated.
     changes: u64,
 }
 
 impl<T> CacheState<T> {
-    fn fresh(&self, rest: u32) -> Option<&Arc<Look<T>>> {
-        self.latest.as_ref().filter(|look| {
-            !look.is_partial
-                && look.start.changes == self.changes
-                && look.age() < FRESH.max(look.took * rest)
+    fn fresh(&self, rest: u32) -> Option<&Arc<FleetSnapshot<T>>> {
+        self.latest.as_ref().filter(|snapshot| {
+            !snapshot.is_partial
+                && snapshot.start.changes == self.changes
+                && snapshot.age() < FRESH_TIME.max(snapshot.took * rest)
         })
     }
 
-    /// Begins a look if none is fresh and none is being read.
-    fn begin(&mut self, rest: u32) -> Option<LookStart> {
+    /// Begins a read if no snapshot is fresh and none is being read.
+    fn begin(&mut self, rest: u32) -> Option<SnapshotStart> {
         if self.reading.is_some() || self.fresh(rest).is_some() {
             return None;
         }
         self.begun += 1;
         self.reading = Some(self.begun);
         let (number, changes) = (self.begun, self.changes);
-        Some(LookStart { number, at: SystemTime::now(), begun: Instant::now(), changes })
+        Some(SnapshotStart { number, at: SystemTime::now(), begun: Instant::now(), changes })
     }
 
-    fn publish(&mut self, look: Look<T>) {
-        assert_eq!(self.reading, Some(look.start.number), "only the read under way publishes");
-        if !look.is_partial {
+    fn publish(&mut self, snapshot: FleetSnapshot<T>) {
+        assert_eq!(self.reading, Some(snapshot.start.number), "only the read under way publishes");
+        if !snapshot.is_partial {
             self.reading = None;
         }
-        self.latest = Some(Arc::new(look));
+        self.latest = Some(Arc::new(snapshot));
     }
 }
 
@@ -107,7 +107,7 @@ impl<T> CacheState<T> {
 #[derive(Debug)]
 pub(crate) struct Cached<T> {
     state: watch::Sender<CacheState<T>>,
-    /// A look is kept for this multiple of the time that it took.
+    /// A snapshot is kept for this multiple of the time that its read took.
     rest: u32,
 }
 
@@ -119,16 +119,16 @@ impl<T: Send + Sync + 'static> Cached<T> {
         Self { state: watch::Sender::new(state), rest }
     }
 
-    /// Returns a fresh look, or reads one and waits for it, for a limited time. The read continues if the
-    /// caller is dropped. `None`: no look has been published.
-    pub(crate) async fn look<R, F>(self: &Arc<Self>, read: R) -> Option<Arc<Look<T>>>
+    /// Returns a fresh snapshot, or reads one and waits for it, for a limited time. The read continues if the
+    /// caller is dropped. `None`: no snapshot has been published.
+    pub(crate) async fn get<R, F>(self: &Arc<Self>, read: R) -> Option<Arc<FleetSnapshot<T>>>
     where
         R: Fn(Arc<Reading<T>>) -> F,
         F: Future<Output = T> + Send + 'static,
     {
         let mut state = self.state.subscribe();
         let has_any = state.borrow().latest.is_some();
-        let deadline = Instant::now() + if has_any { PATIENCE } else { FIRST_PATIENCE };
+        let deadline = Instant::now() + if has_any { WAIT_LIMIT } else { FIRST_WAIT_LIMIT };
         loop {
             if let Some(fresh) = state.borrow_and_update().fresh(self.rest) {
                 return Some(Arc::clone(fresh));
@@ -153,7 +153,7 @@ impl<T: Send + Sync + 'static> Cached<T> {
         Some(Reading { cached: Arc::clone(self), start: start? })
     }
 
-    /// Makes the latest look, and one that is being read, an outdated one.
+    /// Makes the latest snapshot, and one that is being read, an outdated one.
     pub(super) fn outdate(&self) {
         self.state.send_if_modified(|state| {
             state.changes += 1;
@@ -163,7 +163,8 @@ impl<T: Send + Sync + 'static> Cached<T> {
 
     fn is_in_use(&self) -> bool {
         let state = self.state.borrow();
-        state.reading.is_some() || state.latest.as_ref().is_some_and(|look| look.age() < 10 * FRESH)
+        state.reading.is_some()
+            || state.latest.as_ref().is_some_and(|snapshot| snapshot.age() < 10 * FRESH_TIME)
     }
 }
 
@@ -171,17 +172,17 @@ impl<T: Send + Sync + 'static> Cached<T> {
 #[derive(Debug)]
 pub(crate) struct Reading<T> {
     cached: Arc<Cached<T>>,
-    start: LookStart,
+    start: SnapshotStart,
 }
 
 impl<T> Reading<T> {
-    /// Returns whether the viewers have no whole look.
+    /// Returns whether the viewers have no whole snapshot.
     pub(super) fn is_wanted(&self) -> bool {
         let state = self.cached.state.borrow();
-        state.latest.as_ref().is_none_or(|look| look.is_partial)
+        state.latest.as_ref().is_none_or(|snapshot| snapshot.is_partial)
     }
 
-    /// Shows what was read so far, if there is no whole look.
+    /// Shows what was read so far, if there is no whole snapshot.
     pub(super) fn show(&self, value: T) {
         if self.is_wanted() {
             self.publish(value, true);
@@ -189,8 +190,13 @@ impl<T> Reading<T> {
     }
 
     fn publish(&self, value: T, is_partial: bool) {
-        let look = Look { value, start: self.start, took: self.start.begun.elapsed(), is_partial };
-        self.cached.state.send_modify(|state| state.publish(look));
+        let snapshot = FleetSnapshot {
+            value,
+            start: self.start,
+            took: self.start.begun.elapsed(),
+            is_partial,
+        };
+        self.cached.state.send_modify(|state| state.publish(snapshot));
     }
 }
 
@@ -204,7 +210,7 @@ impl<T> Drop for Reading<T> {
     }
 }
 
-/// The latest looks at single names, or pages.
+/// The latest snapshots of single names, or pages.
 #[derive(Debug)]
 pub(crate) struct CachedByName<T>(Mutex<HashMap<String, Arc<Cached<T>>>>);
 
@@ -256,48 +262,48 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[tokio::test(start_paused = true)]
-    async fn viewers_share_a_look() {
+    async fn viewers_share_a_snapshot() {
         let cached = Arc::new(Cached::new(RESTING));
-        let look = || cached.look(|_| async { 7 });
-        let looks = join_all((0..100).map(|_| look())).await;
-        assert!(looks.iter().all(|look| look.as_ref().unwrap().start.number == 1));
+        let snapshot = || cached.get(|_| async { 7 });
+        let snapshots = join_all((0..100).map(|_| snapshot())).await;
+        assert!(snapshots.iter().all(|snapshot| snapshot.as_ref().unwrap().start.number == 1));
         tokio::time::advance(999 * MS).await;
-        assert_eq!(look().await.unwrap().start.number, 1);
+        assert_eq!(snapshot().await.unwrap().start.number, 1);
         tokio::time::advance(MS).await;
-        assert_eq!(look().await.unwrap().start.number, 2);
+        assert_eq!(snapshot().await.unwrap().start.number, 2);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn long_looks_are_rarer() {
+    async fn long_reads_are_rarer() {
         let cached = Arc::new(Cached::new(RESTING));
-        let look = || {
-            cached.look(|partial| async move {
+        let snapshot = || {
+            cached.get(|partial| async move {
                 partial.show(1);
                 tokio::time::sleep(5_000 * MS).await;
                 2
             })
         };
-        let first = look().await.unwrap();
+        let first = snapshot().await.unwrap();
         assert_eq!((first.value, first.is_partial, first.start.number), (1, true, 1));
         tokio::time::sleep(5_000 * MS).await;
-        let whole = look().await.unwrap();
+        let whole = snapshot().await.unwrap();
         assert_eq!((whole.value, whole.is_partial, whole.start.number), (2, false, 1));
         tokio::time::sleep(44_000 * MS).await;
-        assert_eq!(look().await.unwrap().start.number, 1);
+        assert_eq!(snapshot().await.unwrap().start.number, 1);
         tokio::time::sleep(1_500 * MS).await;
         // The old one is shown until the next is read.
-        assert_eq!(look().await.unwrap().start.number, 1);
+        assert_eq!(snapshot().await.unwrap().start.number, 1);
         tokio::time::sleep(5_000 * MS).await;
-        assert_eq!(look().await.unwrap().start.number, 2);
+        assert_eq!(snapshot().await.unwrap().start.number, 2);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn look_before_a_change_is_repeated() {
+    async fn snapshot_before_a_change_is_read_again() {
         let cached = Arc::new(Cached::new(0));
         let reads = Arc::<AtomicU64>::default();
-        let look = || {
+        let snapshot = || {
             let reads = Arc::clone(&reads);
-            cached.look(move |_| {
+            cached.get(move |_| {
                 let reads = Arc::clone(&reads);
                 async move {
                     tokio::time::sleep(100 * MS).await;
@@ -305,18 +311,18 @@ mod tests {
                 }
             })
         };
-        let (viewer, ()) = tokio::join!(look(), async {
+        let (viewer, ()) = tokio::join!(snapshot(), async {
             tokio::time::sleep(50 * MS).await;
             cached.outdate();
         });
         assert_eq!(viewer.unwrap().value, 1, "the second one is after the change");
-        assert_eq!(look().await.unwrap().value, 1);
+        assert_eq!(snapshot().await.unwrap().value, 1);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn panic_does_not_end_looks() {
+    async fn panic_does_not_end_reads() {
         let cached = Arc::new(Cached::new(RESTING));
-        assert!(cached.look(|_| async { panic!("broken") }).await.is_none());
-        assert_eq!(cached.look(|_| async { 1 }).await.unwrap().value, 1);
+        assert!(cached.get(|_| async { panic!("broken") }).await.is_none());
+        assert_eq!(cached.get(|_| async { 1 }).await.unwrap().value, 1);
     }
 }

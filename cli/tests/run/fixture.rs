@@ -1,4 +1,4 @@
-//! Running the program.
+//! Servers, a directory for commands, and `redlock run` over them.
 
 use std::{
     fs::{self, File},
@@ -6,6 +6,7 @@ use std::{
     os::unix::process::CommandExt,
     path::PathBuf,
     process::{Child, ChildStdin, Command, ExitStatus, Stdio},
+    sync::atomic::{AtomicU64, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -14,17 +15,19 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{RedisServer, TempDir, eventually, urls};
 
+pub(crate) const REDLOCK: &str = env!("CARGO_BIN_EXE_redlock");
+
 /// Far longer than the sum of the program's own limits.
 pub(crate) const HANG_GUARD: Duration = Duration::from_secs(60);
 
 /// Servers, and a directory that commands write to.
-pub(crate) struct Site {
+pub(crate) struct Fixture {
     pub(crate) servers: Vec<RedisServer>,
     directory: TempDir,
     config: PathBuf,
 }
 
-impl Site {
+impl Fixture {
     /// Three servers that vote at once, with locks that nothing ends but a loss.
     pub(crate) fn new() -> Self {
         Self::with_ttl("60s")
@@ -60,22 +63,31 @@ impl Site {
         self.start_command(self.command(args))
     }
 
-    pub(crate) fn start_command(&self, mut command: Command) -> Running {
-        let output = self.file(&format!("output-{}", rand()));
-        let file = File::create(&output).unwrap();
-        command.stdout(file.try_clone().unwrap()).stderr(file).stdin(Stdio::null());
-        Running { child: command.spawn().unwrap(), output }
+    pub(crate) fn start_command(&self, command: Command) -> Running {
+        self.spawn(command, Stdio::null())
     }
 
     /// The same, with a pipe as its standard input.
     pub(crate) fn start_with_stdin(&self, args: &[&str]) -> (Running, ChildStdin) {
-        let output = self.file(&format!("output-{}", rand()));
+        let mut run = self.spawn(self.command(args), Stdio::piped());
+        let stdin = run.child.stdin.take().unwrap();
+        (run, stdin)
+    }
+
+    fn spawn(&self, mut command: Command, stdin: Stdio) -> Running {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let output = self.file(&format!("output-{number}"));
         let file = File::create(&output).unwrap();
-        let mut command = self.command(args);
-        command.stdout(file.try_clone().unwrap()).stderr(file).stdin(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let stdin = child.stdin.take().unwrap();
-        (Running { child, output }, stdin)
+        command.stdout(file.try_clone().unwrap()).stderr(file).stdin(stdin);
+        Running { child: command.spawn().unwrap(), output }
+    }
+
+    /// Starts `redlock run` of `true` over other servers under the lock `a`.
+    pub(crate) fn start_over(&self, nodes: &str, task: &[&str]) -> Running {
+        let mut command = self.command(&[task, &["--", "true"]].concat());
+        command.env("REDLOCK_NODES", nodes);
+        self.start_command(command)
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
@@ -87,7 +99,7 @@ impl Site {
         // The process that runs the tests may ignore signals.
         let mut command = Command::new("env");
         command
-            .args(["--default-signal", env!("CARGO_BIN_EXE_redlock")])
+            .args(["--default-signal", REDLOCK])
             // Where a member of a group is suspended, the kernel may hang up all of it.
             .process_group(0)
             .env("REDLOCK_NODES", urls(&self.servers).join(","))
@@ -117,14 +129,6 @@ impl Site {
         let key = format!("redlock:lock:{name}");
         self.servers.iter().filter(|server| server.exists(&key)).count()
     }
-}
-
-/// A number that no other call in this process returned.
-fn rand() -> u64 {
-    use std::sync::atomic::{AtomicU64, Ordering};
-
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 /// A started program. Killed on drop.
@@ -160,6 +164,19 @@ impl Running {
         status.code().unwrap_or_else(|| panic!("{status}: {}", self.output()))
     }
 
+    /// Sends SIGTERM, and asserts that the command ends by it.
+    #[track_caller]
+    pub(crate) fn terminate(mut self) {
+        self.signal(Signal::TERM);
+        assert_eq!(self.code(), 128 + 15, "{}", self.output());
+    }
+
+    /// Waits until the output has these words.
+    #[track_caller]
+    pub(crate) fn wait_says(&self, words: &str) {
+        eventually(words, || self.output().contains(words));
+    }
+
     /// Asserts the exit code and a part of the output.
     #[track_caller]
     pub(crate) fn ends(&mut self, code: i32, part: &str) {
@@ -173,6 +190,11 @@ impl Running {
         File::open(&self.output).unwrap().read_to_string(&mut text).unwrap();
         text
     }
+}
+
+/// Returns a script that runs a script by `redlock run` with these options, under the lock `a`.
+pub(crate) fn nested(options: &str, script: &str) -> String {
+    format!("{REDLOCK} run {options} a -- sh -c '{script}'")
 }
 
 impl Drop for Running {
