@@ -58,12 +58,12 @@ pub async fn in_time<T>(work: impl Future<Output = T>) -> T {
 
 /// Servers, each behind a proxy, and managers over them.
 #[derive(Debug)]
-pub struct ServerScene {
+pub struct ServerFixture {
     pub servers: Vec<RedisServer>,
     pub proxies: Vec<Proxy>,
 }
 
-impl ServerScene {
+impl ServerFixture {
     pub fn new(count: usize) -> Self {
         let servers = RedisServer::start_n(count);
         let proxies = servers.iter().map(|server| Proxy::start(server.addr())).collect();
