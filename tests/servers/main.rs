@@ -8,16 +8,15 @@ mod clocks;
 mod conformance;
 mod failovers;
 mod failures;
+mod fixture;
 mod flavours;
 #[cfg(feature = "scheduler")]
 mod fleet;
 mod guards;
-mod jobs;
 mod layer;
 mod once;
 mod sets;
 mod support_checks;
 #[cfg(feature = "tls")]
 mod tls;
-mod unstable;
 mod wakeups;

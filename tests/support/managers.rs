@@ -10,7 +10,7 @@ use tower_redlock::{
     },
 };
 
-use super::{Proxy, RedisServer, eventually_async, wait::HANG_GUARD};
+use super::{Proxy, RedisServer, eventually_async, wait::CONDITION_TIMEOUT};
 
 /// Longer than any test runs: keys that disappear before were released.
 pub const LONG: Duration = Duration::from_secs(60);
@@ -53,17 +53,17 @@ pub async fn all_vote(redlock: &Redlock) {
 
 /// Panics if the work hangs.
 pub async fn in_time<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(HANG_GUARD, work).await.expect("it hangs")
+    tokio::time::timeout(CONDITION_TIMEOUT, work).await.expect("the work ends in time")
 }
 
 /// Servers, each behind a proxy, and managers over them.
 #[derive(Debug)]
-pub struct ServerScene {
+pub struct ServerFixture {
     pub servers: Vec<RedisServer>,
     pub proxies: Vec<Proxy>,
 }
 
-impl ServerScene {
+impl ServerFixture {
     pub fn new(count: usize) -> Self {
         let servers = RedisServer::start_n(count);
         let proxies = servers.iter().map(|server| Proxy::start(server.addr())).collect();

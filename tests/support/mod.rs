@@ -8,7 +8,7 @@
 //! - [`Breaker`]: a network that repeatedly ends connections early.
 //! - [`FakeServer`]: a scripted server, for replies that a real one rarely gives.
 //! - [`Sentinels`], [`Cluster`]: a master that another server may replace.
-//! - [`ServerScene`]: servers behind proxies, and managers over them.
+//! - [`ServerFixture`]: servers behind proxies, and managers over them.
 //! - [`scene::Scene`]: a clock that is moved by hand, nodes inside the process, and a manager.
 //! - [`mock_node::MockNode`]: a node whose operations a closure handles.
 //! - [`hand_clock::HandClock`]: a clock that is moved by hand, or runs apart from another.
@@ -67,7 +67,7 @@ pub use breaker::{Breaker, Breaks};
 pub use cluster::Cluster;
 pub use fake::{Command, FakeServer, Reaction};
 pub use feature::{Feature, has, is_lacking};
-pub use managers::{LONG, ServerScene, all_vote, connected, in_time, over, patient, urls};
+pub use managers::{LONG, ServerFixture, all_vote, connected, in_time, over, patient, urls};
 pub use port::{Port, unused as unused_port};
 pub use process::Process;
 pub use proxy::Proxy;

@@ -4,7 +4,7 @@
 //! and this crate over three servers. All use real server processes.
 
 #[allow(dead_code, reason = "only a part is used here")]
-#[path = "../../../tests/servers/cases/child.rs"]
+#[path = "../../../tests/servers/fixture/child.rs"]
 mod child;
 #[path = "../../../tests/support/mod.rs"]
 mod support;

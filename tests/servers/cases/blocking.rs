@@ -1,15 +1,13 @@
 //! Threads without a runtime.
 
 use std::{
-    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
 };
 
 use tower_redlock::{LockError, blocking::Blocking, error::LossCause};
 
-use super::scene::{key, patient};
-use crate::support::{HANG_GUARD, RedisServer, eventually, over, urls};
+use crate::fixture::{HANG_GUARD, RedisServer, eventually, key, over, patient, urls};
 
 fn manager(servers: &[RedisServer]) -> Blocking {
     let redlock = over(patient(), urls(servers)).build().unwrap().blocking();
@@ -34,42 +32,10 @@ fn key_exists_while_the_work_runs() {
 }
 
 #[test]
-fn dropped_lock_leaves_no_key() {
-    let servers = RedisServer::start_n(3);
-    let redlock = manager(&servers);
-    drop(redlock.lock("x").acquire().unwrap());
-    eventually("every key is gone", || keys(&servers) == 0);
-}
-
-#[test]
-fn threads_of_two_managers_exclude_each_other() {
-    const RUNS: u32 = 20;
-    let servers = RedisServer::start_n(3);
-    let managers = [manager(&servers), manager(&servers)];
-    let is_inside = AtomicBool::new(false);
-
-    thread::scope(|scope| {
-        for redlock in &managers {
-            scope.spawn(|| {
-                for _ in 0..RUNS {
-                    let work = |_| {
-                        assert!(!is_inside.swap(true, Ordering::SeqCst), "two holders");
-                        thread::yield_now();
-                        is_inside.store(false, Ordering::SeqCst);
-                    };
-                    redlock.lock("x").wait(HANG_GUARD).run(work).unwrap();
-                }
-            });
-        }
-    });
-}
-
-#[test]
 fn flag_is_up_by_the_end_over_frozen_servers() {
     const TTL: Duration = Duration::from_millis(500);
     let servers = RedisServer::start_n(3);
     let redlock = manager(&servers);
-
     let ended = redlock.lock("x").ttl(TTL).run(|cx| {
         servers.iter().for_each(RedisServer::freeze);
         let begun = Instant::now();
@@ -88,7 +54,6 @@ fn flag_is_up_by_the_end_over_frozen_servers() {
             thread::yield_now();
         }
     });
-
     let Err(LockError::Lost { cause: LossCause::Expired { .. } }) = ended else {
         panic!("{ended:?}")
     };

@@ -1,4 +1,4 @@
-//! Thousands of requests of one process wait for names that another process holds.
+//! A thousand requests of one process wait for names that another process holds.
 
 use std::{future::IntoFuture, time::Duration};
 
@@ -6,11 +6,10 @@ use futures_util::StreamExt;
 use tokio::{task::JoinSet, time::timeout};
 use tower_redlock::{Lock, Redlock};
 
-use super::scene::{LONG, Scene};
-use crate::support::{HANG_GUARD, RedisServer};
+use crate::fixture::{Fixture, HANG_GUARD, LONG, RedisServer};
 
-const WAITERS: usize = 2_000;
-/// Longer than the guard for one request, as thousands of them run.
+const WAITERS: usize = 1_000;
+/// Longer than the guard for one request, as a thousand of them run.
 const GUARD: Duration = HANG_GUARD.saturating_mul(5);
 /// Longer than the time until a connection to a silent server is replaced.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -36,11 +35,11 @@ fn wait_for_all(redlock: &Redlock) -> JoinSet<()> {
 }
 
 /// Waits until the servers have a subscription of every waiter.
-async fn all_listen(scene: &Scene) {
+async fn all_listen(fixture: &Fixture) {
     let channels = Some(WAITERS.to_string());
     let listens = |server: &RedisServer| server.info("stats", "pubsub_channels") == channels;
     let all = async {
-        while !scene.servers.iter().all(listens) {
+        while !fixture.servers.iter().all(listens) {
             // Pause between queries: the servers send no event for it.
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -50,15 +49,15 @@ async fn all_listen(scene: &Scene) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pause_of_the_servers_heals() {
-    let scene = Scene::new(3);
-    let holder = scene.direct(Redlock::builder().ttl(LONG)).await;
-    let crowded = scene.direct(Redlock::builder()).await;
+    let fixture = Fixture::new(3);
+    let holder = fixture.direct(Redlock::builder().ttl(LONG)).await;
+    let crowded = fixture.direct(Redlock::builder()).await;
     let held = hold_all(&holder).await;
     let renewed = crowded.lock("renewed").ttl(Duration::from_secs(3)).await.unwrap();
     let mut waiting = wait_for_all(&crowded);
-    all_listen(&scene).await;
+    all_listen(&fixture).await;
 
-    let silent = &scene.servers[..2];
+    let silent = &fixture.servers[..2];
     silent.iter().for_each(RedisServer::freeze);
     // The clients have to survive the silence.
     tokio::time::sleep(PAUSE).await;

@@ -8,8 +8,7 @@ use tower_redlock::{
     lock::Released,
 };
 
-use super::scene::{LONG, Scene, key, patient};
-use crate::support::{HANG_GUARD, eventually_async};
+use crate::fixture::{Fixture, LONG, eventually_async, key, patient};
 
 /// Maximum time for which a key may live beyond its TTL.
 const SLACK: Duration = Duration::from_secs(5);
@@ -20,14 +19,13 @@ fn holder() -> RedlockBuilder {
 
 #[tokio::test]
 async fn holder_is_reported_in_full() {
-    let scene = Scene::new(3);
-    let redlock = scene.direct(holder()).await;
+    let fixture = Fixture::new(3);
+    let redlock = fixture.direct(holder()).await;
     assert!(redlock.inspect("x").await.unwrap().is_none());
     let before = SystemTime::now() - Duration::from_millis(1);
     let lock = redlock.lock("x").await.unwrap();
     let after = SystemTime::now();
-    scene.keys_everywhere().await;
-
+    fixture.keys_everywhere().await;
     let found = redlock.inspect("x").await.unwrap().expect("it is held");
     assert_eq!((&*found.name, found.owner.as_deref()), ("x", Some("holder")));
     let since = found.since.expect("a date");
@@ -41,10 +39,9 @@ async fn holder_is_reported_in_full() {
     let names: Vec<_> = found.votes.iter().map(|vote| &*vote.node).collect();
     assert_eq!(names, ["node-1", "node-2", "node-3"]);
     // The nonce is a secret: it could release the lock.
-    let nonce = &scene.servers[0].get(&key("x")).expect("the key")[..32];
+    let nonce = &fixture.servers[0].get(&key("x")).expect("the key")[..32];
     let nonce = String::from_utf8(nonce.to_vec()).expect("digits");
     assert!(!format!("{found:?}").contains(&nonce), "{found:?}");
-
     assert!(lock.is_valid(), "inspecting changes nothing");
     lock.release().await.unwrap();
     assert!(redlock.inspect("x").await.unwrap().is_none());
@@ -52,47 +49,26 @@ async fn holder_is_reported_in_full() {
 
 #[tokio::test]
 async fn remaining_time_ends_with_the_quorum() {
-    let scene = Scene::new(3);
-    let redlock = scene.direct(holder()).await;
+    let fixture = Fixture::new(3);
+    let redlock = fixture.direct(holder()).await;
     let _lock = redlock.lock("x").await.unwrap();
-    scene.keys_everywhere().await;
+    fixture.keys_everywhere().await;
     let found = async || redlock.inspect("x").await.unwrap().expect("it is held").remaining;
-
-    scene.servers[0].cli(&["PEXPIRE", &key("x"), "20000"]);
-
+    fixture.servers[0].cli(&["PEXPIRE", &key("x"), "20000"]);
     assert!(found().await > Some(LONG / 2), "two keep it for longer");
-
-    scene.servers[1].cli(&["PEXPIRE", &key("x"), "30000"]);
+    fixture.servers[1].cli(&["PEXPIRE", &key("x"), "30000"]);
     let left = found().await.expect("it ends");
     assert!(left <= LONG / 2 + SLACK && left > LONG / 3, "{left:?}");
-
-    for server in &scene.servers[..2] {
+    for server in &fixture.servers[..2] {
         server.cli(&["PERSIST", &key("x")]);
     }
     assert_eq!(found().await, None, "a quorum keeps it without a TTL");
 }
 
 #[tokio::test]
-async fn minority_of_keys_is_not_a_quorum() {
-    let scene = Scene::new(3);
-    let redlock = scene.direct(holder()).await;
-    let lock = redlock.lock("x").await.unwrap();
-    scene.keys_everywhere().await;
-    for server in &scene.servers[1..] {
-        server.cli(&["DEL", &key("x")]);
-    }
-
-    let found = redlock.inspect("x").await.unwrap().expect("one keeps it");
-
-    assert!(!found.is_quorum);
-    assert_eq!((found.owner.as_deref(), found.token), (Some("holder"), lock.fencing_token()));
-    assert_eq!(found.votes[2].outcome, VoteOutcome::NotCounted(Reason::KeyGone));
-}
-
-#[tokio::test]
 async fn first_held_name_is_reported() {
-    let scene = Scene::new(3);
-    let redlock = scene.direct(holder()).await;
+    let fixture = Fixture::new(3);
+    let redlock = fixture.direct(holder()).await;
     let _b = redlock.lock("b").await.unwrap();
     let _c = redlock.lock("c").await.unwrap();
     let found = redlock.inspect(["a", "b", "c"]).await.unwrap().expect("it is held");
@@ -102,34 +78,16 @@ async fn first_held_name_is_reported() {
 }
 
 #[tokio::test]
-async fn foreign_key_is_not_revoked() {
-    let scene = Scene::new(3);
-    let redlock = scene.direct(holder()).await;
-    scene.servers.iter().for_each(|server| server.set(&key("x"), "foreign"));
-
-    let found = redlock.inspect("x").await.unwrap().expect("it is held");
-
-    assert_eq!((found.owner.as_deref(), found.since, found.remaining), (None, None, None));
-    assert_eq!(found.token.get(), 0);
-    assert!(found.is_quorum);
-    assert_eq!(redlock.revoke(&found).await, Err(ReleaseError::Foreign));
-    assert!(scene.servers.iter().all(|server| server.exists(&key("x"))));
-}
-
-#[tokio::test]
 async fn too_few_answers_are_not_a_quorum() {
-    let mut scene = Scene::new(3);
-    let redlock = scene.direct(holder()).await;
+    let mut fixture = Fixture::new(3);
+    let redlock = fixture.direct(holder()).await;
     let lock = redlock.lock("x").await.unwrap();
-    scene.keys_everywhere().await;
+    fixture.keys_everywhere().await;
     let found = redlock.inspect("x").await.unwrap().expect("it is held");
-    scene.servers[0].kill();
-
+    fixture.servers[0].kill();
     eventually_async("it is down", async || !redlock.health()[0].is_voting()).await;
-
     assert!(redlock.inspect("x").await.unwrap().expect("two nodes answer").is_quorum);
-
-    scene.servers[1].kill();
+    fixture.servers[1].kill();
     eventually_async("it is down", async || !redlock.health()[1].is_voting()).await;
     let error = redlock.inspect("x").await.unwrap_err();
     let LockError::NoQuorum { votes } = error else { panic!("{error}") };
@@ -137,82 +95,37 @@ async fn too_few_answers_are_not_a_quorum() {
     for vote in &votes[..2] {
         assert!(matches!(vote.outcome, VoteOutcome::NotCounted(_)), "{votes}");
     }
-
     let error = redlock.revoke(&found).await.unwrap_err();
     assert!(matches!(error, ReleaseError::NoQuorum { .. }), "{error}");
-
     drop(lock);
 }
 
 #[tokio::test]
-async fn silent_servers_are_not_a_quorum() {
-    let scene = Scene::new(3);
-    let redlock = scene.direct(patient().node_timeout(Duration::from_millis(200))).await;
-    scene.servers[..2].iter().for_each(crate::support::RedisServer::freeze);
-
-    let found = tokio::time::timeout(HANG_GUARD, redlock.inspect("x")).await.expect("it hangs");
-
-    let Err(LockError::NoQuorum { votes }) = found else { panic!("{found:?}") };
-    assert_eq!(votes[2].outcome, VoteOutcome::NotCounted(Reason::KeyGone));
-
-    scene.servers[..2].iter().for_each(crate::support::RedisServer::thaw);
-    let silent = [votes[0].clone(), votes[1].clone()].map(|vote| vote.outcome);
-    assert_eq!(silent, [Reason::TimedOut, Reason::TimedOut].map(VoteOutcome::NotCounted));
-}
-
-#[tokio::test]
 async fn revoking_crashed_holder_frees_name() {
-    let scene = Scene::new(3);
-    let redlock = scene.direct(patient()).await;
-    let crashed = scene.proxied(holder()).await;
+    let (fixture, redlock) = Fixture::patient().await;
+    let crashed = fixture.proxied(holder()).await;
     let lock = crashed.lock("x").await.unwrap();
-    scene.keys_everywhere().await;
-    scene.proxies.iter().for_each(crate::support::Proxy::cut);
-
+    fixture.keys_everywhere().await;
+    fixture.proxies.iter().for_each(crate::fixture::Proxy::cut);
     let found = redlock.inspect("x").await.unwrap().expect("it is held");
-
     assert_eq!(redlock.revoke(&found).await, Ok(Released::Released));
-    assert_eq!(scene.key_counts(), [0; 3]);
+    assert_eq!(fixture.key_counts(), [0; 3]);
     assert_eq!(redlock.revoke(&found).await, Ok(Released::AlreadyLost));
-
     redlock.lock("x").await.unwrap().release().await.unwrap();
     drop(lock);
 }
 
 #[tokio::test]
-async fn revocation_spares_a_later_holder() {
-    let scene = Scene::new(3);
-    let redlock = scene.direct(holder()).await;
-    let first = redlock.lock("x").await.unwrap();
-    scene.keys_everywhere().await;
-    let found = redlock.inspect("x").await.unwrap().expect("it is held");
-    first.release().await.unwrap();
-    // A lock of the same manager with the same owner.
-    let second = redlock.lock("x").await.unwrap();
-
-    scene.keys_everywhere().await;
-
-    assert_eq!(redlock.revoke(&found).await, Ok(Released::AlreadyLost));
-    assert!(scene.key_counts() == [1; 3] && second.is_valid());
-
-    second.extend().await.unwrap();
-    assert_eq!(second.release().await, Ok(Released::Released));
-}
-
-#[tokio::test]
 async fn living_holder_learns_of_its_successor() {
-    let scene = Scene::new(3);
-    let redlock = scene.direct(holder()).await;
-    let other = scene.direct(patient().owner("other")).await;
+    let fixture = Fixture::new(3);
+    let redlock = fixture.direct(holder()).await;
+    let other = fixture.direct(patient().owner("other")).await;
     let lock = redlock.lock("x").await.unwrap();
-    scene.keys_everywhere().await;
-
+    fixture.keys_everywhere().await;
     let found = other.inspect("x").await.unwrap().expect("it is held");
-
     assert_eq!(other.revoke(&found).await, Ok(Released::Released));
-
     let _taken = other.lock("x").await.unwrap();
-    scene.keys_everywhere().await;
+    fixture.keys_everywhere().await;
     let error = lock.extend().await.unwrap_err();
     let LockError::Lost { cause: LossCause::Stolen { owner } } = error else { panic!("{error}") };
     assert_eq!(owner.as_deref(), Some("other"));
@@ -222,17 +135,13 @@ async fn living_holder_learns_of_its_successor() {
 async fn keys_of_locks_are_counted() {
     // More keys than one call scans, which is a thousand.
     const KEYS: i64 = 1_500;
-    let mut scene = Scene::new(3);
-    let redlock = scene.direct(patient()).await;
-
+    let (mut fixture, redlock) = Fixture::patient().await;
     let fill = "for i = 1, ARGV[1] do \
                   redis.call('SET', 'redlock:lock:' .. i, 'x', 'PX', 60000) \
                   redis.call('SET', 'other:' .. i, 'x', 'PX', 60000) \
                 end return tonumber(ARGV[1])";
-
-    assert_eq!(scene.servers[1].cli(&["EVAL", fill, "0", &KEYS.to_string()]).int(), KEYS);
-
-    scene.servers[2].kill();
+    assert_eq!(fixture.servers[1].cli(&["EVAL", fill, "0", &KEYS.to_string()]).int(), KEYS);
+    fixture.servers[2].kill();
     eventually_async("the server is down", async || !redlock.health()[2].is_voting()).await;
     let counts = redlock.key_counts().await;
     assert_eq!(counts[..2], [Ok(0), Ok(KEYS.unsigned_abs())]);

@@ -1,16 +1,22 @@
-//! Renewals do not depend on the runtime of the work, and share writes.
+//! Where the crate's own tasks run: on a thread of the manager, or on the application's runtime.
 
 use std::{
+    future::IntoFuture,
     sync::mpsc,
     thread,
     time::{Duration, Instant},
 };
 
 use futures_util::future::join_all;
-use tower_redlock::{Redlock, lock::ThreadSpawner};
+use tokio::runtime::Handle;
+use tower_redlock::{
+    LockError, Redlock,
+    lock::{RuntimeSpawner, ThreadSpawner},
+};
 
-use super::scene::{Scene, connected, key, patient};
-use crate::support::{HANG_GUARD, RedisServer, eventually_async, over};
+use crate::fixture::{
+    Fixture, HANG_GUARD, RedisServer, connected, eventually_async, key, over, patient, runtime,
+};
 
 const TTL: Duration = Duration::from_secs(1);
 
@@ -21,7 +27,7 @@ fn blocked_runtime_keeps_the_lock() {
     let urls: Vec<_> = servers.iter().map(RedisServer::url).collect();
     let (begin, at_work) = mpsc::channel();
     let blocked = thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = runtime();
         runtime.block_on(async {
             let redlock = connected(over(Redlock::builder().ttl(TTL), urls)).await;
             let request = redlock.lock("x").wait(HANG_GUARD);
@@ -39,20 +45,17 @@ fn blocked_runtime_keeps_the_lock() {
     });
     at_work.recv_timeout(HANG_GUARD).unwrap();
     // The votes of slower nodes arrive meanwhile.
-    crate::support::eventually("every server keeps the key", || {
+    crate::fixture::eventually("every server keeps the key", || {
         servers.iter().all(|server| server.exists(&key("x")))
     });
     let started = Instant::now();
     let mut looks = 0;
-
     while started.elapsed() < TTL * 2 {
         let left: Vec<_> = servers.iter().map(|server| server.pttl(&key("x"))).collect();
         assert!(left.iter().all(|left| *left > 0), "{left:?} after {:?}", started.elapsed());
         looks += 1;
     }
-
     assert!(looks > 2);
-
     let result = blocked.join().unwrap();
     assert!(matches!(result, Ok(Ok(_))), "{result:?}");
     assert!(servers.iter().all(|server| !server.exists(&key("x"))));
@@ -61,9 +64,9 @@ fn blocked_runtime_keeps_the_lock() {
 /// All renewals of a process wait in one ordered map on one thread, and share writes.
 #[tokio::test]
 async fn many_renewals_share_few_writes() {
-    const LOCKS: usize = 10_000;
+    const LOCKS: usize = 5_000;
     let server = RedisServer::start();
-    let ttl = Duration::from_secs(20);
+    let ttl = Duration::from_secs(9);
     let builder = patient().ttl(ttl).spawner(ThreadSpawner::start().unwrap());
     let redlock = connected(over(builder, [server.url()])).await;
     let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
@@ -72,11 +75,8 @@ async fn many_renewals_share_few_writes() {
         request.into_future()
     }))
     .await;
-
     let locks: Vec<_> = locks.into_iter().map(Result::unwrap).collect();
-
     assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), tasks);
-
     let reads =
         || -> usize { server.info("stats", "total_reads_processed").unwrap().parse().unwrap() };
     let before = reads();
@@ -85,25 +85,21 @@ async fn many_renewals_share_few_writes() {
     eventually_async("the first renewal is due", async || !shortest(ttl * 2 / 3)).await;
     eventually_async("all are renewed", async || shortest(ttl * 2 / 3)).await;
     let used = reads() - before;
-
     assert!(used < LOCKS / 10, "{used} reads of the server for {LOCKS} renewals");
     assert!(locks.iter().all(tower_redlock::Lock::is_valid));
-
     drop(locks);
     redlock.shutdown().await;
 }
 
 #[tokio::test]
 async fn max_hold_ends_renewal_and_work() {
-    let scene = Scene::new(3);
-    let redlock = scene.direct(Redlock::builder().ttl(TTL)).await;
+    let fixture = Fixture::new(3);
+    let redlock = fixture.direct(Redlock::builder().ttl(TTL)).await;
     let hold = TTL * 2;
     let started = Instant::now();
     let request = redlock.lock("x").wait(HANG_GUARD).max_hold(hold);
     let result = request.run(|_| std::future::pending::<()>()).await;
-
     let took = started.elapsed();
-
     assert!(
         matches!(
             &result,
@@ -114,6 +110,84 @@ async fn max_hold_ends_renewal_and_work() {
         "{result:?}"
     );
     assert!(took >= hold.mul_f64(0.9), "{took:?}");
+    fixture.all_keys_gone().await;
+}
 
-    scene.all_keys_gone().await;
+fn alive() -> usize {
+    Handle::current().metrics().num_alive_tasks()
+}
+
+async fn on_runtime(servers: &[RedisServer]) -> Redlock {
+    let builder = patient().ttl(TTL).spawner(RuntimeSpawner::current());
+    connected(over(builder, servers.iter().map(RedisServer::url))).await
+}
+
+#[test]
+fn tasks_run_and_end_there() {
+    let servers = RedisServer::start_n(3);
+    runtime().block_on(async {
+        let redlock = on_runtime(&servers).await;
+        assert!(alive() > 0, "no task of the manager is on the runtime");
+        let lock = redlock.lock("x").await.unwrap();
+        // A renewal begins when a third of the validity has passed.
+        eventually_async("a renewal is due", async || lock.remaining() < TTL * 2 / 3).await;
+        eventually_async("it is renewed", async || lock.remaining() > TTL * 2 / 3).await;
+        assert_eq!(lock.release().await, Ok(tower_redlock::lock::Released::Released));
+        redlock.shutdown().await;
+        drop(redlock);
+        eventually_async("its tasks end", async || alive() == 0).await;
+    });
+    assert!(servers.iter().all(|server| !server.exists(&key("x"))));
+}
+
+/// The drawback of this option: renewals of the default spawner continue instead
+/// (`keeper::blocked_runtime_keeps_the_lock`).
+#[test]
+fn blocked_runtime_loses_the_lock() {
+    let servers = RedisServer::start_n(3);
+    runtime().block_on(async {
+        let redlock = on_runtime(&servers).await;
+        let work = redlock.lock("x").run(async |cx| {
+            // Real time passes, as in the servers' TTLs.
+            thread::sleep(TTL * 2);
+            cx.ensure_valid()
+        });
+        let ended = work.await.unwrap();
+        assert!(ended.is_err(), "{ended:?}");
+    });
+}
+
+/// The runtime of the tasks has ended, and the manager is used from another: nothing hangs.
+#[test]
+fn requests_fail_after_the_runtime() {
+    const WAIT: Duration = Duration::from_millis(200);
+    let servers = RedisServer::start_n(3);
+    let first = runtime();
+    let redlock = first.block_on(on_runtime(&servers));
+    let [held, lost] =
+        ["held", "lost"].map(|name| first.block_on(redlock.lock(name).into_future()).unwrap());
+    let elsewhere = first.block_on(on_runtime(&servers));
+    let waiting = ["held", "lost"].map(|name| {
+        let request = elsewhere.lock(name).wait(TTL * 2);
+        thread::spawn(move || runtime().block_on(request.into_future()))
+    });
+    first.block_on(async {
+        for name in ["held", "lost"] {
+            let is_awaited =
+                async || redlock.inspect(name).await.unwrap().is_some_and(|it| it.is_awaited);
+            eventually_async("its first try was refused", is_awaited).await;
+        }
+    });
+    first.shutdown_background();
+    runtime().block_on(async {
+        let refused = redlock.lock("x").wait(WAIT).await;
+        assert!(refused.is_err(), "{refused:?}");
+        let told = held.release().await;
+        assert!(told.is_err(), "{told:?}");
+        lost.lost().await;
+    });
+    for request in waiting {
+        let refused = request.join().unwrap();
+        assert!(matches!(refused, Err(LockError::WaitTimedOut { .. })), "{refused:?}");
+    }
 }

@@ -6,21 +6,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use rustix::process::Signal;
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     net::TcpStream,
 };
-use tower_redlock::{Job, Redlock, Schedule, Scheduler, Term, leader::Leadership};
+use tower_redlock::{Redlock, Term};
 
-use super::{
+use crate::fixture::{
+    Fixture, HANG_GUARD, Log, LoggedSpawner, RedisServer, Resp,
     child::{TestProcess, orders},
-    scene::{Scene, connected, patient},
-};
-use crate::{
-    failures::log::{Log, LoggedSpawner},
-    support::{HANG_GUARD, RedisServer, Resp, eventually, eventually_async, over},
+    connected, eventually, eventually_async, over, runtime,
 };
 
 const TTL: Duration = Duration::from_secs(2);
@@ -60,7 +56,6 @@ async fn candidate() {
         let witness = witness.clone();
         async move { work(term, &witness).await }
     });
-
     run.await.unwrap();
 }
 
@@ -113,18 +108,6 @@ impl Candidates {
     }
 }
 
-#[test]
-fn killed_process_is_followed_by_another() {
-    let mut candidates = Candidates::start(3);
-    for terms in 2..4 {
-        let leader = candidates.take_leader();
-        let since = Instant::now();
-        // SIGKILL.
-        drop(leader);
-        candidates.another_leads(terms, since);
-    }
-}
-
 /// A frozen leader cannot drop its work in time; after it is resumed it must not poll the work.
 #[test]
 fn resumed_process_does_not_work() {
@@ -134,12 +117,9 @@ fn resumed_process_does_not_work() {
     candidates.another_leads(2, Instant::now());
     frozen.signal(Signal::CONT);
     let ticks = candidates.ticks();
-
     eventually("the other leader continues", || candidates.ticks() > ticks + 100);
-
     assert_eq!(candidates.terms(), 2);
     assert_eq!(candidates.ask(&["GET", "stale"]), 0, "steps of a former leader");
-
     // The thawed process is on standby.
     let leader = candidates.take_leader();
     drop(leader);
@@ -149,10 +129,10 @@ fn resumed_process_does_not_work() {
 #[tokio::test]
 async fn hanging_thread_loses_the_lock() {
     const LIMIT: Duration = Duration::from_millis(400);
-    let scene = Scene::new(3);
+    let fixture = Fixture::new(3);
     let log = Log::new();
     let spawner = LoggedSpawner::start(&log);
-    let hanging = scene.direct(Redlock::builder().ttl(TTL).spawner(spawner)).await;
+    let hanging = fixture.direct(Redlock::builder().ttl(TTL).spawner(spawner)).await;
     let (go_on, blocked) = mpsc::channel::<()>();
     let (reported, mut causes) =
         tokio::sync::mpsc::unbounded_channel::<tower_redlock::error::LossCause>();
@@ -162,7 +142,7 @@ async fn hanging_thread_loses_the_lock() {
     let known = leader.clone();
     let blocked = Mutex::new(blocked);
     let thread = thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = runtime();
         runtime.block_on(leader.run(|_| async {
             // The second term ends at once.
             let _ = blocked.lock().unwrap().recv_timeout(HANG_GUARD);
@@ -171,8 +151,7 @@ async fn hanging_thread_loses_the_lock() {
     });
     eventually_async("it leads", async || known.is_leader()).await;
     log.wait_for("WARN", &["resource=leader:x", "hangs in one poll", "for_at_least="]).await;
-
-    let other = scene.direct(Redlock::builder().ttl(TTL)).await;
+    let other = fixture.direct(Redlock::builder().ttl(TTL)).await;
     let (elected, is_elected) = tokio::sync::oneshot::channel();
     let elected = Mutex::new(Some(elected));
     let second = other.leader("x");
@@ -187,131 +166,4 @@ async fn hanging_thread_loses_the_lock() {
     assert_eq!(thread.join().unwrap(), Ok(Some(())));
     assert!(causes.try_recv().is_err(), "the work had returned");
     second.abort();
-}
-
-/// The only worker thread of its runtime is busy, so the scheduler is not polled.
-#[tokio::test]
-async fn jobs_move_while_leaders_runtime_hangs() {
-    const LIMIT: Duration = Duration::from_millis(400);
-    let scene = Scene::new(3);
-    let runs = |redlock: &Redlock| {
-        let (ran, runs) = tokio::sync::mpsc::unbounded_channel::<()>();
-        let every = Schedule::every(Duration::from_millis(100));
-        let job = Job::new("j", every, move |_| {
-            let _ = ran.send(());
-            std::future::ready(())
-        })
-        .stall_limit(LIMIT);
-        let candidate = redlock.leader("x").stall_limit(LIMIT).heartbeat_within(LIMIT);
-        (Scheduler::new(redlock.clone()).job(job).leader_only(candidate), runs)
-    };
-    let (first, second) = (
-        scene.direct(Redlock::builder().ttl(TTL)).await,
-        scene.direct(Redlock::builder().ttl(TTL)).await,
-    );
-    let mut one = tokio::runtime::Builder::new_multi_thread();
-    let runtime = one.worker_threads(1).enable_all().build().unwrap();
-    let (jobs, mut at_first) = runs(&first);
-    let _jobs = runtime.spawn(async move { jobs.start() }).await.unwrap().unwrap();
-    tokio::time::timeout(HANG_GUARD, at_first.recv()).await.expect("the first leads");
-
-    let (go_on, blocked) = mpsc::channel::<()>();
-    let busy = runtime.spawn(async move { blocked.recv_timeout(HANG_GUARD) });
-    let (jobs, mut at_second) = runs(&second);
-    let jobs = jobs.start().unwrap();
-    tokio::time::timeout(HANG_GUARD, at_second.recv()).await.expect("the second leads");
-    assert!(!busy.is_finished(), "the first still hangs");
-    // Only the run that had begun before the hang was executed.
-    while at_first.try_recv().is_ok() {}
-    go_on.send(()).unwrap();
-    busy.await.unwrap().unwrap();
-    for _ in 0..5 {
-        tokio::time::timeout(HANG_GUARD, at_second.recv())
-            .await
-            .expect("the second continues")
-            .unwrap();
-    }
-    assert!(at_first.try_recv().is_err(), "the first runs nothing while another leads");
-    jobs.shutdown(HANG_GUARD).await;
-    runtime.shutdown_background();
-}
-
-#[tokio::test]
-async fn ended_run_frees_the_lock() {
-    let scene = Scene::new(5);
-    let (a, b) = (scene.direct(patient()).await, scene.direct(patient()).await);
-    for _ in 0..50 {
-        a.leader("x").run(|term| async move { term.fencing_token() }).await.unwrap();
-        b.lock(tower_redlock::Resource::of_leader("x").unwrap())
-            .await
-            .expect("it leads at once")
-            .release()
-            .await
-            .unwrap();
-    }
-
-    scene.all_keys_gone().await;
-}
-
-/// Interval between attempts of a standby candidate. A handover after a hint takes far less.
-const RENEWAL_INTERVAL: Duration = Duration::from_secs(3);
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn resigning_leader_is_followed_soon() {
-    const ROUNDS: usize = 40;
-    let scene = Scene::new(5);
-    let mut candidates = Vec::new();
-    for _ in 0..4 {
-        let redlock = scene.direct(Redlock::builder()).await;
-        let leader = redlock.leader("x").resign_grace(HANG_GUARD);
-        let run = leader.run_until_stopped(|term| async move {
-            term.stopping().await;
-            Ok::<_, std::convert::Infallible>(())
-        });
-        candidates.push((leader, tokio::spawn(run)));
-    }
-    let leads = || candidates.iter().position(|(leader, _)| leader.is_leader());
-    let mut took = Vec::new();
-    for _ in 0..ROUNDS {
-        eventually_async("a candidate leads", async || leads().is_some()).await;
-        let former = leads().expect("it led a moment ago");
-        // The others are on standby.
-        eventually_async("the others are on standby", async || {
-            let standing_by =
-                |at: &Leadership| matches!(at, Leadership::Standby { leader: Some(_) });
-            let mut others = candidates.iter().enumerate().filter(|(number, _)| *number != former);
-            others.all(|(_, (leader, _))| standing_by(&leader.transitions().borrow()))
-        })
-        .await;
-        // A subscription follows the standby state. If it comes later than this, the round takes a
-        // renewal interval, which the median tolerates.
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        let mut elected: FuturesUnordered<_> = candidates
-            .iter()
-            .enumerate()
-            .filter(|(number, _)| *number != former)
-            .map(|(_, (leader, _))| async {
-                let mut transitions = leader.transitions();
-                transitions.wait_for(Leadership::is_leading).await.map(drop)
-            })
-            .collect();
-        let since = Instant::now();
-        let next = async {
-            elected.next().await.expect("there are others").unwrap();
-            since.elapsed()
-        };
-        let both = async { tokio::join!(next, candidates[former].0.resign()).0 };
-        took.push(tokio::time::timeout(HANG_GUARD, both).await.expect("another leads"));
-    }
-    took.sort_unstable();
-    let (median, longest) = (took[ROUNDS / 2], took[ROUNDS - 1]);
-
-    println!("followed after {:.2?} to {longest:.2?}, median {median:.2?}", took[0]);
-
-    assert!(median < RENEWAL_INTERVAL / 10, "{took:?}");
-
-    for (leader, run) in candidates {
-        leader.stop().await;
-        run.await.unwrap().unwrap();
-    }
 }

@@ -1,30 +1,25 @@
 //! Managers that outlive their runtime, and runtimes that outlive their manager.
 
-use std::{
-    fs,
-    future::Future,
-    task::Poll,
-    time::{Duration, Instant},
-};
+use std::{fs, future::Future, task::Poll, time::Duration};
 
 use tokio::time::timeout;
 use tower_redlock::{LockError, Redlock, lock::Released, node::NodeState};
 
-use super::{
+use crate::fixture::{
+    Fixture, HANG_GUARD, LONG, RedisServer, brisk,
     child::{TestProcess, orders},
-    scene::{LONG, Scene, brisk, key, patient, poll_once},
+    eventually, key, over, patient, poll_once, runtime,
 };
-use crate::support::{HANG_GUARD, RedisServer, eventually, over};
 
 /// Runs in a runtime that is dropped afterwards.
 fn in_a_runtime<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+    runtime().block_on(future)
 }
 
 #[test]
 fn manager_serves_two_runtimes_in_succession() {
-    let scene = Scene::new(3);
-    let urls = scene.servers.iter().map(RedisServer::url);
+    let fixture = Fixture::new(3);
+    let urls = fixture.servers.iter().map(RedisServer::url);
     let redlock = over(patient(), urls).build().unwrap();
     let first = in_a_runtime(async { redlock.lock("x").wait(HANG_GUARD).await.unwrap() });
     let token = first.fencing_token();
@@ -33,25 +28,7 @@ fn manager_serves_two_runtimes_in_succession() {
         let second = redlock.lock("x").await.unwrap();
         assert!(second.fencing_token() > token);
     });
-
-    in_a_runtime(scene.all_keys_gone());
-}
-
-#[test]
-fn lock_is_renewed_without_runtime() {
-    let scene = Scene::new(3);
-    let ttl = Duration::from_secs(1);
-    let redlock = in_a_runtime(scene.direct(Redlock::builder().ttl(ttl)));
-    let lock = in_a_runtime(async { redlock.lock("x").wait(HANG_GUARD).await.unwrap() });
-    let started = Instant::now();
-    while started.elapsed() < ttl * 2 {
-        assert!(lock.is_valid());
-        // The lock has to stay valid for two TTLs of the servers; this is the sampling interval.
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    drop(lock);
-
-    in_a_runtime(scene.all_keys_gone());
+    in_a_runtime(fixture.all_keys_gone());
 }
 
 #[tokio::test]
@@ -62,15 +39,11 @@ async fn late_servers_are_connected() {
     eventually("every node is seen to be down", || {
         redlock.health().iter().all(|node| matches!(node.state, NodeState::Down { .. }))
     });
-
     let mut ready = Box::pin(redlock.ready());
-
     assert_eq!(poll_once(&mut ready), Poll::Pending);
-
     servers[0].restart();
     eventually("one node votes", || redlock.health()[0].is_voting());
     assert_eq!(poll_once(&mut ready), Poll::Pending, "one node is no quorum");
-
     servers[1].restart();
     timeout(HANG_GUARD, ready).await.expect("it returns in time").expect("a quorum votes");
     drop(redlock.lock("x").wait(HANG_GUARD).await.unwrap());
@@ -85,58 +58,50 @@ async fn first_request_waits_for_first_connections() {
 
 #[tokio::test]
 async fn shutdown_leaves_no_key_or_lock() {
-    let scene = Scene::new(3);
-    let redlock = scene.proxied(patient()).await;
+    let (fixture, redlock) = Fixture::patient_proxied().await;
     let clone = redlock.clone();
     for i in 0..50 {
         drop(redlock.lock(format!("x{i}")).await.unwrap());
     }
-    scene.proxies.iter().for_each(|proxy| proxy.set_delay(Duration::from_millis(50)));
+    fixture.proxies.iter().for_each(|proxy| proxy.set_delay(Duration::from_millis(50)));
     let last = redlock.lock("last").await.unwrap();
     let held = redlock.lock("held").await.unwrap();
     drop(last);
-
     timeout(HANG_GUARD, redlock.shutdown()).await.expect("it ends");
-
-    for server in &scene.servers {
+    for server in &fixture.servers {
         assert_eq!(server.keys("redlock:lock:*"), [key("held")]);
     }
     assert_eq!(clone.lock("y").await.unwrap_err(), LockError::Closed);
     assert_eq!(clone.lock("y").wait(LONG).await.unwrap_err(), LockError::Closed);
     assert!(held.is_valid(), "the lock remains held");
-
     held.extend().await.unwrap();
     drop(held);
     timeout(HANG_GUARD, redlock.shutdown()).await.expect("it ends a second time");
-    assert_eq!(scene.key_counts(), [0, 0, 0]);
+    assert_eq!(fixture.key_counts(), [0, 0, 0]);
 }
 
 #[tokio::test]
 async fn shutdown_does_not_await_frozen_node() {
-    let scene = Scene::new(3);
-    let redlock = scene.direct(brisk()).await;
-    scene.servers[0].freeze();
+    let fixture = Fixture::new(3);
+    let redlock = fixture.direct(brisk()).await;
+    fixture.servers[0].freeze();
     drop(redlock.lock("x").wait(HANG_GUARD).await.unwrap());
     timeout(HANG_GUARD, redlock.shutdown()).await.expect("it ends");
-    for server in &scene.servers[1..] {
+    for server in &fixture.servers[1..] {
         assert!(!server.exists(&key("x")));
     }
 }
 
 #[tokio::test]
 async fn shutdown_ends_waits_for_other_clients() {
-    let scene = Scene::new(3);
-    let other = scene.direct(patient()).await;
-    let redlock = scene.direct(patient()).await;
+    let fixture = Fixture::new(3);
+    let other = fixture.direct(patient()).await;
+    let redlock = fixture.direct(patient()).await;
     let _lock = other.lock("x").await.unwrap();
-
     let mut request = redlock.lock("x").wait(LONG).into_future();
-
     assert!(poll_once(&mut request).is_pending());
-
     eventually("it has been refused", || redlock.health().iter().all(|node| node.in_flight == 0));
     assert!(poll_once(&mut request).is_pending());
-
     redlock.shutdown().await;
     let result = timeout(HANG_GUARD, request).await.expect("the request returns");
     assert_eq!(result.unwrap_err(), LockError::Closed);
@@ -144,9 +109,9 @@ async fn shutdown_ends_waits_for_other_clients() {
 
 #[tokio::test]
 async fn last_handle_and_lock_drop_anyhow() {
-    let scene = Scene::new(3);
+    let fixture = Fixture::new(3);
     for lock_first in [true, false] {
-        let redlock = scene.direct(patient()).await;
+        let redlock = fixture.direct(patient()).await;
         let lock = redlock.lock("x").await.unwrap();
         if lock_first {
             drop(lock);
@@ -156,7 +121,7 @@ async fn last_handle_and_lock_drop_anyhow() {
             lock.extend().await.expect("a lock outlives the handle");
             drop(lock);
         }
-        scene.all_keys_gone().await;
+        fixture.all_keys_gone().await;
     }
 }
 
@@ -179,15 +144,11 @@ fn census() {
     let clone = a.clone();
     in_a_runtime(async { drop(a.lock("x").wait(HANG_GUARD).await.unwrap()) });
     let lock = in_a_runtime(async { b.lock("y").wait(HANG_GUARD).await.unwrap() });
-
     drop((a, b));
-
     assert_eq!(threads(), 2, "a clone and a lock are left");
-
     drop(clone);
     eventually("the first manager's thread ends", || threads() == 1);
     assert!(lock.is_valid());
-
     drop(lock);
     eventually("the second manager's thread ends", || threads() == 0);
     let unused = Redlock::embedded();

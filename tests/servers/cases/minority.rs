@@ -1,11 +1,16 @@
-//! One node of five is frozen or dead: clients see no difference.
+//! Nodes that are frozen or dead: one of five, and all.
 
-use std::time::{Duration, Instant};
+use std::{
+    task::Poll,
+    time::{Duration, Instant},
+};
 
-use tower_redlock::Redlock;
+use tower_redlock::{LockError, Redlock, error::Reason, node::NodeState};
 
-use super::scene::{Scene, all_vote, brisk, patient};
-use crate::support::{HANG_GUARD, eventually_async};
+use crate::fixture::{
+    Fixture, HANG_GUARD, RedisServer, all_vote, brisk, eventually_async, patient, poll_once,
+    reasons,
+};
 
 const CYCLES: u32 = 200;
 
@@ -18,62 +23,78 @@ async fn cycles(redlock: &Redlock) -> Duration {
     started.elapsed()
 }
 
-fn guard(healthy: Duration) -> Duration {
-    healthy * 10 + HANG_GUARD / 5
-}
-
 #[tokio::test]
 async fn one_frozen_node_costs_nothing() {
-    let scene = Scene::new(5);
-    let redlock = scene.direct(brisk()).await;
+    let mut fixture = Fixture::new(5);
+    let redlock = fixture.direct(brisk()).await;
     let healthy = cycles(&redlock).await;
-    scene.servers[0].freeze();
-
-    let frozen = cycles(&redlock).await;
-
-    assert!(frozen < guard(healthy), "{frozen:?} with a frozen node, {healthy:?} without");
-
-    scene.servers[0].thaw();
-    scene.all_keys_gone().await;
+    let assert_as_fast = |took: Duration, what: &str| {
+        // If each lock waited for the node, it would be more.
+        assert!(took < healthy * 10 + HANG_GUARD / 5, "{took:?} {what}, {healthy:?} before");
+    };
+    fixture.servers[0].freeze();
+    assert_as_fast(cycles(&redlock).await, "with a frozen node");
+    fixture.servers[0].thaw();
+    fixture.all_keys_gone().await;
     all_vote(&redlock).await;
-    let thawed = cycles(&redlock).await;
+    assert_as_fast(cycles(&redlock).await, "after the thaw");
 
-    assert!(thawed < guard(healthy), "{thawed:?} after the thaw, {healthy:?} before");
-
-    scene.all_keys_gone().await;
-}
-
-#[tokio::test]
-async fn one_killed_node_costs_nothing() {
-    let mut scene = Scene::new(5);
-    let redlock = scene.direct(brisk()).await;
-    let healthy = cycles(&redlock).await;
-    scene.servers[4].kill();
-
-    let killed = cycles(&redlock).await;
-
-    assert!(killed < guard(healthy), "{killed:?} with a dead node, {healthy:?} without");
+    fixture.servers[4].kill();
+    assert_as_fast(cycles(&redlock).await, "with a dead node");
     assert_eq!(redlock.health().iter().filter(|node| node.is_voting()).count(), 4);
-
-    scene.servers[4].restart();
+    fixture.servers[4].restart();
     all_vote(&redlock).await;
     cycles(&redlock).await;
-    scene.all_keys_gone().await;
+    fixture.all_keys_gone().await;
 }
 
 #[tokio::test]
 async fn held_lock_survives_lost_minority() {
-    let mut scene = Scene::new(5);
-    let redlock = scene.direct(patient()).await;
+    let mut fixture = Fixture::new(5);
+    let redlock = fixture.direct(patient()).await;
     let lock = redlock.lock("x").await.unwrap();
-    scene.servers[0].kill();
-    scene.servers[1].freeze();
+    fixture.servers[0].kill();
+    fixture.servers[1].freeze();
     lock.extend().await.expect("the healthy majority renews");
     lock.release().await.unwrap();
-    scene.servers[1].thaw();
-
+    fixture.servers[1].thaw();
     eventually_async("the thawed node keeps no key", async || {
-        scene.servers[1..].iter().all(|server| server.keys("redlock:lock:*").is_empty())
+        fixture.servers[1..].iter().all(|server| server.keys("redlock:lock:*").is_empty())
     })
     .await;
+}
+
+async fn all_are_known_to_be_down(redlock: &Redlock) {
+    eventually_async("every node is seen to be down", async || {
+        redlock.health().iter().all(|node| matches!(node.state, NodeState::Down { .. }))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn all_nodes_down_fail_first_poll() {
+    let mut fixture = Fixture::new(3);
+    let redlock = fixture.direct(brisk()).await;
+    fixture.servers.iter_mut().for_each(RedisServer::kill);
+    all_are_known_to_be_down(&redlock).await;
+    let result = poll_once(&mut redlock.lock("x").into_future());
+    let Poll::Ready(Err(LockError::NoQuorum { votes })) = result else { panic!("{result:?}") };
+    let is_down = |r: &&Reason| matches!(r, Reason::NotConnected(_) | Reason::Disconnected);
+    // The result does not wait for the third node, and does not report that it timed out.
+    assert!(reasons(&votes).iter().filter(is_down).count() >= 2, "{votes}");
+    assert!(!reasons(&votes).contains(&Reason::TimedOut), "at the first poll: {votes}");
+}
+
+#[tokio::test]
+async fn resumed_nodes_keep_no_key() {
+    let fixture = Fixture::new(3);
+    let redlock = fixture.direct(brisk()).await;
+    fixture.servers.iter().for_each(RedisServer::freeze);
+    let result = redlock.lock("x").await;
+    let Err(LockError::NoQuorum { votes }) = result else { panic!("{result:?}") };
+    assert_eq!(reasons(&votes), vec![Reason::TimedOut; 3]);
+    fixture.servers.iter().for_each(RedisServer::thaw);
+    fixture.all_keys_gone().await;
+    all_vote(&redlock).await;
+    drop(redlock.lock("x").wait(HANG_GUARD).await.unwrap());
 }

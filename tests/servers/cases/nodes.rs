@@ -11,7 +11,7 @@ use tower_redlock::{
     node::{Answer, Node, Op, Reply},
 };
 
-use crate::support::mock_node::MockNode;
+use crate::fixture::mock_node::MockNode;
 
 pub(super) type Outcome = Result<Answer, Reason>;
 

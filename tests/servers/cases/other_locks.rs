@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 use tower_redlock::{Lock, LockError, LockOptions, Redlock, node::redis::RestartGuard};
 
-use super::scene::{LONG, Scene, key, patient};
-use crate::support::{
-    HANG_GUARD, RedisServer, Resp, connected, eventually, eventually_async, urls,
+use crate::fixture::{
+    Fixture, HANG_GUARD, LONG, RedisServer, Resp, connected, eventually, eventually_async, key,
+    patient, urls,
 };
 
 /// The scripts that most libraries use.
@@ -61,44 +61,27 @@ impl<'a> OtherClient<'a> {
 
 #[tokio::test]
 async fn held_lock_refuses_other_library() {
-    let scene = Scene::new(3);
-    let other = OtherClient::of(&scene.servers, "x");
-    let redlock = scene.direct(patient()).await;
-    let lock = redlock.lock("x").await.unwrap();
-    scene.keys_everywhere().await;
-
-    assert_eq!((other.acquire(LONG), other.extend(LONG), other.release()), (0, 0, 0));
-    lock.extend().await.unwrap();
-
-    lock.release().await.unwrap();
-    scene.all_keys_gone().await;
+    let (fixture, redlock) = Fixture::patient().await;
+    let other = OtherClient::of(&fixture.servers, "x");
+    for shared in [false, true] {
+        let lock = redlock.lock("x").options(LockOptions::new().shared(shared)).await.unwrap();
+        fixture.keys_everywhere().await;
+        assert_eq!((other.acquire(LONG), other.extend(LONG), other.release()), (0, 0, 0));
+        lock.extend().await.unwrap();
+        lock.release().await.unwrap();
+        fixture.all_keys_gone().await;
+    }
     assert_eq!(other.acquire(LONG), 3);
-}
-
-#[tokio::test]
-async fn shared_lock_refuses_other_library() {
-    let scene = Scene::new(3);
-    let other = OtherClient::of(&scene.servers, "x");
-    let redlock = scene.direct(patient()).await;
-    let lock = redlock.lock("x").shared().await.unwrap();
-    scene.keys_everywhere().await;
-
-    assert_eq!((other.acquire(LONG), other.extend(LONG), other.release()), (0, 0, 0));
-
-    lock.extend().await.unwrap();
-    assert_eq!(scene.key_counts(), [1, 1, 1]);
 }
 
 #[tokio::test]
 async fn other_library_is_an_unknown_holder() {
-    let scene = Scene::new(3);
-    let other = OtherClient::of(&scene.servers, "x");
-    let redlock = scene.direct(patient()).await;
+    let fixture = Fixture::new(3);
+    let other = OtherClient::of(&fixture.servers, "x");
+    let redlock = fixture.direct(patient()).await;
     assert_eq!(other.acquire(LONG), 3);
-
     for options in [LockOptions::new(), LockOptions::new().shared(true)] {
         let refused = redlock.lock("x").options(options).await;
-
         let Err(LockError::Held { owner: None, expires_in: Some(left), .. }) = &refused else {
             panic!("{refused:?}");
         };
@@ -111,19 +94,17 @@ async fn other_library_is_an_unknown_holder() {
 
 #[tokio::test]
 async fn request_waits_for_other_library() {
-    let scene = Scene::new(3);
-    let other = OtherClient::of(&scene.servers, "x");
-    let redlock = scene.direct(patient()).await;
+    let fixture = Fixture::new(3);
+    let other = OtherClient::of(&fixture.servers, "x");
+    let redlock = fixture.direct(patient()).await;
     assert_eq!(other.acquire(LONG), 3);
-
     let waiting = waiting_for_x(&redlock);
     eventually_async("the request was refused, and waits", async || {
-        scene.servers.iter().any(|server| server.info("stats", "pubsub_channels").unwrap() != "0")
+        fixture.servers.iter().any(|server| server.info("stats", "pubsub_channels").unwrap() != "0")
     })
     .await;
     // Neither the attempts nor the marks of a waiting request change the value.
     assert_eq!((other.kept(), other.extend(LONG), other.release()), (3, 3, 3));
-
     let lock = waiting.await.unwrap().unwrap();
     assert!(other.acquire(LONG) < 2, "both have a quorum");
     assert!(lock.is_valid());
@@ -132,14 +113,12 @@ async fn request_waits_for_other_library() {
 #[tokio::test]
 async fn ttl_of_other_library_is_respected() {
     const TTL: Duration = Duration::from_millis(700);
-    let scene = Scene::new(3);
-    let other = OtherClient::of(&scene.servers, "x");
-    let redlock = scene.direct(patient()).await;
+    let fixture = Fixture::new(3);
+    let other = OtherClient::of(&fixture.servers, "x");
+    let redlock = fixture.direct(patient()).await;
     let begun = Instant::now();
     assert_eq!(other.acquire(TTL), 3);
-
     let _lock = waiting_for_x(&redlock).await.unwrap().unwrap();
-
     assert!(begun.elapsed() >= TTL, "{:?}", begun.elapsed());
     assert_eq!(other.kept(), 0);
 }
@@ -150,11 +129,9 @@ async fn prefix_makes_key_of_other_library() {
     let servers = RedisServer::start_n(1);
     let other = OtherClient { servers: &servers, key: "shop:lock:invoice:42".into() };
     assert_eq!(other.acquire(LONG), 1);
-
     // As the default user, who may use the prefix.
     let builder = patient().nodes([servers[0].plain_url()]).key_prefix("shop");
     let redlock = connected(builder.restart_guard(RestartGuard::Off)).await;
-
     let refused = redlock.lock("invoice:42").await;
     assert!(matches!(refused, Err(LockError::Held { owner: None, .. })), "{refused:?}");
 }
@@ -162,13 +139,11 @@ async fn prefix_makes_key_of_other_library() {
 /// The limit of sharing a key: the other library has to ask a majority of the same servers.
 #[tokio::test]
 async fn one_of_three_servers_excludes_nothing() {
-    let scene = Scene::new(3);
-    let other = OtherClient::of(&scene.servers[..1], "x");
-    let redlock = scene.direct(patient()).await;
+    let fixture = Fixture::new(3);
+    let other = OtherClient::of(&fixture.servers[..1], "x");
+    let redlock = fixture.direct(patient()).await;
     assert_eq!(other.acquire(LONG), 1);
-
     let lock = redlock.lock("x").await.unwrap();
-
     assert!(lock.is_valid());
     assert_eq!(other.extend(LONG), 1, "both hold it");
 }
@@ -176,9 +151,9 @@ async fn one_of_three_servers_excludes_nothing() {
 /// Slots have keys of their own.
 #[tokio::test]
 async fn slots_do_not_exclude_other_library() {
-    let scene = Scene::new(3);
-    let other = OtherClient::of(&scene.servers, "x");
-    let redlock = scene.direct(patient()).await;
+    let fixture = Fixture::new(3);
+    let other = OtherClient::of(&fixture.servers, "x");
+    let redlock = fixture.direct(patient()).await;
 
     let _slot = redlock.lock("x").slots(2).await.unwrap();
 
@@ -193,9 +168,7 @@ async fn blank_server_grants_to_other_library_at_once() {
     let redlock = connected(builder.nodes(urls(&servers))).await;
     let lock = redlock.lock("x").wait(HANG_GUARD).await.unwrap();
     eventually("every server has the key", || servers.iter().all(|s| s.exists(&key("x"))));
-
     servers[2].restart();
-
     let other = OtherClient::of(&servers, "x");
     assert_eq!(other.acquire(LONG), 1, "the blank server");
     assert!(lock.is_valid());
@@ -210,11 +183,9 @@ async fn probation_outlasts_forgotten_lock_of_other_library() {
     let redlock = connected(Redlock::builder().ttl(TTL).nodes(urls(&servers))).await;
     let begun = Instant::now();
     assert_eq!(OtherClient::of(&servers, "x").acquire(TTL), 1);
-
     servers[0].restart();
     assert!(!servers[0].exists(&key("x")));
     let _lock = waiting_for_x(&redlock).await.unwrap().unwrap();
-
     assert!(begun.elapsed() >= TTL, "{:?}", begun.elapsed());
 }
 

@@ -8,13 +8,10 @@ use tower_redlock::{
     lock::Overrun,
 };
 
-use super::{
+use crate::fixture::{
+    HANG_GUARD, Log, LoggedSpawner, RedisServer,
     child::{TestProcess, orders},
-    scene::connected,
-};
-use crate::{
-    failures::log::{Log, LoggedSpawner},
-    support::{HANG_GUARD, RedisServer, over},
+    connected, over, runtime,
 };
 
 const TTL: Duration = Duration::from_millis(500);
@@ -28,7 +25,7 @@ async fn warning_names_resource_and_overrun() {
     let (url, spawner) = (server.url(), LoggedSpawner::start(&log));
     let (go_on, continued) = mpsc::channel::<()>();
     let blocked = thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = runtime();
         runtime.block_on(async {
             let builder = Redlock::builder().ttl(TTL).spawner(spawner);
             let redlock = connected(over(builder, [url])).await;
@@ -57,11 +54,8 @@ async fn timely_stop_logs_nothing() {
     let redlock = connected(over(builder, [server.url()])).await;
     let request = redlock.lock("x").auto_extend(false).wait(HANG_GUARD);
     let result = request.run(|_| std::future::pending::<()>()).await;
-
     let expired = LockError::Lost { cause: LossCause::Released };
-
     assert!(std::mem::discriminant(&result.unwrap_err()) == std::mem::discriminant(&expired));
-
     // Later than the check would have been.
     let lock = redlock.lock("x").wait(HANG_GUARD).auto_extend(false).await.unwrap();
     lock.lost().await;
@@ -101,8 +95,7 @@ fn blocks_under_a_request_that_aborts() {
 #[test]
 fn blocks_as_a_job_that_aborts() {
     let Some(url) = orders() else { return };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-
+    let runtime = runtime();
     runtime.block_on(async {
         let redlock = connected(over(Redlock::builder().ttl(TTL), [url])).await;
         let often = Schedule::every(Duration::from_millis(50));
@@ -120,8 +113,7 @@ fn blocks_as_a_job_that_aborts() {
 #[test]
 fn blocks_as_a_leader_that_aborts() {
     let Some(url) = orders() else { return };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-
+    let runtime = runtime();
     runtime.block_on(async {
         let redlock = connected(over(Redlock::builder().ttl(TTL), [url])).await;
         let leader = redlock.leader("x").stall_limit(TTL).on_overrun(Overrun::Abort);
@@ -132,7 +124,7 @@ fn blocks_as_a_leader_that_aborts() {
 }
 
 fn block(url: String, builder: RedlockBuilder, set: impl FnOnce(LockRequest) -> LockRequest) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = runtime();
     runtime.block_on(async {
         let redlock = connected(over(builder.ttl(TTL), [url])).await;
         let request = set(redlock.lock("x").auto_extend(false).wait(HANG_GUARD));

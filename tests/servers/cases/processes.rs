@@ -8,15 +8,15 @@ use tokio::{
 };
 use tower_redlock::Redlock;
 
-use super::{
+use crate::fixture::{
+    LONG, RedisServer,
     child::{TestProcess, orders},
-    scene::{LONG, connected, patient},
+    connected, over, patient,
 };
-use crate::support::{RedisServer, over};
 
 const PROCESSES: usize = 4;
 const TASKS: usize = 4;
-const FIGHT: Duration = Duration::from_secs(3);
+const FIGHT: Duration = Duration::from_secs(2);
 
 /// A server without a vote: counts the processes inside, and records tokens and turns.
 struct Witness(BufReader<TcpStream>);
@@ -74,7 +74,6 @@ async fn fighter() {
     for task in tasks.collect::<Vec<_>>() {
         task.await.unwrap();
     }
-
     redlock.shutdown().await;
 }
 
@@ -105,14 +104,7 @@ fn turns(hold: u32) -> Vec<u64> {
 }
 
 #[test]
-fn competing_processes_never_hold_together() {
-    let turns = turns(1);
-    assert_eq!(turns.len(), PROCESSES, "every process ended: {turns:?}");
-    assert!(turns.iter().sum::<u64>() > 100, "the processes make progress: {turns:?}");
-}
-
-#[test]
-fn processes_have_similar_numbers_of_turns() {
+fn competing_processes_have_similar_numbers_of_turns() {
     for hold in [1, 20] {
         let turns = turns(hold);
         assert_eq!(turns.len(), PROCESSES, "every process had a turn: {turns:?}");

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tower_redlock::{Redlock, RedlockBuilder, lock::NotReady, node::redis::RestartGuard};
 
-use super::scene::{all_vote, patient};
-use crate::support::{RedisServer, eventually, over};
+use crate::fixture::{RedisServer, over, patient};
 
 const LIMIT: Duration = Duration::from_secs(3);
 
@@ -17,32 +17,6 @@ fn manager(sets: &[&[RedisServer]], guard: RestartGuard) -> Redlock {
     Redlock::sharded(sets.iter().map(|servers| builder(servers, guard))).unwrap()
 }
 
-fn count(servers: &[RedisServer]) -> usize {
-    servers.iter().map(|server| server.keys("redlock:lock:*").len()).sum()
-}
-
-#[tokio::test]
-async fn each_name_is_in_one_set_of_servers() {
-    let servers = RedisServer::start_n(6);
-    let (a, b) = servers.split_at(3);
-    let [one, two] = [(); 2].map(|()| manager(&[a, b], RestartGuard::Probation));
-    all_vote(&one).await;
-    all_vote(&two).await;
-
-    let mut held = Vec::new();
-    for i in 0..20 {
-        held.push(one.lock(format!("n{i}")).await.unwrap());
-        assert!(two.lock(format!("n{i}")).await.is_err());
-    }
-
-    let counts = [count(a), count(b)];
-    assert_eq!(counts.iter().sum::<usize>(), 60);
-    assert!(counts.iter().all(|keys| *keys >= 15), "{counts:?}");
-    drop(held);
-    one.shutdown().await;
-    eventually("all keys are gone", || count(&servers) == 0);
-}
-
 /// A client that would look for a name in another set gets no lock at all.
 #[tokio::test]
 async fn clients_with_other_lists_of_sets_are_refused() {
@@ -52,20 +26,20 @@ async fn clients_with_other_lists_of_sets_are_refused() {
         let first = manager(&[a, b], guard);
         first.ready().await.unwrap();
         let _held = first.lock("n0").await.unwrap();
-
-        for (what, other) in [
-            ("the other order", manager(&[b, a], guard)),
-            ("one set of them", manager(&[a], guard)),
-            ("no sets", builder(a, guard).build().unwrap()),
-        ] {
+        let is_refused = async |(what, other): (&str, Redlock)| {
             let refused: NotReady = other.ready_within(LIMIT).await.expect_err(what);
             assert!(refused.to_string().contains("belongs to another set"), "{what}: {refused}");
             assert!(refused.to_string().contains("set 1 of 2"), "{what}: {refused}");
             for i in 0..20 {
                 assert!(other.lock(format!("n{i}")).await.is_err(), "{what}: n{i}");
             }
-        }
-
+        };
+        let others = [
+            ("the other order", manager(&[b, a], guard)),
+            ("one set of them", manager(&[a], guard)),
+            ("no sets", builder(a, guard).build().unwrap()),
+        ];
+        join_all(others.map(is_refused)).await;
         assert!(first.lock("n1").await.is_ok());
     }
 }

@@ -4,16 +4,14 @@ use std::time::{Duration, Instant};
 
 use tower_redlock::{LockError, Redlock};
 
-use super::{
-    nodes::Split,
-    scene::{LONG, Scene, patient},
-};
-use crate::support::{HANG_GUARD, mock_node::with_nodes};
+use crate::fixture::{Fixture, HANG_GUARD, LONG, mock_node::with_nodes, patient};
+
+use super::nodes::Split;
 
 /// Two clients whose first attempts split the servers. The first manager only provides its nodes.
-async fn divided(scene: &Scene) -> (Redlock, [Redlock; 2]) {
-    let lender = scene.direct(patient()).await;
-    let split = Split::new(scene.servers.len());
+async fn divided(fixture: &Fixture) -> (Redlock, [Redlock; 2]) {
+    let lender = fixture.direct(patient()).await;
+    let split = Split::new(fixture.servers.len());
     let clients = [0, 1].map(|client| {
         let builder = patient().owner(format!("client {client}"));
         with_nodes(builder, split.nodes(client, &lender)).build().unwrap()
@@ -22,8 +20,8 @@ async fn divided(scene: &Scene) -> (Redlock, [Redlock; 2]) {
 }
 
 async fn both_attempts_end(count: usize) {
-    let scene = Scene::new(count);
-    let (_lender, [a, b]) = divided(&scene).await;
+    let fixture = Fixture::new(count);
+    let (_lender, [a, b]) = divided(&fixture).await;
     let started = Instant::now();
     let (in_a, in_b) = tokio::join!(a.lock("x"), b.lock("x"));
     assert!(started.elapsed() < HANG_GUARD);
@@ -35,13 +33,13 @@ async fn both_attempts_end(count: usize) {
         // A key lives a little longer than its TTL.
         assert!(after <= LONG + Duration::from_secs(5));
     }
-    scene.all_keys_gone().await;
+    fixture.all_keys_gone().await;
     drop(a.lock("x").await.unwrap());
 }
 
 async fn a_retry_wins(count: usize) {
-    let scene = Scene::new(count);
-    let (_lender, [a, b]) = divided(&scene).await;
+    let fixture = Fixture::new(count);
+    let (_lender, [a, b]) = divided(&fixture).await;
     let started = Instant::now();
     let (in_a, in_b) = tokio::join!(
         a.lock("x").wait(HANG_GUARD).run(|cx| async move { cx.fencing_token() }),
@@ -49,25 +47,13 @@ async fn a_retry_wins(count: usize) {
     );
     assert_ne!(in_a.unwrap(), in_b.unwrap());
     assert!(started.elapsed() < HANG_GUARD);
-    scene.all_keys_gone().await;
-}
-
-#[tokio::test]
-async fn one_to_one_ends_before_timeout() {
-    both_attempts_end(2).await;
+    fixture.all_keys_gone().await;
 }
 
 #[tokio::test]
 async fn two_to_two_ends_before_timeout() {
-    both_attempts_end(4).await;
-}
-
-#[tokio::test]
-async fn after_one_to_one_retry_wins() {
-    a_retry_wins(2).await;
-}
-
-#[tokio::test]
-async fn after_two_to_two_retry_wins() {
-    a_retry_wins(4).await;
+    for count in [2, 4] {
+        both_attempts_end(count).await;
+        a_retry_wins(count).await;
+    }
 }

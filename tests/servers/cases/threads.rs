@@ -4,8 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use tower_redlock::{FencingToken, Redlock};
 
-use super::scene::{Scene, patient};
-use crate::support::{HANG_GUARD, in_time};
+use crate::fixture::{Fixture, HANG_GUARD, in_time, patient};
 
 /// Acquires and releases names of its own in turn, and one that another task uses too. Returns the tokens by name.
 async fn lock_in_turn(redlock: Redlock, task: usize) -> Vec<(String, FencingToken)> {
@@ -29,8 +28,7 @@ async fn lock_in_turn(redlock: Redlock, task: usize) -> Vec<(String, FencingToke
 /// Few tasks, so that connections are idle again and again, on more threads than that of the connections.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn callers_write_side_by_side() {
-    let scene = Scene::new(3);
-    let redlock = scene.direct(patient()).await;
+    let (fixture, redlock) = Fixture::patient().await;
 
     let tasks: Vec<_> =
         (0..4).map(|task| tokio::spawn(lock_in_turn(redlock.clone(), task))).collect();
@@ -50,8 +48,8 @@ async fn callers_write_side_by_side() {
         assert_eq!(tokens.len(), count, "{name}: each lock has a token of its own");
         assert!(tokens.is_sorted(), "{name}: tokens grow");
     }
-    scene.all_keys_gone().await;
-    for server in &scene.servers {
+    fixture.all_keys_gone().await;
+    for server in &fixture.servers {
         let plain = server.calls("set");
         assert!(plain > 500, "each acquire stores a key: {plain}");
     }
@@ -60,15 +58,15 @@ async fn callers_write_side_by_side() {
 /// The next operation of a caller is answered although the connection was lent when it broke.
 #[tokio::test]
 async fn broken_connections_are_lent_again() {
-    let scene = Scene::new(3);
-    let redlock = Arc::new(scene.direct(patient()).await);
+    let fixture = Fixture::new(3);
+    let redlock = Arc::new(fixture.direct(patient()).await);
     for _ in 0..5 {
         redlock.lock("a").await.expect("a lock").release().await.expect("a release");
-        for server in &scene.servers {
+        for server in &fixture.servers {
             server.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
         }
         let lock = redlock.lock("b").wait(HANG_GUARD).await.expect("a lock");
         lock.release().await.expect("a release");
     }
-    scene.all_keys_gone().await;
+    fixture.all_keys_gone().await;
 }

@@ -2,10 +2,11 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use tower_redlock::{LockError, Redlock, RedlockBuilder, node::NodeState};
+use tower_redlock::{LockError, Redlock, RedlockBuilder};
 
-use super::scene::{KEY, in_time};
-use crate::support::{HANG_GUARD, Proxy, RedisServer, Resp, eventually, eventually_async, over};
+use crate::fixture::{
+    HANG_GUARD, Proxy, RedisServer, Resp, clock::KEY, eventually, eventually_async, in_time, over,
+};
 
 /// A late renewal may run until two of these have passed.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -118,15 +119,12 @@ async fn acquire_after_expiry_stores_nothing() {
 async fn renewal_after_its_release_is_undone() {
     let in_flight = InFlight::with_a_late_renewal().await;
     in_flight.is_released_once().await;
-
     in_flight.proxy.deliver();
-
     assert_eq!(
         in_flight.count("set"),
         1,
         "it arrived within its deadline, and stored the key again"
     );
-
     eventually("the key is gone", || !in_flight.server.exists(KEY));
     in_flight.is_released_for_good().await;
     assert!(!in_flight.server.exists(KEY));
@@ -156,56 +154,10 @@ async fn renewal_after_its_validity_is_dropped() {
         // The servers and the client count real time; no event marks the end of the validity.
         tokio::time::sleep(LONGEST_LEAD).await;
     };
-
     let (extended, ()) = in_time(async { tokio::join!(lock.extend(), held) }).await;
-
     assert!(extended.is_err());
-
     in_flight.proxy.deliver();
     assert_eq!(in_flight.count("set"), 0);
-}
-
-#[tokio::test]
-async fn paused_server_keeps_nothing_late() {
-    // The connection is closed after ten of these.
-    let in_flight = in_flight(Redlock::builder().node_timeout(Duration::from_millis(50))).await;
-    in_flight.server.freeze();
-    for _ in 0..3 {
-        let result = in_time(async { in_flight.redlock.lock("a").await }).await;
-        assert!(matches!(result, Err(LockError::NoQuorum { .. })), "{result:?}");
-    }
-    eventually_async("the connection is replaced", async || {
-        matches!(in_flight.redlock.health()[0].state, NodeState::Down { .. })
-    })
-    .await;
-    eventually_async("the releases are pending", async || in_flight.pending() == 3).await;
-    in_flight.server.thaw();
-
-    eventually_async("no release is pending", async || in_flight.pending() == 0).await;
-
-    assert!(!in_flight.server.exists(KEY));
-}
-
-#[tokio::test]
-async fn server_resuming_in_time_keeps_nothing() {
-    let in_flight = in_flight(Redlock::builder().node_timeout(TIMEOUT)).await;
-    in_flight.server.freeze();
-    let before = in_flight.proxy.bytes_up();
-    let attempt = async { in_flight.redlock.lock("a").await };
-    let cut = async {
-        eventually_async("the command is sent", async || in_flight.proxy.bytes_up() > before).await;
-        in_flight.proxy.cut();
-        in_flight.proxy.heal();
-        in_flight.server.thaw();
-    };
-
-    let (result, ()) = in_time(async { tokio::join!(attempt, cut) }).await;
-
-    assert!(matches!(result, Err(LockError::NoQuorum { .. })), "{result:?}");
-
-    eventually_async("the command runs", async || in_flight.count("set") == 1).await;
-    in_flight.is_released_for_good().await;
-    assert!(!in_flight.server.exists(KEY));
 }
 
 #[tokio::test]
@@ -215,11 +167,8 @@ async fn every_attempt_has_its_own_nonce() {
     in_flight.server.set_config("slowlog-max-len", "1000");
     in_flight.server.set_config("slowlog-log-slower-than", "0");
     let attempts = 5;
-
     let result = in_flight.redlock.lock("a").wait(HANG_GUARD).max_attempts(attempts).await;
-
     assert!(matches!(result, Err(LockError::Held { .. })), "{result:?}");
-
     let acquires: Vec<_> = slow_log(&in_flight.server)
         .into_iter()
         .filter(|args| {
@@ -232,7 +181,6 @@ async fn every_attempt_has_its_own_nonce() {
             |text: &String| text.len() == 32 && text.chars().all(|c| c.is_ascii_hexdigit());
         begun.into_iter().find(is_nonce).expect("a nonce")
     };
-
     assert_eq!(acquires.len(), usize::try_from(attempts).unwrap(), "{acquires:?}");
     assert_eq!(acquires.iter().map(nonce).collect::<HashSet<_>>().len(), acquires.len());
 }

@@ -5,8 +5,11 @@ use std::time::{Duration, Instant};
 
 use tower_redlock::{LockError, Redlock, RedlockBuilder, error::VoteOutcome};
 
-use super::scene::{LONG, Scene, in_time, is_jump};
-use crate::support::{Feature, Proxy, RedisServer, all_vote, has, over};
+use crate::fixture::{
+    LONG, RedisServer,
+    clock::{Fixture, is_jump},
+    in_time,
+};
 
 /// TTLs, and steps that came between a lock's slack and what an idle client tolerated.
 const SHORT: (Duration, f64) = (Duration::from_millis(400), 0.030);
@@ -20,29 +23,8 @@ fn builder(ttl: Duration) -> RedlockBuilder {
     Redlock::builder().ttl(ttl).max_ttl(IDLE_AFTER)
 }
 
-/// A holder that can be cut off from its servers.
-struct Holder {
-    redlock: Redlock,
-    proxies: Vec<Proxy>,
-}
-
-impl Holder {
-    async fn new(scene: &Scene, ttl: Duration) -> Self {
-        let proxies: Vec<_> =
-            scene.servers.iter().map(|server| Proxy::start(server.addr())).collect();
-        let urls = proxies.iter().map(Proxy::url);
-        let redlock = over(builder(ttl), urls).build().unwrap();
-        all_vote(&redlock).await;
-        Self { redlock, proxies }
-    }
-
-    fn cut_off(&self) {
-        self.proxies.iter().for_each(Proxy::stall);
-    }
-}
-
-fn step_majority(scene: &Scene, by: f64) {
-    for server in &scene.servers[..2] {
+fn step_majority(fixture: &Fixture, by: f64) {
+    for server in &fixture.servers[..2] {
         server.set_clock_offset(by);
     }
 }
@@ -69,20 +51,17 @@ async fn until_reading_is_old(server: &RedisServer, began: Instant) {
 /// The validity sets aside what the step takes from the keys.
 #[tokio::test]
 async fn short_lock_ends_before_its_keys() {
-    if !has(&[Feature::Clock]) {
-        return;
-    }
     let (ttl, step) = SHORT;
-    let scene = Scene::new();
-    let redlock = scene.manager(Redlock::builder().ttl(ttl).max_ttl(LONG)).await;
+    let Some(fixture) = Fixture::new() else { return };
+    let redlock = fixture.manager(Redlock::builder().ttl(ttl).max_ttl(LONG)).await;
     let lock = in_time(async { redlock.lock("a").auto_extend(false).await }).await.unwrap();
     // Renewed keys live for the TTL; those that an acquire stores live for a node timeout more.
     in_time(lock.extend()).await.unwrap();
 
-    step_majority(&scene, step);
+    step_majority(&fixture, step);
 
-    for server in &scene.servers[..2] {
-        let left = server.pttl(super::scene::KEY);
+    for server in &fixture.servers[..2] {
+        let left = server.pttl(crate::fixture::clock::KEY);
         let valid = lock.remaining().as_millis();
         assert!(valid > 0, "the test took too long");
         assert!(left >= i64::try_from(valid).unwrap(), "{left} ms, valid for {valid} ms");
@@ -92,69 +71,19 @@ async fn short_lock_ends_before_its_keys() {
 /// A reading of the clock is at most two seconds old when the next one judges a grant.
 #[tokio::test]
 async fn idle_client_sees_step_above_slack() {
-    if !has(&[Feature::Clock]) {
-        return;
-    }
     let (ttl, step) = LONGER;
-    let scene = Scene::new();
+    let Some(fixture) = Fixture::new() else { return };
     let began = Instant::now();
-    let idle = scene.manager(builder(ttl)).await;
-    until_reading_is_old(&scene.servers[0], began).await;
-
-    step_majority(&scene, step);
+    let idle = fixture.manager(builder(ttl)).await;
+    until_reading_is_old(&fixture.servers[0], began).await;
+    step_majority(&fixture, step);
     let votes = match in_time(async { idle.lock("a").await }).await {
         Err(LockError::NoQuorum { votes }) => votes,
         other => panic!("two servers of three may have dropped keys: {other:?}"),
     };
-
     let is_seen = |node: usize| match &votes[node].outcome {
         VoteOutcome::NotCounted(reason) => is_jump(reason),
         _ => false,
     };
     assert!(is_seen(0) || is_seen(1), "{votes}");
-}
-
-async fn no_second_holder((ttl, step): (Duration, f64)) {
-    let scene = Scene::new();
-    let began = Instant::now();
-    let idle = scene.manager(builder(ttl)).await;
-    let holder = Holder::new(&scene, ttl).await;
-    // The server would report the silence of the holder's connection, too.
-    let keeps_reading = async {
-        loop {
-            let _ = holder.redlock.lock("other").await;
-            tokio::time::sleep(Duration::from_millis(300)).await;
-        }
-    };
-    tokio::select! {
-        () = until_reading_is_old(&scene.servers[0], began) => {}
-        () = keeps_reading => {}
-    }
-    let lock = in_time(async { holder.redlock.lock("a").auto_extend(false).await }).await.unwrap();
-    in_time(lock.extend()).await.unwrap();
-    holder.cut_off();
-    tokio::time::sleep(lock.remaining().saturating_sub(Duration::from_millis(200))).await;
-
-    step_majority(&scene, step);
-
-    while lock.is_valid() {
-        let second = in_time(async { idle.lock("a").await }).await;
-        let left = lock.remaining();
-        assert!(second.is_err() || left.is_zero(), "two holders, for {left:?}");
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-}
-
-#[tokio::test]
-async fn short_lock_has_one_holder() {
-    if has(&[Feature::Clock]) {
-        no_second_holder(SHORT).await;
-    }
-}
-
-#[tokio::test]
-async fn step_before_the_end_makes_no_second_holder() {
-    if has(&[Feature::Clock]) {
-        no_second_holder(LONGER).await;
-    }
 }

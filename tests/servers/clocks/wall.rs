@@ -1,16 +1,20 @@
-//! Wall clocks that are off by more than fencing tokens may be ahead.
+//! Wall clocks that are off by more than fencing tokens may be ahead, and pauses of the local clock.
 
 use std::time::Duration;
 
 use tower_redlock::{
     LockError, Redlock,
-    error::{Reason, VoteOutcome},
-    node::Finding,
+    error::{LossCause, Reason, VoteOutcome},
+    node::{Finding, NodeHealth},
     time::{Clock, SystemClock},
 };
 
-use super::scene::{Scene, in_time, patient};
-use crate::support::{Feature, eventually_async, hand_clock::HandClock, has};
+use crate::fixture::{
+    clock::{Fixture, MINUTES, is_jump, jump_is_seen, refusal},
+    eventually_async,
+    hand_clock::HandClock,
+    in_time, patient,
+};
 
 const HOURS: Duration = Duration::from_secs(2 * 3_600);
 const DAY: Duration = Duration::from_secs(24 * 3_600);
@@ -47,15 +51,12 @@ mod of_the_client {
 
     #[tokio::test]
     async fn wrong_wall_clock_is_only_reported() {
-        if !has(&[Feature::Clock]) {
-            return;
-        }
         let day = i64::try_from(DAY.as_micros()).unwrap();
 
         for by in [day, -day] {
-            let scene = Scene::new();
+            let Some(fixture) = Fixture::new() else { return };
             let clock = HandClock::system();
-            let redlock = scene.manager(patient().clock(clock.clone())).await;
+            let redlock = fixture.manager(patient().clock(clock.clone())).await;
             let mut last = token(&redlock).await;
             assert!(is_of_now(last));
             if by < 0 {
@@ -70,7 +71,7 @@ mod of_the_client {
             }
             eventually_async("the offset is detected", async || own_is_off(&redlock, by)).await;
             let way = if by < 0 { "back" } else { "forward" };
-            scene.log.wait_for("WARN", &[OWN, way]).await;
+            fixture.log.wait_for("WARN", &[OWN, way]).await;
             // The value is unchanged after the next health checks.
             let looked = clock.now();
             let again = Duration::from_millis(2_500);
@@ -85,17 +86,14 @@ mod of_the_client {
                 findings(&redlock).iter().all(Vec::is_empty)
             })
             .await;
-            scene.log.wait_for("INFO", &["wall clock is correct again"]).await;
-            assert_eq!(scene.log.text().matches(OWN).count(), 1, "{}", scene.log.text());
+            fixture.log.wait_for("INFO", &["wall clock is correct again"]).await;
+            assert_eq!(fixture.log.text().matches(OWN).count(), 1, "{}", fixture.log.text());
         }
     }
 
     #[tokio::test]
     async fn is_known_before_the_first_lock() {
-        if !has(&[Feature::Clock]) {
-            return;
-        }
-        let scene = Scene::new();
+        let Some(fixture) = Fixture::new() else { return };
 
         for ahead in [true, false] {
             let clock = HandClock::system();
@@ -104,7 +102,7 @@ mod of_the_client {
             } else {
                 clock.set_wall_behind(HOURS);
             }
-            let redlock = scene.manager(patient().clock(clock)).await;
+            let redlock = fixture.manager(patient().clock(clock)).await;
             assert!(is_of_now(token(&redlock).await));
         }
     }
@@ -115,15 +113,12 @@ mod of_a_server {
 
     #[tokio::test]
     async fn error_costs_one_vote_at_most() {
-        if !has(&[Feature::Clock]) {
-            return;
-        }
         let hours = HOURS.as_secs_f64();
 
         for by in [hours, -hours] {
-            let scene = Scene::new();
-            scene.servers[1].set_clock_offset(by);
-            let redlock = scene.manager(patient()).await;
+            let Some(fixture) = Fixture::new() else { return };
+            fixture.servers[1].set_clock_offset(by);
+            let redlock = fixture.manager(patient()).await;
             for _ in 0..5 {
                 assert!(is_of_now(token(&redlock).await));
             }
@@ -137,8 +132,8 @@ mod of_a_server {
                 _ => false,
             })
             .await;
-            scene.log.wait_for("WARN", &[SERVERS, "node-2"]).await;
-            let text = scene.log.text();
+            fixture.log.wait_for("WARN", &[SERVERS, "node-2"]).await;
+            let text = fixture.log.text();
             assert_eq!(
                 (text.matches(SERVERS).count(), text.matches(OWN).count()),
                 (1, 0),
@@ -150,25 +145,110 @@ mod of_a_server {
 
     #[tokio::test]
     async fn error_is_named_without_quorum() {
-        if !has(&[Feature::Clock]) {
-            return;
-        }
-        let mut scene = Scene::new();
-        for server in &scene.servers[..2] {
+        let Some(mut fixture) = Fixture::new() else { return };
+        for server in &fixture.servers[..2] {
             server.set_clock_offset(HOURS.as_secs_f64());
         }
-
-        let redlock = scene.manager(patient()).await;
-
+        let redlock = fixture.manager(patient()).await;
         assert!(!is_of_now(token(&redlock).await), "two of three clocks are ahead");
-
-        scene.servers[0].kill();
-        scene.is_down(&redlock, 0).await;
+        fixture.servers[0].kill();
+        fixture.is_down(&redlock, 0).await;
         let error = in_time(async { redlock.lock("a").await }).await.unwrap_err();
         let LockError::NoQuorum { votes } = &error else { panic!("{error}") };
-
         let behind = VoteOutcome::NotCounted(Reason::TokenAhead);
         assert_eq!(votes[2].outcome, behind, "{votes}");
         assert!(error.to_string().contains("either that clock is behind"), "{error}");
     }
+}
+
+#[tokio::test]
+async fn local_pause_advances_deadlines() {
+    let ttl = Duration::from_secs(5);
+    let Some(fixture) = Fixture::new() else { return };
+    let clock = HandClock::system();
+    let redlock = fixture.manager(Redlock::builder().ttl(ttl).clock(clock.clone())).await;
+    let began = clock.now();
+    let lock = redlock.lock("a").auto_extend(false).await.unwrap();
+    let validity = lock.remaining();
+    fixture.keys_everywhere().await;
+    clock.hold();
+    eventually_async("the keys have expired", async || fixture.keys() == [false; 3]).await;
+    assert!(lock.is_valid(), "the local clock has not moved");
+    clock.go_on();
+    let cause = in_time(lock.lost()).await;
+    assert!(matches!(cause, LossCause::Expired { .. }), "{cause}");
+    assert!(!lock.is_valid());
+    assert!(
+        clock.now().saturating_duration_since(began) < validity,
+        "the local clock alone does not show the pause"
+    );
+    fixture.log.wait_for("WARN", &["local clock paused"]).await;
+    assert_eq!(fixture.log.text().matches("local clock paused").count(), 1);
+    eventually_async("every node votes", async || {
+        redlock.health().iter().all(NodeHealth::is_voting)
+    })
+    .await;
+    // The value is unchanged after the next health checks.
+    let (looked, again) = (clock.now(), Duration::from_secs(2));
+    eventually_async("every node is checked", async || {
+        clock.now().saturating_duration_since(looked) > again
+    })
+    .await;
+    assert!(redlock.health().iter().all(NodeHealth::is_voting), "{:?}", redlock.health());
+    assert!(clock.now().saturating_duration_since(looked) < ttl, "a bar would have expired");
+    assert_eq!(fixture.log.text().matches("local clock paused").count(), 1);
+    // Later deadlines use the corrected clock.
+    let lock = redlock.lock("a").await.unwrap();
+    assert!(lock.is_valid() && lock.remaining() > ttl / 2 && lock.remaining() < ttl);
+    lock.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn valid_lock_is_valid_for_less() {
+    let ttl = Duration::from_secs(60);
+    let Some(fixture) = Fixture::new() else { return };
+    let clock = HandClock::system();
+    let redlock = fixture.manager(Redlock::builder().ttl(ttl).clock(clock.clone())).await;
+    let lock = redlock.lock("a").await.unwrap();
+    fixture.keys_everywhere().await;
+    clock.hold();
+    // More than clocks drift apart in 60 s.
+    let enough = Duration::from_secs(57).as_millis();
+    eventually_async("time passes", async || {
+        u128::try_from(fixture.servers[0].pttl(crate::fixture::clock::KEY)).unwrap() < enough
+    })
+    .await;
+    clock.go_on();
+    fixture.log.wait_for("WARN", &["local clock paused"]).await;
+    assert!(lock.is_valid());
+    assert!(lock.remaining().as_millis() < enough, "{:?}", lock.remaining());
+    in_time(lock.extend()).await.unwrap();
+    assert!(lock.remaining().as_millis() > enough, "{:?}", lock.remaining());
+}
+
+#[tokio::test]
+async fn jumped_server_stays_barred() {
+    let ttl = Duration::from_secs(60);
+    let Some(fixture) = Fixture::new() else { return };
+    let clock = HandClock::system();
+    let redlock = fixture.manager(Redlock::builder().ttl(ttl).clock(clock.clone())).await;
+    fixture.servers[2].set_clock_offset(MINUTES);
+    jump_is_seen(&redlock, 2).await;
+    let lock = redlock.lock("a").await.unwrap();
+    eventually_async("two servers have the key", async || fixture.keys()[..2] == [true; 2]).await;
+    clock.hold();
+    eventually_async("time passes", async || {
+        fixture.servers[0].pttl(crate::fixture::clock::KEY) < 57_000
+    })
+    .await;
+    clock.go_on();
+    fixture.log.wait_for("WARN", &["local clock paused"]).await;
+    eventually_async("the other two nodes vote", async || {
+        redlock.health()[..2].iter().all(NodeHealth::is_voting)
+    })
+    .await;
+    assert!(refusal(&redlock, 2).as_ref().is_some_and(is_jump), "{:?}", redlock.health()[2]);
+    drop(lock);
+    let _lock = in_time(async { redlock.lock("b").await }).await.unwrap();
+    assert!(!fixture.servers[2].exists("redlock:lock:b"));
 }

@@ -5,12 +5,12 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use tower_redlock::node::{
-    Answer, ExtendedAnswer, HeldAnswer, Hint, Hints, Op, Stored, Subscription,
-};
+use tower_redlock::node::{Answer, HeldAnswer, Hint, Hints, Op, Stored, Subscription};
 
+use crate::fixture::eventually_async;
+
+use super::contender::EXTENDED;
 use super::{Subject, granted, raised};
-use crate::support::eventually_async;
 
 on_both! {
     first_refusal_sends_the_owner_a_hint
@@ -109,7 +109,7 @@ async fn raise_and_extension_keep_the_mark(subject: &Subject) {
     let holder = subject.contender("a").lingering();
     assert_eq!(holder.acquire().await, granted(false, 0));
     assert_eq!(holder.raise(7).await, raised(true, 0));
-    assert_eq!(holder.extend().await, Ok(Answer::Extended(ExtendedAnswer::UNAWAITED)));
+    assert_eq!(holder.extend().await, EXTENDED);
     assert!(lingers(&subject.contender("a").acquire().await));
     assert_asks(subject, &asks, &["a"]).await;
 }

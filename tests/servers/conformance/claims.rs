@@ -3,23 +3,25 @@
 use std::time::Duration;
 
 use tower_redlock::node::{
-    Answer, ClaimsAnswer, ForgetJobOp, JobDocument, Op, ReleasedAnswer, ScheduleMark, TickClaim,
+    Answer, ClaimsAnswer, ForgetJobOp, JobDocument, Op, ScheduleMark, TickClaim,
 };
 use tower_redlock::{Resource, error::Reason};
 
-use super::Subject;
-use crate::jobs::{
-    CLAIMED, Response, SUPERSEDED, ask, claim, claims, of_tick, prepare, promised, run, stored,
+use crate::fixture::{
+    Resp,
+    jobs::{
+        CLAIMED, Response, SUPERSEDED, ask, claim, claims, of_tick, prepare, promised, run, stored,
+    },
 };
-use crate::support::Resp;
+
+use super::Subject;
+use super::contender::released;
 
 on_both! {
     unclaimed_job_has_no_claim
     promise_refuses_smaller_tokens
     claim_implies_a_promise
     refused_operations_change_nothing
-    prepare_and_query_return_the_claim
-    later_claim_replaces_the_earlier
     same_token_stores_the_end
     higher_number_wins_within_a_token
     schedule_marks_are_kept_whole
@@ -74,33 +76,6 @@ async fn refused_operations_change_nothing(subject: &Subject) {
     assert_eq!(send(subject, claims(["a"])).await, stored([Some(&kept)]));
     assert_eq!(send(subject, prepare("a", 20)).await, promised(Some(&kept)));
     assert_eq!(send(subject, claim("a", &of_tick(20, 200))).await, CLAIMED);
-}
-
-async fn prepare_and_query_return_the_claim(subject: &Subject) {
-    let kept = of_tick(10, 100);
-    assert_eq!(send(subject, prepare("a", 10)).await, promised(None));
-    assert_eq!(send(subject, claim("a", &kept)).await, CLAIMED);
-    for _ in 0..2 {
-        assert_eq!(
-            send(subject, claims(["a"])).await,
-            stored([Some(&kept)]),
-            "a query has no effect"
-        );
-    }
-    assert_eq!(send(subject, prepare("a", 11)).await, promised(Some(&kept)));
-    assert_eq!(send(subject, prepare("a", 12)).await, promised(Some(&kept)));
-}
-
-async fn later_claim_replaces_the_earlier(subject: &Subject) {
-    for token in 10..15 {
-        let kept = of_tick(token, 1_000 - token);
-        assert_eq!(send(subject, claim("a", &kept)).await, CLAIMED);
-        assert_eq!(
-            send(subject, claims(["a"])).await,
-            stored([Some(&kept)]),
-            "also for an earlier tick"
-        );
-    }
 }
 
 async fn same_token_stores_the_end(subject: &Subject) {
@@ -243,7 +218,7 @@ async fn jobs_and_locks_are_separate(subject: &Subject) {
     assert_eq!(fence, 0);
     assert_eq!(send(subject, prepare("a", 1)).await, promised(None), "tokens are not compared");
     assert_eq!(send(subject, claim("a", &of_tick(1, 1))).await, CLAIMED);
-    assert_eq!(holder.release().await, Ok(Answer::Released(ReleasedAnswer::new(true, false))));
+    assert_eq!(holder.release().await, released(true, false));
     assert_eq!(send(subject, claims(["a"])).await, stored([Some(&of_tick(1, 1))]));
 }
 

@@ -6,14 +6,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::oneshot;
 use tower_redlock::error::Reason;
 use tower_redlock::node::{
-    AcquireOp, Answer, ExtendOp, GrantedAnswer, HeldAnswer, LeaseId, Node, Op, RaiseOp,
-    RaisedAnswer, Reply,
+    AcquireOp, Answer, ExtendOp, ExtendedAnswer, GrantedAnswer, HeldAnswer, LeaseId, Node, Op,
+    RaiseOp, RaisedAnswer, ReleasedAnswer, Reply,
 };
 use tower_redlock::time::{Clock, SystemClock, Timestamp};
 
 pub(super) const TTL: Duration = Duration::from_secs(60);
-/// Longer than any test.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Time for an operation to arrive, longer than any test.
+const ARRIVAL_TIME: Duration = Duration::from_secs(30);
 
 /// One lease, and the node that it uses.
 #[derive(Clone)]
@@ -114,7 +114,7 @@ impl Contender {
     }
 
     pub(super) fn extend_op(&self, ttl: Duration, until: Timestamp) -> Op {
-        Op::Extend(ExtendOp::new(self.lease.clone(), ttl, until, PATIENCE).token(7))
+        Op::Extend(ExtendOp::new(self.lease.clone(), ttl, until, ARRIVAL_TIME).token(7))
     }
 
     pub(super) fn release_op(&self) -> Op {
@@ -135,7 +135,7 @@ impl Contender {
 
 /// A deadline later than any operation of a test.
 pub(super) fn soon() -> Timestamp {
-    SystemClock::new().now() + PATIENCE
+    SystemClock::new().now() + ARRIVAL_TIME
 }
 
 /// The wall clock as a token, a second behind: larger tokens stay below the node's limit.
@@ -153,6 +153,14 @@ pub(super) fn granted(accepted: bool, fence: u64) -> Response {
 pub(super) fn raised(accepted: bool, fence: u64) -> Response {
     Ok(Answer::Raised(RaisedAnswer::new(accepted, fence)))
 }
+
+#[expect(clippy::unnecessary_wraps, reason = "to be compared with a node's answer")]
+pub(super) fn released(existed: bool, awaited: bool) -> Response {
+    Ok(Answer::Released(ReleasedAnswer::new(existed, awaited)))
+}
+
+/// The answer to an extension of a lease for which no other waits.
+pub(super) const EXTENDED: Response = Ok(Answer::Extended(ExtendedAnswer::UNAWAITED));
 
 /// Maximum time for which a key may live beyond its TTL: a node timeout, and the uncertainty of a
 /// clock's reading.

@@ -7,9 +7,10 @@ use tower_redlock::node::{
     Answer, ForgetJobOp, ForgetOp, HeldAnswer, Op, Record, RecordOp, RepairOp, StoredLease,
 };
 
+use crate::fixture::jobs::{SUPERSEDED, ask, claim, claims, of_tick, prepare, run};
+
 use super::contender::{Response, TTL};
 use super::{Contender, Subject, now_token};
-use crate::jobs::{SUPERSEDED, ask, claim, claims, of_tick, prepare, run};
 
 /// Resources that overlap in several ways.
 const RESOURCES: [&[&str]; 6] =

@@ -1,8 +1,8 @@
 //! How a node handles fencing tokens.
 
 use tower_redlock::error::Reason;
-use tower_redlock::node::{Answer, ReleasedAnswer};
 
+use super::contender::released;
 use super::{Subject, assert_held, fence_of, granted, now_token};
 
 on_both! {
@@ -66,7 +66,7 @@ async fn token_beyond_a_minute_is_refused(subject: &Subject) {
     for token in [far, (1 << 53) - 256, u64::MAX >> 11] {
         assert_eq!(contender.acquire_with(token).await, Err(Reason::TokenAhead));
     }
-    assert_eq!(contender.release().await, Ok(Answer::Released(ReleasedAnswer::new(false, false))));
+    assert_eq!(contender.release().await, released(false, false));
     assert_eq!(take(subject, 1).await, granted(true, 0));
     // The same while another lease holds the key: the token is refused.
     assert_eq!(subject.contender("a").acquire().await, granted(false, 256));
@@ -91,9 +91,6 @@ async fn fences_outlive_the_keys(subject: &Subject) {
 async fn take(subject: &Subject, token: u64) -> super::contender::Response {
     let contender = subject.contender("a");
     let response = contender.acquire_with(token).await;
-    assert_eq!(
-        contender.release().await,
-        Ok(Answer::Released(ReleasedAnswer::new(response.is_ok(), false)))
-    );
+    assert_eq!(contender.release().await, released(response.is_ok(), false));
     response
 }

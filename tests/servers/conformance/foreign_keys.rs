@@ -1,12 +1,13 @@
 //! Keys on a server: those of this crate, and those of other programs.
 
-use tower_redlock::node::{Answer, ExtendedAnswer, HeldAnswer, ReleasedAnswer};
-use tower_redlock::{LockError, Redlock};
+use tower_redlock::Redlock;
+use tower_redlock::node::{Answer, HeldAnswer};
+
+use crate::fixture::{Resp, guard::fences_key, over};
 
 use super::contender::TTL;
+use super::contender::{EXTENDED, released};
 use super::{Subject, assert_held, granted, now_token, raised};
-use crate::guards::scene::fences_key;
-use crate::support::{Resp, over};
 
 #[tokio::test]
 async fn foreign_key_without_ttl_is_respected() {
@@ -20,10 +21,7 @@ async fn foreign_key_without_ttl_is_respected() {
         let expected = Ok(Answer::Held(HeldAnswer::new(None, None, 0)));
         assert_eq!(contender.acquire().await, expected, "{value:.40}");
         assert_eq!(contender.extend().await, expected, "{value:.40}");
-        assert_eq!(
-            contender.release().await,
-            Ok(Answer::Released(ReleasedAnswer::new(false, false)))
-        );
+        assert_eq!(contender.release().await, released(false, false));
         assert_eq!(subject.redis().get("redlock:lock:a").unwrap(), value.as_bytes());
     }
 }
@@ -41,35 +39,19 @@ async fn foreign_type_is_left_alone() {
 }
 
 #[tokio::test]
-async fn foreign_key_is_held_by_unknown() {
-    let subject = Subject::server().await;
-    subject.redis().set("redlock:lock:a", "by hand");
-    let manager = manager(&subject, "redlock").await;
-    let error = manager.lock("a").await.unwrap_err();
-    let text = error.to_string();
-    assert!(text.contains("held by another client"), "{text}");
-    assert!(matches!(error, LockError::Held { expires_in: None, owner: None, .. }), "{error:?}");
-}
-
-#[tokio::test]
 async fn key_shows_owner_and_time() {
     let subject = Subject::server().await;
     let t = now_token();
-
     let contender = subject.contender_named("app@host:7", "two words");
-
     assert_eq!(contender.acquire_with(t).await, granted(true, 0));
-
     let stored = || {
         let value = subject.redis().get("redlock:lock:two words").unwrap();
         String::from_utf8(value).unwrap()
     };
     let nonce = contender.hex_nonce();
-
     assert_eq!(stored(), format!("{nonce} {t} 1700000000000 app@host:7"));
     assert_eq!(contender.raise(t + 256).await, raised(true, t + 255));
     assert_eq!(stored(), format!("{nonce} {} 1700000000000 app@host:7", t + 256));
-
     let time_to_live = subject.redis().pttl("redlock:lock:two words");
     assert!((1..=65_000).contains(&time_to_live), "{time_to_live}");
 }
@@ -78,20 +60,15 @@ async fn key_shows_owner_and_time() {
 async fn fences_stay_in_one_key() {
     let subject = Subject::server().await;
     let redis = subject.redis();
-
     let fences = fences_key(redis);
-
     assert_eq!(redis.cli(&["ZCARD", &fences]), Resp::Int(1_024));
-
     for i in 0..200 {
         let contender = subject.contender(&*format!("n{i}"));
         contender.acquire_with(now_token()).await.unwrap();
         contender.release().await.unwrap();
     }
-
     assert_eq!(redis.cli(&["ZCARD", &fences]), Resp::Int(1_024));
     assert_eq!((redis.pttl("redlock:meta"), redis.pttl(&fences)), (-1, -1));
-
     let mut keys = redis.keys("*");
     keys.sort();
     assert_eq!(keys, [fences, "redlock:meta".to_owned()]);
@@ -103,7 +80,7 @@ async fn own_key_regains_its_ttl() {
     let contender = subject.contender_named("alice", "a");
     assert_eq!(contender.acquire().await, granted(false, 0));
     subject.redis().cli(&["PERSIST", "redlock:lock:a"]);
-    assert_eq!(contender.extend().await, Ok(Answer::Extended(ExtendedAnswer::UNAWAITED)));
+    assert_eq!(contender.extend().await, EXTENDED);
     assert_held(&subject.contender("a").acquire().await, "alice");
 }
 
@@ -117,15 +94,6 @@ async fn prefixes_separate_locks() {
     held.release().await.unwrap();
     // Fences are separate as well.
     outer.lock("x:meta").await.expect("a name like any other").release().await.unwrap();
-}
-
-#[test]
-fn ambiguous_prefix_is_refused() {
-    for prefix in ["app:lock:x", "app:lock", ":lock:"] {
-        let error = Redlock::builder().nodes(["redis://h"]).key_prefix(prefix).build();
-        let error = error.unwrap_err().to_string();
-        assert!(error.contains("key_prefix"), "{error}");
-    }
 }
 
 /// A manager with a long timeout for each answer.

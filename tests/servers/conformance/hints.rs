@@ -5,12 +5,12 @@ use std::sync::{
     atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
-use tower_redlock::node::{
-    Answer, ExtendedAnswer, Hint, Hints, Op, RaisedAnswer, ReleasedAnswer, Subscription,
-};
+use tower_redlock::node::{Answer, Hint, Hints, Op, RaisedAnswer, Subscription};
 
+use crate::fixture::eventually_async;
+
+use super::contender::{EXTENDED, released};
 use super::{Subject, assert_held, granted};
-use crate::support::eventually_async;
 
 on_both! {
     release_after_refusal_sends_a_hint
@@ -53,24 +53,20 @@ pub(super) async fn assert_hints(counter: &HintCounter, times: usize) {
     assert_eq!(counter.freed.load(Ordering::SeqCst), times);
 }
 
-fn released(awaited: bool) -> Answer {
-    Answer::Released(ReleasedAnswer::new(true, awaited))
-}
-
 async fn release_after_refusal_sends_a_hint(subject: &Subject) {
     let (counter, _subscription) = subscribe(subject, "a").await;
     let (holder, other) = (subject.contender("a"), subject.contender("a"));
     assert_eq!(holder.acquire().await, granted(false, 0));
-    assert_eq!(holder.release().await, Ok(released(false)));
+    assert_eq!(holder.release().await, released(true, false));
     assert_eq!(holder.acquire().await, granted(false, 0));
     assert_held(&other.acquire().await, "someone");
     assert_held(&other.acquire().await, "someone");
-    assert_eq!(other.release().await, Ok(Answer::Released(ReleasedAnswer::new(false, false))));
-    assert_eq!(holder.release().await, Ok(released(true)));
+    assert_eq!(other.release().await, released(false, false));
+    assert_eq!(holder.release().await, released(true, true));
     // A hint of the first release, or of the refused lease, would make it more.
     assert_hints(&counter, 1).await;
     assert_eq!(other.acquire().await, granted(false, 0));
-    assert_eq!(other.release().await, Ok(released(false)));
+    assert_eq!(other.release().await, released(true, false));
 }
 
 async fn impatient_attempt_causes_no_hint(subject: &Subject) {
@@ -78,7 +74,7 @@ async fn impatient_attempt_causes_no_hint(subject: &Subject) {
         let holder = subject.contender(["a", "b"]);
         assert_eq!(holder.acquire().await, granted(false, 0));
         assert_held(&subject.contender(name).impatient().acquire().await, "someone");
-        assert_eq!(holder.release().await, Ok(released(false)));
+        assert_eq!(holder.release().await, released(true, false));
     }
 }
 
@@ -88,7 +84,7 @@ async fn hints_name_only_awaited_names(subject: &Subject) {
     let (holder, other) = (subject.contender(["a", "b"]), subject.contender("b"));
     assert_eq!(holder.acquire().await, granted(false, 0));
     assert_held(&other.acquire().await, "someone");
-    assert_eq!(holder.release().await, Ok(released(true)));
+    assert_eq!(holder.release().await, released(true, true));
     assert_hints(&b, 1).await;
     assert_hints(&a, 0).await;
 }
@@ -99,8 +95,8 @@ async fn raise_and_extension_keep_waiters(subject: &Subject) {
     assert_eq!(holder.acquire_with(1_000).await, granted(true, 0));
     assert_held(&other.acquire().await, "someone");
     assert_eq!(holder.raise(3_000).await, Ok(Answer::Raised(RaisedAnswer::new(true, 1_255))));
-    assert_eq!(holder.extend().await, Ok(Answer::Extended(ExtendedAnswer::UNAWAITED)));
-    assert_eq!(holder.release().await, Ok(released(true)));
+    assert_eq!(holder.extend().await, EXTENDED);
+    assert_eq!(holder.release().await, released(true, true));
     assert_hints(&counter, 1).await;
 }
 
@@ -111,7 +107,7 @@ async fn all_subscribers_get_their_count(subject: &Subject) {
     for times in [1, 2] {
         assert_eq!(holder.acquire().await, granted(false, 0));
         assert_held(&other.acquire().await, "someone");
-        assert_eq!(holder.release().await, Ok(released(true)));
+        assert_eq!(holder.release().await, released(true, true));
         assert_hints(&first, times).await;
     }
     assert_hints(&second, 2).await;
@@ -119,7 +115,7 @@ async fn all_subscribers_get_their_count(subject: &Subject) {
     drop(gone);
     assert_eq!(holder.acquire().await, granted(false, 0));
     assert_held(&other.acquire().await, "someone");
-    assert_eq!(holder.release().await, Ok(released(true)));
+    assert_eq!(holder.release().await, released(true, true));
     assert_hints(&first, 3).await;
     assert_hints(&second, 2).await;
 }
@@ -138,7 +134,7 @@ async fn inspection_reports_waiters(subject: &Subject) {
     assert!(!awaited().await, "it does not wait");
     assert_held(&other.acquire().await, "someone");
     assert!(awaited().await);
-    assert_eq!(holder.release().await, Ok(released(true)));
+    assert_eq!(holder.release().await, released(true, true));
     assert_eq!(other.acquire().await, granted(false, 0));
     assert!(!awaited().await);
 }

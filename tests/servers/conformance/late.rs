@@ -3,12 +3,14 @@
 use std::sync::{Arc, Mutex};
 
 use tower_redlock::Redlock;
-use tower_redlock::node::{Answer, LeaseId, ReleasedAnswer};
+use tower_redlock::node::{Answer, LeaseId};
 use tower_redlock::time::{Clock, SystemClock, Timestamp};
 
+use crate::fixture::mock_node::MockNode;
+
+use super::contender::released;
 use super::contender::{Response, TTL};
 use super::{Contender, Subject, granted, now_token};
-use crate::support::mock_node::MockNode;
 
 on_both! {
     late_acquire_is_not_run
@@ -40,8 +42,7 @@ async fn ended_lease_is_not_prolonged(subject: &Subject) {
     assert!(lease.is_over());
     let contender = Contender::new(subject.node().clone(), lease);
     assert_neither_raised_nor_extended(&contender).await;
-    assert_eq!(contender.release().await, Ok(Answer::Released(ReleasedAnswer::new(false, false))));
-
+    assert_eq!(contender.release().await, released(false, false));
     // Its acquire may arrive late, as its release follows.
     let fence = super::fence_of(&contender.acquire().await);
     assert_neither_raised_nor_extended(&contender).await;
@@ -49,9 +50,9 @@ async fn ended_lease_is_not_prolonged(subject: &Subject) {
     assert!(matches!(response, Ok(Answer::Held(_))), "{response:?}");
     assert_eq!(super::fence_of(&response), fence, "an ended lease moved a fence");
     let (acquire, release) = (contender.acquire_op(TTL, 0), contender.release_op());
-    let (acquired, released) = (contender.ask(acquire), contender.ask(release));
+    let (acquired, ended) = (contender.ask(acquire), contender.ask(release));
     assert_eq!(acquired.await, granted(false, fence));
-    assert_eq!(released.await, Ok(Answer::Released(ReleasedAnswer::new(true, true))));
+    assert_eq!(ended.await, released(true, true));
     assert_eq!(subject.contender("a").acquire().await, granted(false, fence));
 }
 
@@ -59,7 +60,7 @@ async fn late_acquire_of_ended_lease(subject: &Subject) {
     let contender = Contender::new(subject.node().clone(), lease_that_is_over(subject).await);
     let expires = SystemClock::new().now();
     assert_not_run(&contender.ask(contender.acquire_op_until(expires, TTL, 0)).await);
-    assert_eq!(contender.release().await, Ok(Answer::Released(ReleasedAnswer::new(false, false))));
+    assert_eq!(contender.release().await, released(false, false));
 }
 
 async fn assert_neither_raised_nor_extended(contender: &Contender) {

@@ -24,7 +24,6 @@ mod asks;
 mod claims;
 mod contender;
 mod differential;
-mod extending;
 mod fences;
 mod foreign_keys;
 mod grants;

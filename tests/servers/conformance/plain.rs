@@ -1,10 +1,11 @@
 //! Acquires by plain commands, with a single token.
 
-use tower_redlock::node::{Answer, HeldAnswer, ReleasedAnswer};
+use tower_redlock::node::{Answer, HeldAnswer};
 
+use crate::fixture::{RedisServer, Resp, acl, guard::fences_key};
+
+use super::contender::released;
 use super::{Subject, assert_held, fence_of, granted, now_token, raised};
-use crate::guards::scene::fences_key;
-use crate::support::{RedisServer, Resp, acl};
 
 /// A server that has run a script on its connection.
 async fn serving() -> Subject {
@@ -15,19 +16,12 @@ async fn serving() -> Subject {
     subject
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "to be compared with a node's answer")]
-fn released(existed: bool, awaited: bool) -> super::contender::Response {
-    Ok(Answer::Released(ReleasedAnswer::new(existed, awaited)))
-}
-
 #[tokio::test]
 async fn free_name_needs_no_script() {
     let subject = serving().await;
     let (contender, t) = (subject.contender_named("me", "a"), now_token());
     let before = subject.redis().calls("evalsha");
-
     assert_eq!(contender.acquire_free(t).await, granted(true, 0));
-
     assert_eq!(subject.redis().calls("evalsha"), before);
     let value = subject.redis().get("redlock:lock:a").unwrap();
     let expected = format!("{} {t} 1700000000000 me", contender.hex_nonce());
@@ -48,7 +42,6 @@ async fn token_has_to_be_above_the_fence() {
         assert_eq!(contender.release().await, released(true, false), "it is held in any case");
         response
     };
-
     assert_eq!(ask(t).await, granted(true, 0));
     for token in [1, t - 1, t] {
         assert_eq!(ask(token).await, granted(false, t), "token t{:+}", token.cast_signed());
@@ -69,9 +62,7 @@ async fn held_name_is_refused_by_the_script() {
     let subject = serving().await;
     let (holder, t) = (subject.contender_named("holder", "a"), now_token());
     assert_eq!(holder.acquire_free(t).await, granted(true, 0));
-
     let refused = subject.contender("a").acquire_free(t + 5).await;
-
     assert_held(&refused, "holder");
     assert_eq!(fence_of(&refused), t + 5);
     assert_eq!(holder.release().await, released(true, true), "a waiter left its mark");
@@ -82,9 +73,7 @@ async fn same_nonce_is_granted_again() {
     let subject = serving().await;
     let (contender, t) = (subject.contender("a"), now_token());
     assert_eq!(contender.acquire_free(t).await, granted(true, 0));
-
     assert_eq!(contender.acquire_free(t).await, granted(false, t));
-
     assert_eq!(contender.release().await, released(true, false));
 }
 
@@ -109,7 +98,6 @@ async fn shared_lease_is_respected() {
     let subject = serving().await;
     let (reader, t) = (subject.contender_named("reader", "a").shared(), now_token());
     assert!(matches!(reader.acquire_with(t).await, Ok(Answer::Granted(_))));
-
     assert_held(&subject.contender("a").acquire_free(t + 1).await, "reader");
 }
 
@@ -119,9 +107,7 @@ async fn lost_fences_are_restored_before_the_grant() {
     let subject = serving().await;
     let (redis, contender) = (subject.redis(), subject.contender("a"));
     redis.cli(&["DEL", &fences_key(redis)]);
-
     assert_eq!(contender.acquire_free(now_token()).await, granted(true, 0));
-
     assert_eq!(redis.cli(&["ZCARD", &fences_key(redis)]), Resp::Int(1_024));
     assert_eq!(contender.release().await, released(true, false));
 }
@@ -148,14 +134,11 @@ async fn release_needs_no_script_if_server_compares() {
         if let Some(command) = command {
             redis.cli(&["ACL", "SETUSER", acl::USER, &format!("+{command}")]);
         }
-
         for round in 0..2 {
             let contender = subject.contender("a").free(t + round);
             assert_eq!(contender.acquire_free(t + round).await, granted(true, 0));
             let before = redis.calls("evalsha");
-
             assert_eq!(contender.release().await, released(true, false));
-
             assert_eq!(redis.calls("evalsha") - before, scripts);
             assert!(redis.get("redlock:lock:a").is_none());
         }
@@ -172,19 +155,15 @@ async fn changed_key_is_released_by_the_script() {
         assert_eq!(contender.acquire_free(token).await, granted(true, 0));
         contender
     };
-
     let marked = taken(t).await;
     assert_held(&subject.contender("a").acquire().await, "someone");
     assert_eq!(marked.release().await, released(true, true), "a waiter is told");
-
     let higher = taken(t + 10).await;
     assert_eq!(higher.raise(t + 20).await, raised(true, t + 10));
     assert_eq!(higher.release().await, released(true, false));
-
     let gone = taken(t + 1_000).await;
     subject.redis().cli(&["DEL", "redlock:lock:a"]);
     assert_eq!(gone.release().await, released(false, false));
-
     let foreign = taken(t + 2_000).await;
     subject.redis().set("redlock:lock:a", "by hand");
     assert_eq!(foreign.release().await, released(false, false));

@@ -4,9 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use tower_redlock::{
     error::Reason,
-    node::{Answer, ForgetOp, Op, Record, RecordOp, ReleasedAnswer, RepairOp, StoredLease},
+    node::{Answer, ForgetOp, Op, Record, RecordOp, RepairOp, StoredLease},
 };
 
+use super::contender::released;
 use super::{
     Contender, Subject,
     contender::{Response, TTL, soon},
@@ -148,7 +149,7 @@ async fn records_expire(subject: &Subject) {
     let ours = subject.contender("a");
     ours.acquire_for(TTL).await.unwrap();
     ours.has_kept(&ours.record(true, b""), Duration::from_millis(1)).await.unwrap();
-    crate::support::eventually_async("the record expires", async || ours.reads().await == NOTHING)
+    crate::fixture::eventually_async("the record expires", async || ours.reads().await == NOTHING)
         .await;
     assert_eq!(ours.forgets().await, Ok(Answer::Forgotten(false)));
 }
@@ -169,10 +170,10 @@ async fn lock_and_record_are_separate(subject: &Subject) {
     let (ours, other) = (subject.contender("a"), subject.contender("a"));
     ours.acquire().await.unwrap();
     ours.has_kept(&ours.record(true, b""), RETAIN).await.unwrap();
-    assert_eq!(ours.release().await, Ok(Answer::Released(ReleasedAnswer::new(true, false))));
+    assert_eq!(ours.release().await, released(true, false));
     assert_eq!(other.acquire().await, granted(false, 0));
     assert_eq!(ours.forgets().await, Ok(Answer::Forgotten(true)));
-    assert_eq!(other.release().await, Ok(Answer::Released(ReleasedAnswer::new(true, false))));
+    assert_eq!(other.release().await, released(true, false));
 }
 
 #[tokio::test]

@@ -1,19 +1,13 @@
 //! Releasing a lease.
 
-use tower_redlock::node::{Answer, ReleasedAnswer};
+use tower_redlock::node::Answer;
 
+use super::contender::released;
 use super::{
     Contender, Subject, assert_held,
     contender::{TTL, now_token},
     granted,
 };
-
-const EXISTED: Result<Answer, tower_redlock::error::Reason> =
-    Ok(Answer::Released(ReleasedAnswer::new(true, false)));
-const AWAITED: Result<Answer, tower_redlock::error::Reason> =
-    Ok(Answer::Released(ReleasedAnswer::new(true, true)));
-const NOTHING: Result<Answer, tower_redlock::error::Reason> =
-    Ok(Answer::Released(ReleasedAnswer::new(false, false)));
 
 on_both! {
     release_reports_whether_key_existed
@@ -28,34 +22,34 @@ on_both! {
 
 async fn release_reports_whether_key_existed(subject: &Subject) {
     let contender = subject.contender("a");
-    assert_eq!(contender.release().await, NOTHING);
+    assert_eq!(contender.release().await, released(false, false));
     assert_eq!(contender.acquire().await, granted(false, 0));
-    assert_eq!(contender.release().await, EXISTED);
-    assert_eq!(contender.release().await, NOTHING);
+    assert_eq!(contender.release().await, released(true, false));
+    assert_eq!(contender.release().await, released(false, false));
     assert_eq!(subject.contender("a").acquire().await, granted(false, 0));
 }
 
 async fn release_deletes_no_foreign_key(subject: &Subject) {
     let (ours, theirs) = (subject.contender("a"), subject.contender_named("they", "a"));
     assert_eq!(theirs.acquire().await, granted(false, 0));
-    assert_eq!(ours.release().await, NOTHING);
+    assert_eq!(ours.release().await, released(false, false));
     assert_held(&ours.acquire().await, "they");
-    assert_eq!(theirs.release().await, AWAITED);
+    assert_eq!(theirs.release().await, released(true, true));
 }
 
 async fn set_existed_if_every_key_did(subject: &Subject) {
     let trio = subject.contender(["a", "b", "c"]);
     assert_eq!(trio.acquire().await, granted(false, 0));
-    assert_eq!(trio.release().await, EXISTED);
-    assert_eq!(trio.release().await, NOTHING);
+    assert_eq!(trio.release().await, released(true, false));
+    assert_eq!(trio.release().await, released(false, false));
 }
 
 async fn set_release_leaves_foreign_keys(subject: &Subject) {
     let (pair, single) = (subject.contender(["a", "b"]), subject.contender_named("single", "b"));
     assert_eq!(single.acquire().await, granted(false, 0));
-    assert_eq!(pair.release().await, NOTHING);
+    assert_eq!(pair.release().await, released(false, false));
     assert_held(&subject.contender("b").acquire().await, "single");
-    assert_eq!(single.release().await, AWAITED);
+    assert_eq!(single.release().await, released(true, true));
 }
 
 /// Number of releases and acquires that are sent at once, so that single calls have some of both.
@@ -83,10 +77,10 @@ async fn mixed_calls_release_own_keys(subject: &Subject) {
     };
     let answers: Vec<_> = holders.iter().enumerate().map(send).collect();
     for (single, acquired, pair) in answers {
-        assert_eq!(single.await, EXISTED);
+        assert_eq!(single.await, released(true, false));
         let acquired = acquired.await;
         assert!(matches!(&acquired, Ok(Answer::Granted(it)) if it.accepted), "{acquired:?}");
-        assert_eq!(pair.await, EXISTED);
+        assert_eq!(pair.await, released(true, false));
     }
     // The others hold the keys, and are granted them again.
     for contender in (0..AT_ONCE).flat_map(contenders) {
@@ -104,15 +98,15 @@ async fn mixed_calls_keep_their_order(subject: &Subject) {
     }
     let send = |(i, holder): &(usize, Contender)| {
         let next = subject.contender(&*format!("x{i}"));
-        let (released, acquired) =
+        let (ended, acquired) =
             (holder.ask(holder.release_op()), next.ask(next.acquire_op(TTL, 0)));
-        (released, acquired, next.ask(next.release_op()))
+        (ended, acquired, next.ask(next.release_op()))
     };
     let answers: Vec<_> = holders.iter().map(send).collect();
-    for (released, acquired, again) in answers {
-        assert_eq!(released.await, EXISTED);
+    for (ended, acquired, again) in answers {
+        assert_eq!(ended.await, released(true, false));
         assert_eq!(acquired.await, granted(false, 0));
-        assert_eq!(again.await, EXISTED);
+        assert_eq!(again.await, released(true, false));
     }
 }
 
@@ -129,12 +123,12 @@ async fn mixed_calls_leave_foreign_keys(subject: &Subject) {
         (ours.ask(ours.release_op()), other.ask(other.acquire_op(TTL, 0)))
     };
     let answers: Vec<_> = (0..AT_ONCE).map(send).collect();
-    for (released, acquired) in answers {
-        assert_eq!(released.await, NOTHING);
+    for (ended, acquired) in answers {
+        assert_eq!(ended.await, released(false, false));
         assert_eq!(acquired.await, granted(false, 0));
     }
     for holder in holders {
-        assert_eq!(holder.release().await, EXISTED);
+        assert_eq!(holder.release().await, released(true, false));
     }
 }
 
@@ -151,8 +145,8 @@ async fn mixed_calls_tell_of_waiters(subject: &Subject) {
         (holder.ask(holder.release_op()), other.ask(other.acquire_op(TTL, 0)))
     };
     let answers: Vec<_> = holders.iter().map(send).collect();
-    for (released, acquired) in answers {
-        assert_eq!(released.await, AWAITED);
+    for (ended, acquired) in answers {
+        assert_eq!(ended.await, released(true, true));
         assert_eq!(acquired.await, granted(false, 0));
     }
 }

@@ -1,7 +1,6 @@
 //! Several names, locked all or none.
 
-use tower_redlock::node::{Answer, ExtendedAnswer, ReleasedAnswer};
-
+use super::contender::{EXTENDED, released};
 use super::{Subject, assert_held, fence_of, granted, now_token};
 
 on_both! {
@@ -54,7 +53,6 @@ async fn greatest_fence_applies_to_every_name(subject: &Subject) {
     assert_eq!(trio.acquire_with(t + 1255).await, granted(false, t + 1255));
     assert_eq!(fences(subject).await, [t + 255, t + 1255, 0]);
     trio.release().await.unwrap();
-
     let trio = subject.contender(["c", "b", "a"]);
     assert_eq!(trio.acquire_with(t + 1256).await, granted(true, t + 1255));
     assert_eq!(fences(subject).await, [t + 1511; 3]);
@@ -81,15 +79,15 @@ async fn sixteen_longest_names_are_locked(subject: &Subject) {
         assert_held(&response, "all");
         assert_eq!(fence_of(&response), t + 255);
     }
-    assert_eq!(all.extend().await, Ok(Answer::Extended(ExtendedAnswer::UNAWAITED)));
-    assert_eq!(all.release().await, Ok(Answer::Released(ReleasedAnswer::new(true, true))));
+    assert_eq!(all.extend().await, EXTENDED);
+    assert_eq!(all.release().await, released(true, true));
 }
 
 async fn same_nonce_gets_the_set_again(subject: &Subject) {
     let pair = subject.contender(["a", "b"]);
     assert_eq!(pair.acquire().await, granted(false, 0));
     assert_eq!(pair.acquire().await, granted(false, 0));
-    assert_eq!(pair.release().await, Ok(Answer::Released(ReleasedAnswer::new(true, false))));
+    assert_eq!(pair.release().await, released(true, false));
 }
 
 async fn give_and_take(subject: &Subject, name: &str, token: u64) {

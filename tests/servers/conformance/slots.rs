@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use tower_redlock::Resource;
 use tower_redlock::error::Reason;
-use tower_redlock::node::{Answer, ExtendedAnswer, Op, RaisedAnswer, ReleasedAnswer};
+use tower_redlock::node::{Answer, Op, RaisedAnswer, ReleasedAnswer};
 
+use crate::fixture::eventually_async;
+
+use super::contender::{EXTENDED, released};
 use super::hints::{assert_hints, subscribe};
 use super::{Contender, Subject, assert_held, granted};
-use crate::support::eventually_async;
 
 on_both! {
     key_is_marked_from_the_start
@@ -26,10 +28,6 @@ const NAME: &str = "slot:3:export";
 
 fn contender(subject: &Subject) -> Contender {
     subject.contender(Resource::of_slot("export", 3).expect("a slot"))
-}
-
-fn released(awaited: bool) -> Answer {
-    Answer::Released(ReleasedAnswer::new(true, awaited))
 }
 
 /// Whether the key has the mark; `None` without a key.
@@ -54,9 +52,9 @@ async fn raise_and_extension_keep_the_mark(subject: &Subject) {
     assert_eq!(holder.acquire_with(1_000).await, granted(true, 0));
     assert_eq!(holder.raise(3_000).await, Ok(Answer::Raised(RaisedAnswer::new(true, 1_255))));
     assert_eq!(mark(subject, NAME).await, Some(true));
-    assert_eq!(holder.extend().await, Ok(Answer::Extended(ExtendedAnswer::UNAWAITED)));
+    assert_eq!(holder.extend().await, EXTENDED);
     assert_eq!(mark(subject, NAME).await, Some(true));
-    assert_eq!(holder.release().await, Ok(released(true)));
+    assert_eq!(holder.release().await, released(true, true));
     assert_hints(&counter, 1).await;
 }
 
@@ -67,11 +65,9 @@ async fn key_that_is_stored_again_is_marked(subject: &Subject) {
     eventually_async("the key expires", async || holder.raise(0).await == Err(Reason::KeyGone))
         .await;
     assert_eq!(mark(subject, NAME).await, None);
-
-    assert_eq!(holder.extend().await, Ok(Answer::Extended(ExtendedAnswer::UNAWAITED)));
-
+    assert_eq!(holder.extend().await, EXTENDED);
     assert_eq!(mark(subject, NAME).await, Some(true));
-    assert_eq!(holder.release().await, Ok(released(true)));
+    assert_eq!(holder.release().await, released(true, true));
     assert_hints(&counter, 1).await;
 }
 
@@ -91,7 +87,7 @@ async fn release_is_published(subject: &Subject) {
     let holder = contender(subject);
     for times in [1, 2] {
         assert_eq!(holder.acquire().await, granted(false, 0));
-        assert_eq!(holder.release().await, Ok(released(true)));
+        assert_eq!(holder.release().await, released(true, true));
         assert_hints(&counter, times).await;
     }
     assert_hints(&other, 0).await;
@@ -103,13 +99,11 @@ async fn listeners_make_a_release_awaited(subject: &Subject) {
         assert_eq!(holder.acquire().await, granted(false, 0));
         holder.release().await
     };
-    assert_eq!(release().await, Ok(released(false)), "none listens");
-
+    assert_eq!(release().await, released(true, false), "none listens");
     let (_, subscription) = subscribe(subject, NAME).await;
-    assert_eq!(release().await, Ok(released(true)));
-
+    assert_eq!(release().await, released(true, true));
     drop(subscription);
-    eventually_async("the subscription ends", async || release().await == Ok(released(false)))
+    eventually_async("the subscription ends", async || release().await == released(true, false))
         .await;
 }
 
@@ -120,7 +114,7 @@ async fn foreign_release_is_not_published(subject: &Subject) {
     let nothing = Answer::Released(ReleasedAnswer::new(false, false));
     assert_eq!(other.release().await, Ok(nothing));
     assert_eq!(mark(subject, NAME).await, Some(true));
-    assert_eq!(holder.release().await, Ok(released(true)));
+    assert_eq!(holder.release().await, released(true, true));
     // A hint of the refused lease would make it more.
     assert_hints(&counter, 1).await;
 }
@@ -131,6 +125,6 @@ async fn other_locks_are_marked_by_waiters(subject: &Subject) {
     let holder = subject.contender("export");
     assert_eq!(holder.acquire().await, granted(false, 0));
     assert_eq!(mark(subject, "export").await, Some(false));
-    assert_eq!(holder.release().await, Ok(released(false)));
+    assert_eq!(holder.release().await, released(true, false));
     assert_hints(&counter, 0).await;
 }

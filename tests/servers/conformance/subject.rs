@@ -7,9 +7,10 @@ use std::time::Duration;
 use tower_redlock::node::{LeaseId, Node, Nonce};
 use tower_redlock::{Redlock, Resource, node::EmbeddedNodes};
 
+use crate::fixture::{RedisServer, over};
+
 use super::Contender;
 use super::contender::TTL;
-use crate::support::{RedisServer, over};
 
 /// One node, with the manager and the server that it needs.
 pub(super) struct Subject {

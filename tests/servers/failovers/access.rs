@@ -2,15 +2,14 @@
 
 use tower_redlock::{Redlock, diagnosis::NodeDiagnosis, node::redis::RestartGuard};
 
-use super::{down_for, set_of};
-use crate::{
-    guards::scene::{guarded, quick, works},
-    support::{
-        Cluster, Feature, RedisServer, SERVICE, Sentinel, Sentinels, acl, all_vote,
-        eventually_async, has, in_time, over, patient,
-    },
-    tls,
+use crate::fixture::{
+    Cluster, Feature, RedisServer, SERVICE, Sentinel, Sentinels, acl, all_vote, eventually_async,
+    guard::{guarded, quick, works},
+    has, in_time, over, patient,
 };
+
+use super::{down_for, set_of};
+use crate::tls;
 
 /// Uses the documented rules on every server.
 #[tokio::test]
@@ -30,15 +29,12 @@ async fn documented_rules_suffice_with_sentinels() {
     in_time(all_vote(&redlock)).await;
     works(&redlock).await;
     let [master, _] = &sentinels.servers;
-
     let clients = master.cli(&["CLIENT", "LIST"]).text();
-
     assert!(
         clients.lines().any(|it| it.contains(&format!("user={user} ")) && it.contains(" db=2 ")),
         "{clients}"
     );
     assert!(master.info("keyspace", "db2").is_some(), "its keys are in the database of the URL");
-
     let refused = over(patient(), [url("wr0ng")]).build().unwrap();
     is_down_for(&refused, "WRONGPASS").await;
 }
@@ -75,13 +71,10 @@ async fn documented_rules_suffice_in_cluster() {
     let urls = [vec![url], fixed.iter().map(RedisServer::url).collect()].concat();
     let redlock = guarded(quick().key_prefix("{redlock}"), urls).build().unwrap();
     in_time(all_vote(&redlock)).await;
-
     works(&redlock).await;
-
     for NodeDiagnosis { health, .. } in redlock.diagnosis().await.nodes {
         assert!(health.denied.is_empty(), "{}: {:?}", health.name, health.denied);
     }
-
     let lacking: Vec<_> = rules.into_iter().filter(|rule| *rule != "+cluster|nodes").collect();
     cluster.servers.iter().for_each(|server| server.set_rules(&lacking));
     let url = cluster
@@ -100,14 +93,12 @@ async fn named_server_has_to_be_allowed() {
         let url = format!("redis+sentinel://:s3cret@{}/{SERVICE}?hosts={hosts}", sentinel.addr());
         over(patient(), [url]).build().unwrap()
     };
-
     let refused = node("*.locks.internal,10.0.*");
     is_down_for(&refused, "`hosts` in the URL does not allow").await;
     let clients = server.cli(&["CLIENT", "LIST"]).text();
     let strangers = clients.lines().filter(|it| !it.contains("name=sentinel")).count();
     assert_eq!(strangers, 1, "only this command: {clients}");
     drop(refused);
-
     // The server has no password, so it is reached and refuses this one.
     is_down_for(&node("*.locks.internal,127.0.0.*"), "AUTH").await;
 }
@@ -115,10 +106,7 @@ async fn named_server_has_to_be_allowed() {
 /// Sentinels and the master accept TLS only.
 #[tokio::test]
 async fn sentinels_speak_tls() {
-    if !has(&[Feature::Tls]) {
-        return;
-    }
-    let (_server, port) = tls::server("no");
+    let Some((_server, port)) = tls::server("no") else { return };
     let (sentinel, sentinel_port) = tls::sentinel(port.addr());
     let url = |port: u16| format!("rediss+sentinel://localhost:{port}/{SERVICE}");
     let node = |port| {

@@ -2,11 +2,13 @@
 
 use tower_redlock::Redlock;
 
-use super::{NAMED, leads_to, set_of};
-use crate::{
-    guards::scene::{guarded, quick, taken, votes, works},
-    support::{Cluster, Feature, RedisServer, all_vote, eventually_async, has},
+use crate::fixture::{
+    Cluster, Feature, RedisServer, all_vote, eventually_async,
+    guard::{guarded, quick, taken, votes, works},
+    has,
 };
+
+use super::{NAMED, leads_to, set_of};
 
 /// A prefix with a hash tag, so that all keys are in one shard.
 const PREFIX: &str = "{redlock}";
@@ -15,7 +17,7 @@ fn manager(cluster: &Cluster, fixed: &[RedisServer]) -> Redlock {
     guarded(quick().key_prefix(PREFIX), set_of(cluster.url(), fixed)).build().unwrap()
 }
 
-struct Scene {
+struct Fixture {
     cluster: Cluster,
     fixed: Vec<RedisServer>,
     redlock: Redlock,
@@ -23,13 +25,17 @@ struct Scene {
     shard: (usize, usize),
 }
 
-impl Scene {
-    async fn start() -> Self {
+impl Fixture {
+    /// Starts it; `None` if servers cannot be a Cluster here.
+    async fn start() -> Option<Self> {
+        if !has(&[Feature::ClusterPort]) {
+            return None;
+        }
         let (cluster, fixed) = (Cluster::start(), RedisServer::start_n(2));
         let redlock = manager(&cluster, &fixed);
         all_vote(&redlock).await;
         let shard = cluster.shard_of("{redlock}:meta");
-        Self { cluster, fixed, redlock, shard }
+        Some(Self { cluster, fixed, redlock, shard })
     }
 
     /// After the failover, the node is the former replica.
@@ -46,33 +52,26 @@ impl Scene {
 
 #[tokio::test]
 async fn all_keys_are_on_one_shard() {
-    if !has(&[Feature::ClusterPort]) {
-        return;
-    }
-    let scene = Scene::start().await;
-    let lock = taken(&scene.redlock, "a").await;
-    let (master, replica) = scene.shard;
-    for (at, server) in scene.cluster.servers.iter().enumerate() {
+    let Some(fixture) = Fixture::start().await else { return };
+    let lock = taken(&fixture.redlock, "a").await;
+    let (master, replica) = fixture.shard;
+    for (at, server) in fixture.cluster.servers.iter().enumerate() {
         let keys = server.keys("*");
         let has = keys.contains(&"{redlock}:lock:a".to_owned());
         assert_eq!(has, at == master || at == replica, "{at}: {keys:?}");
     }
-
     lock.release().await.unwrap();
 }
 
 /// The waiter's mark, the hint and its channel are in one slot.
 #[tokio::test]
 async fn waiting_process_is_woken() {
-    if !has(&[Feature::ClusterPort]) {
-        return;
-    }
-    let scene = Scene::start().await;
-    let other = manager(&scene.cluster, &scene.fixed);
+    let Some(fixture) = Fixture::start().await else { return };
+    let other = manager(&fixture.cluster, &fixture.fixed);
     all_vote(&other).await;
-    let lock = taken(&scene.redlock, "a").await;
+    let lock = taken(&fixture.redlock, "a").await;
     let waiting = tokio::spawn(async move { taken(&other, "a").await.release().await });
-    let master = &scene.cluster.servers[scene.shard.0];
+    let master = &fixture.cluster.servers[fixture.shard.0];
     let listens = ["PUBSUB", "NUMSUB", "{redlock}:free:a"];
     eventually_async("it waits", async || {
         let is_marked = master.get("{redlock}:lock:a").is_some_and(|value| value.ends_with(b"\n"));
@@ -80,61 +79,36 @@ async fn waiting_process_is_woken() {
     })
     .await;
     lock.release().await.unwrap();
-
     waiting.await.unwrap().unwrap();
 }
 
 #[tokio::test]
 async fn killed_master_is_replaced() {
-    if !has(&[Feature::ClusterPort]) {
-        return;
-    }
-    let mut scene = Scene::start().await;
-    let lock = taken(&scene.redlock, "a").await;
-    scene.cluster.servers[scene.shard.0].kill();
-    scene.continues().await;
-    lock.release().await.unwrap();
-}
-
-#[tokio::test]
-async fn frozen_master_is_replaced() {
-    if !has(&[Feature::ClusterPort]) {
-        return;
-    }
-    let scene = Scene::start().await;
-    let lock = taken(&scene.redlock, "a").await;
-    scene.cluster.servers[scene.shard.0].freeze();
-    scene.continues().await;
-    scene.cluster.servers[scene.shard.0].thaw();
-    works(&scene.redlock).await;
-
+    let Some(mut fixture) = Fixture::start().await else { return };
+    let lock = taken(&fixture.redlock, "a").await;
+    fixture.cluster.servers[fixture.shard.0].kill();
+    fixture.continues().await;
     lock.release().await.unwrap();
 }
 
 #[tokio::test]
 async fn ordered_failover_is_followed() {
-    if !has(&[Feature::ClusterPort]) {
-        return;
-    }
-    let scene = Scene::start().await;
-    let lock = taken(&scene.redlock, "a").await;
-    scene.cluster.servers[scene.shard.1].cli(&["CLUSTER", "FAILOVER"]);
-    scene.continues().await;
+    let Some(fixture) = Fixture::start().await else { return };
+    let lock = taken(&fixture.redlock, "a").await;
+    fixture.cluster.servers[fixture.shard.1].cli(&["CLUSTER", "FAILOVER"]);
+    fixture.continues().await;
     lock.release().await.unwrap();
 }
 
 #[tokio::test]
 async fn migrated_slot_is_followed() {
-    if !has(&[Feature::ClusterPort]) {
-        return;
-    }
-    let scene = Scene::start().await;
-    let lock = taken(&scene.redlock, "a").await;
-    let (from, to) = (scene.shard.0, (scene.shard.0 + 1) % 3);
-    scene.cluster.move_slot(scene.cluster.slot_of("{redlock}:meta"), from, to);
-    leads_to(&scene.redlock, &scene.cluster.servers[to]).await;
-    votes(&scene.redlock, NAMED).await;
-    works(&scene.redlock).await;
+    let Some(fixture) = Fixture::start().await else { return };
+    let lock = taken(&fixture.redlock, "a").await;
+    let (from, to) = (fixture.shard.0, (fixture.shard.0 + 1) % 3);
+    fixture.cluster.move_slot(fixture.cluster.slot_of("{redlock}:meta"), from, to);
+    leads_to(&fixture.redlock, &fixture.cluster.servers[to]).await;
+    votes(&fixture.redlock, NAMED).await;
+    works(&fixture.redlock).await;
 
     lock.release().await.unwrap();
 }
@@ -153,8 +127,7 @@ async fn hosts_of_the_url_may_go() {
     all_vote(&redlock).await;
     cluster.servers[other].kill();
     eventually_async("its replica is the master", async || cluster.is_master(other + 3)).await;
-    let scene = Scene { cluster, fixed, redlock, shard };
-    scene.cluster.servers[shard.1].cli(&["CLUSTER", "FAILOVER"]);
-
-    scene.continues().await;
+    let fixture = Fixture { cluster, fixed, redlock, shard };
+    fixture.cluster.servers[shard.1].cli(&["CLUSTER", "FAILOVER"]);
+    fixture.continues().await;
 }

@@ -2,11 +2,12 @@
 
 use tower_redlock::error::Reason;
 
-use super::{NAMED, leads_to};
-use crate::{
-    guards::scene::{guarded, quick, reason, refused, taken, votes},
-    support::{Proxy, RedisServer, Sentinels, all_vote},
+use crate::fixture::{
+    Proxy, RedisServer, Sentinels, all_vote,
+    guard::{guarded, quick, reason, refused, taken, votes},
 };
+
+use super::{NAMED, leads_to};
 
 /// One client is cut off from the Sentinels and stays with the former master, which still considers
 /// itself the master. The other client follows the Sentinels. Each has two nodes of three, and only

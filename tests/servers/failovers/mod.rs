@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use tower_redlock::{Redlock, error::Reason, node::NodeState};
 
-use crate::support::{RedisServer, eventually_async};
+use crate::fixture::{RedisServer, eventually_async};
 
 /// Index of the node that may fail over; the others are fixed.
 const NAMED: usize = 0;

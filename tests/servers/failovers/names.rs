@@ -11,13 +11,12 @@ use tower_redlock::{
     node::redis::{Address, Connecting, Connector, LookingUp, RestartGuard, SocketConnector},
 };
 
-use super::{down_for, leads_to};
-use crate::{
-    guards::scene::works,
-    support::{
-        FakeServer, Reaction, SERVICE, Sentinels, all_vote, eventually_async, in_time, patient,
-    },
+use crate::fixture::{
+    FakeServer, Reaction, SERVICE, Sentinels, all_vote, eventually_async, guard::works, in_time,
+    patient,
 };
+
+use super::{down_for, leads_to};
 
 /// A resolver that knows the name of the Sentinels. A connection by the name leads to the first
 /// address, which accepts connections.
@@ -110,9 +109,7 @@ async fn name_is_looked_up_again() {
     let reason = down_for(&redlock).unwrap().to_string();
     let both = format!("{NAME}:26379 ({})", stuck.addr());
     assert!(reason.contains(&both), "{reason}");
-
     names.set(&sentinels.addresses());
-
     all_vote(&redlock).await;
     eventually_async("the former address is left", async || stuck.open_connections() == 0).await;
 }

@@ -4,15 +4,13 @@ use std::net::SocketAddr;
 
 use tower_redlock::{Redlock, error::BuildError, node::redis::RestartGuard};
 
-use super::down_for;
-use crate::{
-    guards::scene::works,
-    support::{
-        Feature, Port, RedisServer, SERVICE, Sentinel, all_vote, eventually_async, has, in_time,
-        patient,
-    },
-    tls,
+use crate::fixture::{
+    Port, RedisServer, SERVICE, Sentinel, all_vote, eventually_async, guard::works, in_time,
+    patient,
 };
+
+use super::down_for;
+use crate::tls;
 
 /// A server and a Sentinel that names its plain or its TLS port as the master; both have both ports.
 struct Sides {
@@ -22,11 +20,11 @@ struct Sides {
 }
 
 impl Sides {
-    fn start(is_master_tls: bool) -> Self {
-        let (server, port) = tls::server("no");
+    fn start(is_master_tls: bool) -> Option<Self> {
+        let (server, port) = tls::server("no")?;
         let master = if is_master_tls { port.addr() } else { server.addr() };
         let (sentinel, sentinel_tls) = tls::sentinel(master);
-        Self { _server: server, sentinel, sentinel_tls }
+        Some(Self { _server: server, sentinel, sentinel_tls })
     }
 
     fn plain(&self) -> SocketAddr {
@@ -46,10 +44,7 @@ fn manager(scheme: &str, sentinel: SocketAddr, query: &str) -> Redlock {
 
 #[tokio::test]
 async fn each_side_has_its_own() {
-    if !has(&[Feature::Tls]) {
-        return;
-    }
-    let (plain, tls) = (Sides::start(false), Sides::start(true));
+    let (Some(plain), Some(tls)) = (Sides::start(false), Sides::start(true)) else { return };
 
     for redlock in [
         manager("redis", plain.tls(), "?sentinel_tls=yes"),
@@ -63,10 +58,7 @@ async fn each_side_has_its_own() {
 
 #[tokio::test]
 async fn error_names_the_side() {
-    if !has(&[Feature::Tls]) {
-        return;
-    }
-    let (plain, tls) = (Sides::start(false), Sides::start(true));
+    let (Some(plain), Some(tls)) = (Sides::start(false), Sides::start(true)) else { return };
 
     for (redlock, side, words) in [
         (manager("redis", plain.plain(), "?sentinel_tls=yes"), "no Sentinel", "may not speak TLS"),

@@ -1,6 +1,5 @@
 //! Promises and claims on failing servers.
 
-use crate::support::{Feature, has};
 use std::{sync::Arc, time::Duration};
 
 use tower_redlock::{
@@ -9,10 +8,11 @@ use tower_redlock::{
     node::{Answer, ClaimOp, Node, Op, PrepareOp},
 };
 
-use super::scene::{all_vote, in_time, manager, patient};
-use crate::{
-    jobs::{CLAIMED, Response, SUPERSEDED, ask, claim, claims, of_tick, prepare, promised, stored},
-    support::{Proxy, RedisServer, Resp, eventually_async},
+use crate::fixture::{
+    Feature, Proxy, RedisServer, Resp, all_vote, eventually_async,
+    faults::{manager, patient},
+    has, in_time,
+    jobs::{CLAIMED, Response, ask, claim, claims, of_tick, prepare, promised, stored},
 };
 
 const MARKS: &str = "redlock:marks";
@@ -22,42 +22,12 @@ async fn send(node: &Arc<dyn Node>, op: Op) -> Response {
 }
 
 #[tokio::test]
-async fn forgotten_scripts_are_sent_as_text() {
-    let server = RedisServer::start();
-    let redlock = manager([server.url()]);
-    all_vote(&redlock).await;
-    let (node, kept) = (&redlock.nodes()[0], of_tick(5, 100));
-    let flush = || server.cli(&["SCRIPT", "FLUSH"]);
-
-    flush();
-
-    assert_eq!(send(node, prepare("a", 5)).await, promised(None));
-
-    flush();
-    assert_eq!(send(node, claim("a", &kept)).await, CLAIMED);
-
-    flush();
-    assert_eq!(send(node, claims(["a"])).await, stored([Some(&kept)]));
-
-    flush();
-    assert_eq!(send(node, claim("a", &of_tick(4, 50))).await, SUPERSEDED);
-
-    // Both are sent at once, and keep their order.
-    flush();
-    let (first, second) = (ask(node, prepare("a", 9)), ask(node, claim("a", &of_tick(8, 200))));
-    assert_eq!((in_time(first).await, in_time(second).await), (promised(Some(&kept)), SUPERSEDED));
-}
-
-#[tokio::test]
 async fn denied_claims_key_affects_claims_only() {
     let server = RedisServer::start();
     let rules = ["~redlock:meta", "~redlock:fences*", "~redlock:lock:*", "+@all"];
     let user = ["ACL", "SETUSER", "app", "on", ">word"];
-
     let command: Vec<&str> = user.into_iter().chain(rules).collect();
-
     assert_eq!(server.cli(&command), Resp::Simple("OK".into()));
-
     let redlock = manager([server.plain_url().replace("redis://", "redis://app:word@")]);
     all_vote(&redlock).await;
     let node = &redlock.nodes()[0];
@@ -65,10 +35,8 @@ async fn denied_claims_key_affects_claims_only() {
         let response = send(node, op).await;
         assert!(matches!(response, Err(Reason::NoPermission(_))), "{response:?}");
     }
-    super::scene::works(&redlock).await;
-
+    crate::fixture::faults::works(&redlock).await;
     assert!(!server.exists(MARKS));
-
     server.cli(&["ACL", "SETUSER", "app", "~redlock:*"]);
     assert_eq!(send(node, prepare("a", 5)).await, promised(None));
 }
@@ -79,14 +47,10 @@ async fn foreign_claim_is_an_error() {
     let redlock = manager([server.url()]);
     all_vote(&redlock).await;
     let node = &redlock.nodes()[0];
-
     let kept = of_tick(5, 100);
-
     assert_eq!(send(node, claim("b", &kept)).await, CLAIMED);
-
     server.cli(&["HSET", MARKS, "claim:a", "nonsense", "promise:a", "7"]);
     assert_eq!(send(node, claims(["b"])).await, stored([Some(&kept)]));
-
     for op in [claims(["b", "a"]), prepare("a", 7)] {
         let response = send(node, op).await;
         assert!(matches!(&response, Err(Reason::Protocol(_))), "{response:?}");
@@ -108,17 +72,13 @@ async fn a_full_server_keeps_no_claim() {
     let server = RedisServer::start();
     let redlock = manager([server.url()]);
     all_vote(&redlock).await;
-
     let (node, kept) = (&redlock.nodes()[0], of_tick(5, 100));
-
     assert_eq!(send(node, claim("a", &kept)).await, CLAIMED);
-
     server.set_config("maxmemory", "1");
     for op in [prepare("a", 9), claim("a", &of_tick(9, 200))] {
         assert_eq!(send(node, op).await, Err(Reason::OutOfMemory));
     }
     assert_eq!(send(node, claims(["a"])).await, stored([Some(&kept)]));
-
     server.set_config("maxmemory", "0");
     assert_eq!(send(node, prepare("a", 8)).await, promised(Some(&kept)), "9 was not promised");
 }
@@ -177,9 +137,7 @@ async fn late_promises_and_claims_are_refused() {
         assert!(!delayed.server.exists(MARKS), "nothing is stored");
     }
     let in_time = DelayedServer::new().await;
-
     let op = with_patience(claim(&job, &of_tick(9, 100)), minute);
-
     assert_eq!(
         in_time.ask_and_wait(op, 30.0).await,
         Ok(Answer::Claimed),

@@ -6,9 +6,11 @@ use tower_redlock::{
     node::{NodeState, redis::EvictionGuard},
 };
 
-use super::log::{Log, LoggedSpawner};
-use super::scene::{all_vote, in_time, patient, urls, works};
-use crate::support::{RedisServer, eventually_async};
+use crate::fixture::{
+    Log, LoggedSpawner, RedisServer, all_vote, eventually_async,
+    faults::{patient, works},
+    in_time, urls,
+};
 
 const LIMIT: &str = "100mb";
 
@@ -46,7 +48,6 @@ async fn evicting_server_warns_and_votes() {
     assert_eq!((memory(0).limit, &*memory(0).policy), (100 << 20, "allkeys-lru"));
     assert!(!memory(1).evicts() && !memory(2).evicts());
     works(&redlock).await;
-
     // A policy alone, or a limit alone, evicts nothing.
     servers[1].set_config("maxmemory-policy", "volatile-ttl");
     servers[2].set_config("maxmemory", LIMIT);
@@ -56,7 +57,6 @@ async fn evicting_server_warns_and_votes() {
     .await;
     assert!(!memory(1).evicts() && !memory(2).evicts());
     assert_eq!(log.text().matches("may evict locks").count(), 1, "logged once:\n{}", log.text());
-
     // Health checks detect a change.
     servers[2].set_config("maxmemory-policy", "allkeys-random");
     log.wait_for("WARN", &["may evict locks", "node-3", "allkeys-random"]).await;
@@ -73,19 +73,16 @@ async fn evicting_server_may_be_refused() {
     log.wait_for("WARN", &["node has no vote", "node-1", "allkeys-lru"]).await;
     in_time(redlock.ready()).await.unwrap();
     works(&redlock).await;
-
     servers[2].kill();
     eventually_async("the server is down", async || !redlock.health()[2].is_voting()).await;
     let error = in_time(async { redlock.lock("a").await }).await.unwrap_err();
     let LockError::NoQuorum { votes } = error else { panic!("{error}") };
     assert_eq!(votes[0].outcome, VoteOutcome::NotCounted(evicts()));
     assert!(!servers[0].exists("redlock:lock:a"));
-
     servers[0].set_config("maxmemory-policy", "noeviction");
     eventually_async("the server votes", async || redlock.health()[0].is_voting()).await;
     let lock = in_time(async { redlock.lock("a").await }).await.unwrap();
     assert!(servers[0].exists("redlock:lock:a"));
-
     // A lock that the server granted is renewed there, also after it lost its vote.
     servers[0].set_config("maxmemory-policy", "allkeys-lru");
     eventually_async("the server is refused", async || refusal(&redlock) == Some(evicts())).await;

@@ -2,8 +2,7 @@
 
 use tower_redlock::Redlock;
 
-use super::scene::{all_vote, manager, urls};
-use crate::support::{RedisServer, eventually_async};
+use crate::fixture::{RedisServer, all_vote, eventually_async, faults::manager, urls};
 
 #[tokio::test]
 async fn forgotten_scripts_are_loaded_at_once() {
@@ -13,7 +12,6 @@ async fn forgotten_scripts_are_loaded_at_once() {
     let greeted = texts(&servers);
     works_everywhere(&redlock).await;
     assert_eq!(texts(&servers), greeted, "digests are used");
-
     flush(&servers);
     works_everywhere(&redlock).await;
     let reminded = texts(&servers);
@@ -23,24 +21,6 @@ async fn forgotten_scripts_are_loaded_at_once() {
     works_everywhere(&redlock).await;
     works_everywhere(&redlock).await;
     assert_eq!(texts(&servers), reminded, "digests are used again");
-}
-
-#[tokio::test]
-async fn forgotten_scripts_extend_and_release() {
-    let servers = RedisServer::start_n(3);
-    let redlock = manager(urls(&servers));
-    all_vote(&redlock).await;
-    let lock = redlock.lock("a").await.unwrap();
-    flush(&servers);
-    lock.extend().await.unwrap();
-    flush(&servers);
-    lock.release().await.unwrap();
-
-    redlock.shutdown().await;
-
-    for server in &servers {
-        assert_eq!(server.keys("redlock:lock:*"), Vec::<String>::new());
-    }
 }
 
 #[tokio::test]

@@ -4,12 +4,11 @@ use std::{future::poll_fn, pin::pin, task::Poll};
 
 use tower_redlock::{Redlock, error::Reason, lock::Released, node::NodeState};
 
-use super::log::{Log, LoggedSpawner};
-use super::scene::{
-    a_bad_minority_is_harmless_and_a_bad_majority_is_named, all_vote, assert_refused, in_time,
-    manager, patient, urls, works,
+use crate::fixture::{
+    Log, LoggedSpawner, RedisServer, Resp, all_vote, eventually_async,
+    faults::{assert_refused, manager, only_a_majority_matters, patient, works},
+    in_time, urls,
 };
-use crate::support::{RedisServer, Resp, eventually_async};
 
 fn is_out_of_memory(reason: &Reason) -> bool {
     *reason == Reason::OutOfMemory
@@ -22,20 +21,12 @@ fn limit(servers: &[RedisServer], maxmemory: &str) {
 }
 
 #[tokio::test]
-async fn server_full_from_start_reports_it() {
-    let args = ["--maxmemory", "1", "--maxmemory-policy", "noeviction"];
-    let servers = [RedisServer::with(&args), RedisServer::with(&args)];
-    let urls = servers.each_ref().map(RedisServer::url);
-    a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_out_of_memory).await;
-}
-
-#[tokio::test]
 async fn server_filled_up_reports_it() {
     let args = ["--maxmemory", "3mb", "--maxmemory-policy", "noeviction"];
     let servers = [RedisServer::with(&args), RedisServer::with(&args)];
     servers.iter().for_each(RedisServer::fill_memory);
     let urls = servers.each_ref().map(RedisServer::url);
-    a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_out_of_memory).await;
+    only_a_majority_matters(urls, manager, is_out_of_memory).await;
 }
 
 #[tokio::test]
@@ -45,24 +36,19 @@ async fn full_servers_extend_and_release() {
     all_vote(&redlock).await;
     let (one, pair) = (redlock.lock("one").await.unwrap(), redlock.lock(["a", "b"]).await.unwrap());
     let reader = redlock.lock("read").shared().await.unwrap();
-
     limit(&servers[..2], "1");
-
     assert_refused(&redlock, &[0, 1], is_out_of_memory).await;
-
     limit(&servers, "1");
     for lock in [&one, &pair, &reader] {
         let valid = lock.extend().await.unwrap();
         assert!(valid > lock.remaining() / 2);
     }
-
     assert!(matches!(one.release().await.unwrap(), Released::Released));
     assert!(matches!(pair.release().await.unwrap(), Released::Released));
     assert!(matches!(reader.release().await.unwrap(), Released::Released));
     for server in &servers {
         assert_eq!(server.keys("redlock:lock:*"), Vec::<String>::new());
     }
-
     limit(&servers, "0");
     works(&redlock).await;
 }
@@ -73,13 +59,10 @@ async fn full_server_renews_the_ttl() {
     let redlock = manager(urls(&servers));
     all_vote(&redlock).await;
     let lock = redlock.lock("a").await.unwrap();
-
     limit(&servers, "1");
-
     for server in &servers {
         assert_eq!(server.cli(&["PEXPIRE", "redlock:lock:a", "30000"]), Resp::Int(1));
     }
-
     lock.extend().await.unwrap();
     eventually_async("all three keys are renewed", async || {
         servers.iter().all(|server| server.pttl("redlock:lock:a") > 30_000)
@@ -97,9 +80,7 @@ async fn others_keep_what_full_server_lost() {
     servers[0].cli(&["DEL", "redlock:lock:a"]);
     lock.extend().await.unwrap();
     servers[1].cli(&["DEL", "redlock:lock:a"]);
-
     let error = lock.extend().await.unwrap_err().to_string();
-
     assert!(error.contains("out of memory"), "{error}");
     assert!(lock.is_valid(), "a failed extension ended a valid lock");
 }
@@ -153,7 +134,6 @@ async fn full_node_shows_as_refusing() {
     refusing(&redlock, &[0, 1, 2]).await;
     assert!(!is_ready(&redlock).await);
     assert_eq!(log.count("WARN"), 3, "{}", log.text());
-
     // Health checks run without requests.
     limit(&servers[..1], "0");
     eventually_async("the node votes again", async || redlock.health()[0].is_voting()).await;

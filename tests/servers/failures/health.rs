@@ -1,14 +1,18 @@
-//! Health of a server without faults.
+//! Health of a server without faults, and events about nodes.
 
 use std::time::Duration;
 
+use tokio::sync::broadcast::Receiver;
 use tower_redlock::{
     Redlock,
+    error::Reason,
+    lock::{LockEvent, LockEventKind},
     node::{NodeHealth, Role, ServerKind},
 };
 
-use super::scene::{all_vote, patient};
-use crate::support::{Feature, RedisServer, eventually_async, has};
+use crate::fixture::{
+    Feature, RedisServer, all_vote, eventually_async, faults::patient, has, in_time, urls,
+};
 
 fn only(redlock: &Redlock) -> NodeHealth {
     redlock.health().pop().expect("a node")
@@ -28,30 +32,22 @@ async fn health_describes_the_server() {
     let redlock = redlock.unwrap();
     all_vote(&redlock).await;
     let health = only(&redlock);
-
     let info = |section, field| server.info(section, field).map(|text| text.trim().to_owned());
-
     assert_eq!(&*health.name, "one");
     assert_eq!(health.role(), Some(Role::Master));
-
     // Valkey reports the Redis version that it is compatible with in this field.
     let valkey = info("server", "valkey_version");
     let kind = if valkey.is_some() { ServerKind::Valkey } else { ServerKind::Redis };
     let version = valkey.or_else(|| info("server", "redis_version"));
-
     assert_eq!((health.kind, health.version.as_deref()), (Some(kind), version.as_deref()));
-
     let run_id = info("server", "run_id").expect("a run id");
     assert_eq!(health.run_id.as_deref(), Some(&*run_id));
-
     let history = info("replication", "master_replid").expect("a replication id");
     let incarnation = format!("{}{}", &run_id[..16], &history[..16]);
     assert_eq!(health.incarnation.as_deref(), Some(&*incarnation));
     assert_eq!(health.max_ttl, Some(Duration::from_secs(3)));
-
     let memory = health.memory.expect("INFO reports it");
     assert_eq!((memory.limit, &*memory.policy, memory.evicts()), (0, "noeviction", false));
-
     let trip = health.round_trip.expect("the round trip was measured");
     assert!(!trip.is_zero() && trip < Duration::from_secs(5), "{trip:?}");
     assert_eq!((health.in_flight, health.unacknowledged), (0, 0));
@@ -103,5 +99,41 @@ async fn health_shows_persistence() {
     for (server, aof, snapshots) in cases {
         let persistence = only(&of(&server).await).persistence.expect("INFO reports it");
         assert_eq!((persistence.aof, persistence.snapshots), (aof, Some(snapshots)));
+    }
+}
+
+/// Waits for the next event about a node.
+async fn of_node(events: &mut Receiver<LockEvent>, wanted: &str) -> LockEventKind {
+    loop {
+        let event = in_time(events.recv()).await.expect("the sender is there").kind;
+        match &event {
+            LockEventKind::NodeOut { node, .. } | LockEventKind::NodeBack { node }
+                if &**node == wanted =>
+            {
+                return event;
+            }
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test]
+async fn outages_and_returns_are_reported() {
+    let mut servers = RedisServer::start_n(3);
+    let redlock = patient(urls(&servers)).build().unwrap();
+    all_vote(&redlock).await;
+    let mut events = redlock.events();
+    servers[1].kill();
+    let out = of_node(&mut events, "node-2").await;
+    assert!(matches!(out, LockEventKind::NodeOut { .. }), "{out:?}");
+    servers[1].restart();
+    while !matches!(of_node(&mut events, "node-2").await, LockEventKind::NodeBack { .. }) {}
+    all_vote(&redlock).await;
+    servers[2].replica_of(&servers[0]);
+    let refuses = |event: &LockEventKind| {
+        matches!(event, LockEventKind::NodeOut { reason: Reason::ReadOnly, .. })
+    };
+    while !refuses(&of_node(&mut events, "node-3").await) {
+        let _ = redlock.lock("a").await;
     }
 }

@@ -20,15 +20,15 @@ use tower_redlock::{
     node::redis::{Address, Connecting, Connector, IoStream, SocketConnector},
 };
 
-use super::{
-    fake,
-    scene::{down, in_time, patient, works},
+use crate::fixture::{
+    FakeServer, HANG_GUARD, Reaction, RedisServer, eventually_async, fake,
+    faults::{down, patient, works},
+    in_time,
 };
-use crate::support::{FakeServer, HANG_GUARD, Reaction, RedisServer, eventually_async};
 
 /// Maximum number of bytes that a connection reads of needless replies: the limit of one write's
 /// replies, and the buffer.
-const MOST_READ: usize = 8 * 1024 * 1024;
+const MAX_READ: usize = 8 * 1024 * 1024;
 
 /// Replies that no server gives, each with its name.
 fn attacks() -> Vec<(&'static str, Reaction)> {
@@ -102,11 +102,11 @@ impl AsyncRead for MeteredStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-        room: &mut ReadBuf<'_>,
+        buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = room.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(cx, room))?;
-        self.read += room.filled().len() - before;
+        let before = buf.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
+        self.read += buf.filled().len() - before;
         self.most.fetch_max(self.read, Ordering::SeqCst);
         Poll::Ready(Ok(()))
     }
@@ -150,7 +150,7 @@ async fn withstands(good: &[RedisServer], case: &str, make: impl Fn() -> FakeSer
         }
     })
     .await;
-    assert!(meter.most() <= MOST_READ, "{case}: {} bytes were read", meter.most());
+    assert!(meter.most() <= MAX_READ, "{case}: {} bytes were read", meter.most());
     let hostile = make();
     let meter = Meter::of(&hostile);
     let watchful = over(good, &hostile, case).node_timeout(Duration::from_millis(200));
@@ -164,7 +164,7 @@ async fn withstands(good: &[RedisServer], case: &str, make: impl Fn() -> FakeSer
     tokio::time::timeout(HANG_GUARD, redlock.shutdown()).await.expect("the shutdown ends");
     drop(redlock);
     eventually_async("all connections end", async || hostile.open_connections() == 0).await;
-    assert!(meter.most() <= MOST_READ, "{case}: {} bytes were read", meter.most());
+    assert!(meter.most() <= MAX_READ, "{case}: {} bytes were read", meter.most());
 }
 
 /// Makes a hostile server of each attack, and checks a few at a time.
@@ -250,11 +250,8 @@ async fn false_releases_cause_few_tries() {
     let before = calls(&good[0]);
     eventually_async("many messages were read", async || meter.most() > MESSAGES * message.len())
         .await;
-
     let tries = calls(&good[0]) - before;
-
     assert!(tries < MESSAGES as u64 / 100, "{tries} calls");
-
     in_time(lock.release()).await.unwrap();
     let lock = in_time(waiting).await.unwrap().unwrap();
     in_time(lock.release()).await.unwrap();

@@ -1,24 +1,19 @@
 //! Connections that stay open and transfer nothing.
 
-use std::io;
-use std::pin::Pin;
 use std::sync::mpsc;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tower_redlock::node::redis::{Address, Connecting, Connector, IoStream, SocketConnector};
 use tower_redlock::node::{Answer, Nonce, Op, Reply};
 use tower_redlock::{
     Redlock,
     error::{Reason, VoteOutcome},
 };
 
-use super::fake;
-use super::scene::{
-    all_vote, down, in_time, lease_with, manager, refused, urls, watchful, watchful_builder, works,
+use crate::fixture::{
+    FakeServer, HANG_GUARD, Proxy, Reaction, RedisServer, all_vote, fake,
+    faults::{down, lease_with, manager, refused, watchful, works},
+    in_time, urls,
 };
-use crate::support::{FakeServer, HANG_GUARD, Proxy, Reaction, RedisServer};
 
 /// Two reachable servers and one behind a proxy that can hang.
 fn behind_a_proxy() -> (Vec<RedisServer>, Proxy, Redlock) {
@@ -35,17 +30,13 @@ async fn hung_connection_is_replaced() {
     all_vote(&redlock).await;
     let before = proxy.connections();
     proxy.stall();
-
     // No requests are sent: the check of an idle connection detects the hang.
     let reason = down(&redlock, 2).await;
-
     assert!(matches!(reason, Reason::TimedOut | Reason::NotConnected(_)), "{reason}");
-
     works(&redlock).await;
     proxy.resume();
     all_vote(&redlock).await;
     assert!(proxy.connections() > before, "the hung connection was not replaced");
-
     works(&redlock).await;
 }
 
@@ -94,12 +85,9 @@ async fn unawaited_node_has_not_timed_out() {
     let redlock = manager(servers.each_ref().map(FakeServer::url));
     all_vote(&redlock).await;
     let started = Instant::now();
-
     let votes = refused(&redlock).await;
-
     // The result was known when two nodes had refused, six seconds before the node timeout.
     assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
-
     let third = &votes[2].outcome;
     assert_ne!(*third, VoteOutcome::NotCounted(Reason::TimedOut), "{:?}", started.elapsed());
 }
@@ -132,81 +120,4 @@ async fn frozen_greeting_completes_after_thaw() {
     works(&redlock).await;
     servers[0].thaw();
     all_vote(&redlock).await;
-}
-
-/// Opens connections to one address that are always ready.
-#[derive(Debug)]
-struct FloodConnector(String);
-
-impl Connector for FloodConnector {
-    fn connect(&self, address: &Address) -> Connecting {
-        let (opening, floods) =
-            (SocketConnector::new().connect(address), address.to_string() == self.0);
-        Box::pin(async move {
-            let stream = opening.await?;
-            Ok(if floods {
-                Box::new(FloodStream { stream, asked: false, response: 0 })
-            } else {
-                stream
-            })
-        })
-    }
-}
-
-/// Never ends its answer to the first lock request.
-struct FloodStream {
-    stream: Box<dyn IoStream>,
-    asked: bool,
-    response: usize,
-}
-
-impl AsyncRead for FloodStream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        room: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        const HEAD: &[u8] = b"$4000000\r\n";
-        if !self.asked {
-            return Pin::new(&mut self.stream).poll_read(cx, room);
-        }
-        room.put_slice(&HEAD.get(self.response..=self.response).unwrap_or(b"1")[..1]);
-        self.response += 1;
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for FloodStream {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.asked |= bytes.windows(10).any(|word| word == b"lock:works");
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-}
-
-#[tokio::test]
-async fn endless_answer_blocks_no_request() {
-    let servers = RedisServer::start_n(3);
-    let flooding = FloodConnector(servers[2].addr().to_string());
-    let redlock = watchful_builder(urls(&servers)).connector(flooding).build().unwrap();
-    all_vote(&redlock).await;
-    works(&redlock).await;
-
-    let reason = down(&redlock, 2).await;
-
-    // Its answer is long, or incomplete.
-    assert!(matches!(reason, Reason::TimedOut | Reason::Disconnected), "{reason}");
-
-    works(&redlock).await;
 }

@@ -2,24 +2,19 @@
 //! failing majority is an error that names each node's reason.
 
 mod claims;
-mod events;
+mod costs;
 mod evicting;
-pub(crate) mod fake;
 mod flushed;
 mod full;
 mod health;
 mod hostile;
 mod hung;
 mod leftovers;
-#[path = "../../support/log.rs"]
-pub(crate) mod log;
 mod nonsense;
 mod outage;
 mod passwords;
 mod permissions;
 pub(crate) mod refusing;
-mod scene;
 mod tokens;
 mod traces;
-mod unsent;
 mod votes;

@@ -7,12 +7,12 @@ use tower_redlock::Redlock;
 use tower_redlock::error::Reason;
 use tower_redlock::node::{Answer, Nonce, Op, Reply};
 
-use super::fake;
-use super::scene::{
-    a_bad_minority_is_harmless_and_a_bad_majority_is_named, all_vote, assert_refused, down,
-    lease_with, manager, settled,
+use crate::fixture::{
+    FakeServer, Reaction, RedisServer, all_vote, eventually_async, fake,
+    faults::{
+        assert_refused, down, lease_with, manager, only_a_majority_of_these_matters, settled,
+    },
 };
-use crate::support::{FakeServer, Reaction, RedisServer, eventually_async};
 
 /// Well-formed replies that no script gives.
 fn misfits() -> Vec<Reaction> {
@@ -107,11 +107,8 @@ async fn shifted_answers_end_the_connection() {
     });
     let redlock = manager([server.url()]);
     all_vote(&redlock).await;
-
     let is_protocol = |reason: &Reason| matches!(reason, Reason::Protocol(_));
-
     assert_refused(&redlock, &[0], is_protocol).await;
-
     eventually_async("it connects again", async || server.connections() > 1).await;
 }
 
@@ -124,10 +121,7 @@ async fn ask(redlock: &Redlock, op: Op) -> Result<Answer, Reason> {
 #[tokio::test]
 async fn only_a_malformed_majority_is_named() {
     let server = || fake::greeting(|_| Reaction::simple("PONG"));
-    let servers = [server(), server()];
-    let urls = servers.each_ref().map(FakeServer::url);
-    let is_protocol = |reason: &Reason| matches!(reason, Reason::Protocol(_));
-    a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_protocol).await;
+    only_a_majority_of_these_matters(server, |it| matches!(it, Reason::Protocol(_))).await;
 }
 
 #[tokio::test]
@@ -136,9 +130,7 @@ async fn bytes_no_protocol_break_connection() {
         ["HTTP/1.1 400 Bad Request\r\n\r\n", "?\r\n", "$x\r\n", ":one\r\n", "*1\r\n!!\r\n"]
     {
         let server = || fake::greeting(|_| Reaction::Reply(garbage.into()));
-        let servers = [server(), server()];
-        let urls = servers.each_ref().map(FakeServer::url);
-        a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_no_answer).await;
+        only_a_majority_of_these_matters(server, is_no_answer).await;
     }
 }
 
@@ -146,11 +138,9 @@ async fn bytes_no_protocol_break_connection() {
 async fn endless_answer_blocks_no_other_server() {
     for begun in ["$9000000\r\n", "*2\r\n$9000000\r\n", "-ERR ", "+", ":1"] {
         let server = || fake::greeting(|_| Reaction::Endless(begun.into()));
-        let servers = [server(), server()];
-        let urls = servers.each_ref().map(FakeServer::url);
         let is_no_answer =
             |reason: &Reason| matches!(reason, Reason::TimedOut) || is_no_answer(reason);
-        a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_no_answer).await;
+        only_a_majority_of_these_matters(server, is_no_answer).await;
     }
 }
 
@@ -167,9 +157,7 @@ async fn unsolicited_answer_breaks_connection() {
 async fn truncated_answer_is_unknown() {
     for part in ["", "*", "*3\r\n:1\r\n", "*3\r\n:1\r\n:2\r\n$100\r\nabc", "-ERR half an err"] {
         let server = || fake::greeting(|_| Reaction::Truncated(part.into()));
-        let servers = [server(), server()];
-        let urls = servers.each_ref().map(FakeServer::url);
-        a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_no_answer).await;
+        only_a_majority_of_these_matters(server, is_no_answer).await;
     }
 }
 
@@ -224,40 +212,43 @@ async fn a_greeting_without_end_is_cut() {
 }
 
 #[tokio::test]
-async fn unknown_error_is_passed_on() {
-    for (error, words) in [
-        ("ERR unknown command 'EVALSHA'", "unknown command"),
-        ("CROSSSLOT Keys in request don't hash to the same slot", "CROSSSLOT"),
-        ("MASTERDOWN Link with MASTER is down", "MASTERDOWN"),
-        ("WHATEVER", "WHATEVER"),
+async fn errors_of_servers_are_recognised_or_passed_on() {
+    let place = "ERR Error running script (call to f_2fa2b029f72572e803ff55a09b1282699aecae6a): \
+                 @user_script:22: @user_script: 22:";
+    let other = |text: &str| Reason::Server(text.into());
+    for (error, expected) in [
+        ("ERR unknown command 'EVALSHA'", other("ERR unknown command 'EVALSHA'")),
+        (
+            "CROSSSLOT Keys don't hash to the same slot",
+            other("CROSSSLOT Keys don't hash to the same slot"),
+        ),
+        ("WHATEVER", other("WHATEVER")),
+        ("NOREPLICAS Not enough good replicas to write.", Reason::NoReplicas),
+        ("MOVED 3999 127.0.0.1:6381", Reason::Moved { to: "127.0.0.1:6381".into() }),
+        // The form of errors inside scripts before Redis 7.
+        (
+            &*format!("{place} -OOM command not allowed when used memory > 'maxmemory'. "),
+            Reason::OutOfMemory,
+        ),
+        (
+            &*format!("{place} -READONLY You can't write against a read only replica. "),
+            Reason::ReadOnly,
+        ),
+        (
+            &*format!("{place} -MISCONF Redis is configured to save RDB snapshots "),
+            Reason::PersistenceFailing,
+        ),
     ] {
-        let server = fake::greeting(move |_| Reaction::error(error));
+        let reply = Reaction::error(error);
+        let server = fake::greeting(move |_| reply.clone());
         let redlock = manager([server.url()]);
         settled(&redlock).await;
-        let in_its_words = |reason: &Reason| {
-            matches!(reason, Reason::Server(_)) && reason.to_string().contains(words)
-        };
-        assert_refused(&redlock, &[0], in_its_words).await;
+        assert_refused(&redlock, &[0], |reason| match (reason, &expected) {
+            (Reason::Server(text), Reason::Server(words)) => text.contains(&**words),
+            _ => *reason == expected,
+        })
+        .await;
     }
-}
-
-#[tokio::test]
-async fn missing_replicas_have_a_reason() {
-    let server =
-        fake::greeting(|_| Reaction::error("NOREPLICAS Not enough good replicas to write."));
-    let redlock = manager([server.url()]);
-    settled(&redlock).await;
-    assert_refused(&redlock, &[0], |reason| matches!(reason, Reason::NoReplicas)).await;
-}
-
-#[tokio::test]
-async fn moved_keys_name_their_server() {
-    let server = fake::greeting(|_| Reaction::error("MOVED 3999 127.0.0.1:6381"));
-    let redlock = manager([server.url()]);
-    settled(&redlock).await;
-    let moved =
-        |reason: &Reason| matches!(reason, Reason::Moved { to } if &**to == "127.0.0.1:6381");
-    assert_refused(&redlock, &[0], moved).await;
 }
 
 #[tokio::test]
@@ -265,15 +256,12 @@ async fn repeated_nonce_is_hidden() {
     // The text of servers that lack the command: "unknown command 'EVALSHA', with args beginning
     // with".
     let lacking = RedisServer::with(&["--rename-command", "EVALSHA", ""]);
-
     assert_nonce_not_shown(lacking.url()).await;
-
     // A faulty proxy might send this.
     let echo = fake::greeting(|command| {
         let args: Vec<_> = command.iter().map(|arg| String::from_utf8_lossy(arg)).collect();
         Reaction::bulk(&args.join(" "))
     });
-
     assert_nonce_not_shown(echo.url()).await;
 }
 
@@ -284,20 +272,4 @@ async fn assert_nonce_not_shown(url: String) {
     let response = ask(&redlock, Op::Release(lease_with(nonce))).await;
     let shown = format!("{response:?}");
     assert!(response.is_err() && !shown.contains("abababababab"), "{shown}");
-}
-
-#[tokio::test]
-async fn script_errors_before_redis_7_differ() {
-    for (cause, expected) in [
-        ("-OOM command not allowed when used memory > 'maxmemory'.", Reason::OutOfMemory),
-        ("-READONLY You can't write against a read only replica.", Reason::ReadOnly),
-        ("-MISCONF Redis is configured to save RDB snapshots", Reason::PersistenceFailing),
-    ] {
-        let place = "Error running script (call to f_2fa2b029f72572e803ff55a09b1282699aecae6a)";
-        let text = format!("ERR {place}: @user_script:22: @user_script: 22: {cause} ");
-        let server = fake::greeting(move |_| Reaction::error(&text));
-        let redlock = manager([server.url()]);
-        settled(&redlock).await;
-        assert_refused(&redlock, &[0], |reason| *reason == expected).await;
-    }
 }

@@ -1,12 +1,12 @@
 //! Logs and health of an outage.
 
-use std::time::Duration;
-
 use tower_redlock::{error::Reason, node::redis::Credentials};
 
-use super::log::{Log, LoggedSpawner};
-use super::scene::{all_vote, down, patient, urls, works};
-use crate::support::{RedisServer, eventually_async};
+use crate::fixture::{
+    Log, LoggedSpawner, RedisServer, all_vote, eventually_async,
+    faults::{down, patient, works},
+    urls,
+};
 
 const SECRET: &str = "s3cret-0f-the-servers";
 
@@ -22,30 +22,11 @@ async fn killed_server_votes_after_restart() {
     })
     .await;
     works(&redlock).await;
-
     let health = &redlock.health()[1];
-
     assert_eq!((health.round_trip, health.in_flight), (None, 0));
-
     servers[1].restart();
     all_vote(&redlock).await;
     servers[0].kill();
-    works(&redlock).await;
-}
-
-#[tokio::test]
-async fn late_servers_are_connected() {
-    let mut servers = RedisServer::start_n(3);
-    servers.iter_mut().for_each(RedisServer::kill);
-
-    let redlock = patient(urls(&servers)).build().unwrap();
-
-    for i in 0..3 {
-        assert!(matches!(down(&redlock, i).await, Reason::NotConnected(_)));
-    }
-
-    servers.iter_mut().for_each(RedisServer::restart);
-    all_vote(&redlock).await;
     works(&redlock).await;
 }
 
@@ -64,24 +45,6 @@ async fn outage_logs_warning_and_end() {
     server.restart();
 
     log.wait_for("INFO", &["node is up again", name, "outage="]).await;
-}
-
-#[tokio::test]
-async fn long_outage_does_not_fill_log() {
-    let mut server = RedisServer::start();
-    server.kill();
-    let log = Log::new();
-    let redlock = patient([server.url()]).spawner(LoggedSpawner::start(&log)).build().unwrap();
-    down(&redlock, 0).await;
-
-    // Number of failed attempts to connect.
-    eventually_async("the node stays down", async || match &redlock.health()[0].state {
-        tower_redlock::node::NodeState::Down { since, .. } => *since > Duration::from_millis(500),
-        _ => false,
-    })
-    .await;
-
-    assert_eq!(log.count("WARN"), 1, "{}", log.text());
 }
 
 #[tokio::test]
@@ -114,7 +77,6 @@ async fn passwords_and_nonces_are_never_logged() {
     server.set_config("requirepass", "another-s3cret");
     kill_connections(&server);
     log.wait_for("WARN", &["node is still down", "authentication failed"]).await;
-
     let text = log.text();
     assert!(text.contains("acquired"), "the log has the manager's messages:\n{text}");
     assert!(!text.contains(SECRET) && !text.contains(&nonce), "{text}");

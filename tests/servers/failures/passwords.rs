@@ -14,11 +14,14 @@ use tower_redlock::{
     },
 };
 
-use super::scene::{
-    AMPLE, a_bad_minority_is_harmless_and_a_bad_majority_is_named, all_vote, assert_refused, down,
-    manager, patient, refused, settled, works,
+use crate::fixture::{
+    RedisServer, Resp, TempDir, all_vote, eventually_async,
+    faults::{
+        ANSWER_TIMEOUT, assert_refused, down, manager, only_a_majority_matters, patient, refused,
+        settled, works,
+    },
+    over,
 };
-use crate::support::{RedisServer, Resp, TempDir, eventually_async, over};
 
 const SECRET: &str = "s3cret-0f-the-servers";
 const WRONG: &str = "wrong-s3cret";
@@ -37,24 +40,12 @@ fn is_auth(reason: &Reason) -> bool {
 }
 
 #[tokio::test]
-async fn server_that_needs_password_reports_it() {
+async fn refused_login_is_the_reason() {
     let servers = [protected(), protected()];
-    let urls = servers.each_ref().map(RedisServer::url);
-    a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_auth).await;
-}
-
-#[tokio::test]
-async fn wrong_password_is_the_reason() {
-    let servers = [protected(), protected()];
-    let urls = servers.each_ref().map(|server| url_with(server, &format!(":{WRONG}")));
-    a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_auth).await;
-}
-
-#[tokio::test]
-async fn unknown_user_is_refused_as_one() {
-    let servers = [protected(), protected()];
-    let urls = servers.each_ref().map(|server| url_with(server, &format!("nobody:{SECRET}")));
-    a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_auth).await;
+    for login in ["".into(), format!(":{WRONG}@"), format!("nobody:{SECRET}@")] {
+        let url = |server: &RedisServer| format!("redis://{login}{}", server.addr());
+        only_a_majority_matters(servers.each_ref().map(url), manager, is_auth).await;
+    }
 }
 
 #[tokio::test]
@@ -74,7 +65,8 @@ async fn connection_info_selects_user_and_database() {
     let login = RedisConnectionInfo::default().set_username("app").set_password(SECRET);
     let address = (server.addr().ip().to_string(), server.addr().port());
     let info = address.into_connection_info().unwrap().set_redis_settings(login.set_db(3));
-    let redlock = over(Redlock::builder(), [info]).ttl(AMPLE * 10).node_timeout(AMPLE);
+    let redlock =
+        over(Redlock::builder(), [info]).ttl(ANSWER_TIMEOUT * 10).node_timeout(ANSWER_TIMEOUT);
     let redlock = redlock.build().unwrap();
 
     works(&redlock).await;
@@ -151,7 +143,6 @@ async fn password_files_are_reread_on_connect() {
         .build()
         .unwrap();
     all_vote(&redlock).await;
-
     set("s3cret-two");
     let killed = servers[0].cli(&["CLIENT", "KILL", "USER", "app"]);
     assert_eq!(killed, Resp::Int(1));
@@ -160,7 +151,6 @@ async fn password_files_are_reread_on_connect() {
     })
     .await;
     all_vote(&redlock).await;
-
     // A missing file does not affect an open connection; a new connection reports it.
     std::fs::remove_file(&file).unwrap();
     servers[0].cli(&["CLIENT", "KILL", "USER", "app"]);
@@ -223,7 +213,6 @@ async fn panicking_callback_affects_one_node() {
         .unwrap();
     all_vote(&redlock).await;
     assert_eq!(asked.load(Ordering::SeqCst), 3, "once for each connection");
-
     panics.store(true, Ordering::SeqCst);
     servers[0].cli(&["CLIENT", "KILL", "USER", "app"]);
     eventually_async("the panic is the reason", async || {
@@ -233,30 +222,11 @@ async fn panicking_callback_affects_one_node() {
     .await;
     works(&redlock).await;
     assert!(redlock.health()[1..].iter().all(NodeHealth::is_voting), "{:?}", redlock.health());
-
     panics.store(false, Ordering::SeqCst);
     all_vote(&redlock).await;
     servers[1].freeze();
     works(&redlock).await;
     servers[1].thaw();
-}
-
-#[tokio::test]
-async fn callback_is_called_again_after_panic() {
-    let server = RedisServer::start();
-    set_password(&server, "s3cret-one");
-    let asked = Arc::new(AtomicUsize::new(0));
-    let counter = asked.clone();
-    let credentials = Credentials::callback(move || {
-        assert!(counter.fetch_add(1, Ordering::SeqCst) > 0, "on purpose");
-        ready(Ok(AuthToken::new("app", "s3cret-one")))
-    });
-    let redlock = patient([server.plain_url()]).credentials(credentials).build().unwrap();
-    all_vote(&redlock).await;
-
-    works(&redlock).await;
-
-    assert_eq!(asked.load(Ordering::SeqCst), 2);
 }
 
 fn set_password(server: &RedisServer, password: &str) {

@@ -14,33 +14,20 @@ use tower_redlock::{
     node::NodeState,
 };
 
-use super::fake;
-use super::scene::{
-    a_bad_minority_is_harmless_and_a_bad_majority_is_named, all_vote, in_time, manager, refused,
-    urls, works,
+use crate::fixture::{
+    Reaction, RedisServer, Resp, acl, all_vote, eventually, eventually_async, fake,
+    faults::{manager, only_a_majority_matters, only_a_majority_of_these_matters, refused, works},
+    in_time, urls,
 };
-use crate::support::{FakeServer, Reaction, RedisServer, Resp, acl, eventually, eventually_async};
 
 fn is_no_permission(reason: &Reason) -> bool {
     matches!(reason, Reason::NoPermission(_)) && !reason.to_string().contains("word")
 }
 
-/// Checks two servers with a user `app` that has these rules, as which the URLs log in.
-async fn refuses_with(rules: &[&str]) {
-    let servers = RedisServer::start_n(2);
-    let urls = logins(&servers, rules);
-    let [first, second] = urls.try_into().expect("two servers");
-    a_bad_minority_is_harmless_and_a_bad_majority_is_named(
-        [first, second],
-        manager,
-        is_no_permission,
-    )
-    .await;
-}
-
+/// Gives the user `app` these rules, and returns URLs that log in as this user.
 fn logins(servers: &[RedisServer], rules: &[&str]) -> Vec<String> {
     for server in servers {
-        let user = ["ACL", "SETUSER", "app", "on", ">word"];
+        let user = ["ACL", "SETUSER", "app", "reset", "on", ">word"];
         let command: Vec<&str> = user.iter().chain(rules).copied().collect();
         assert_eq!(server.cli(&command), Resp::Simple("OK".into()));
     }
@@ -49,29 +36,21 @@ fn logins(servers: &[RedisServer], rules: &[&str]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_user_without_evalsha_lacks_permission() {
-    refuses_with(&["~*", "+@all", "-evalsha"]).await;
-}
-
-#[tokio::test]
-async fn a_user_without_scripts_lacks_permission() {
-    refuses_with(&["~*", "+@all", "-@scripting"]).await;
-}
-
-#[tokio::test]
-async fn user_without_keys_lacks_permission() {
-    refuses_with(&["~other:*", "+@all"]).await;
-}
-
-#[tokio::test]
-async fn user_without_lock_keys_lacks_permission() {
-    refuses_with(&["~redlock:meta", "~redlock:fences*", "+@all"]).await;
-}
-
-#[tokio::test]
-async fn denied_script_command_is_a_missing_permission() {
-    refuses_with(&["~*", "+@all", "-set"]).await;
-    refuses_with(&["~*", "+@all", "-hset", "-hmget"]).await;
+async fn missing_permission_is_the_reason() {
+    let servers = RedisServer::start_n(2);
+    for rules in [
+        &["~*", "+@all", "-evalsha"][..],
+        &["~*", "+@all", "-@scripting"],
+        &["~other:*", "+@all"],
+        &["~redlock:meta", "~redlock:fences*", "+@all"],
+        // Commands of scripts.
+        &["~*", "+@all", "-set"],
+        &["~*", "+@all", "-hset", "-hmget"],
+        &["~*", "-@all"],
+    ] {
+        let [first, second] = logins(&servers, rules).try_into().expect("two servers");
+        only_a_majority_matters([first, second], manager, is_no_permission).await;
+    }
 }
 
 /// The texts of Redis and Valkey 8.
@@ -87,16 +66,8 @@ async fn refusals_inside_scripts_are_recognised() {
             let error = error.clone();
             fake::greeting(move |_| Reaction::error(&error))
         };
-        let servers = [server(), server()];
-        let urls = servers.each_ref().map(FakeServer::url);
-        a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_no_permission)
-            .await;
+        only_a_majority_of_these_matters(server, is_no_permission).await;
     }
-}
-
-#[tokio::test]
-async fn a_user_with_nothing_lacks_permission() {
-    refuses_with(&["~*", "-@all"]).await;
 }
 
 #[tokio::test]
@@ -107,13 +78,10 @@ async fn documented_rules_suffice() {
     works(&redlock).await;
     let lock = redlock.lock(["a", "b"]).await.unwrap();
     lock.extend().await.unwrap();
-
     // A waiter can store a mark for the holder.
     let refused = manager(urls(&servers)).lock("a").wait(Duration::from_millis(1)).await;
-
     assert!(matches!(refused, Err(LockError::WaitTimedOut { .. })), "{refused:?}");
     assert!(servers[0].get("redlock:lock:a").unwrap().ends_with(b"\n"));
-
     lock.release().await.unwrap();
     // CONFIG is not permitted: only the snapshot settings stay unknown.
     let health = &redlock.diagnosis().await.nodes[0].health;
@@ -158,11 +126,8 @@ async fn each_documented_rule_missing_shows() {
     let server = RedisServer::start();
     let rules: Vec<_> = acl::rules();
     let is_of_use = |rule: &&str| rule.starts_with(['+', '&']);
-
     let missing: Vec<_> = rules.iter().copied().filter(is_of_use).collect();
-
     assert!(missing.len() > 20, "{missing:?}");
-
     for missing in missing {
         let rest: Vec<_> = rules.iter().copied().filter(|rule| *rule != missing).collect();
         let redlock = if missing.ends_with("subscribe") {
@@ -218,7 +183,6 @@ async fn newer_server_errors_are_understood() {
         matches!(&votes[0].outcome, VoteOutcome::NotCounted(reason) if is_no_permission(reason));
     assert!(is_understood, "{votes}");
     assert_eq!(*redlock.health()[0].denied, [Arc::from("set")]);
-
     denies.store(false, Ordering::SeqCst);
     drop(in_time(async { redlock.lock("a").await }).await.unwrap());
     assert!(redlock.health()[0].denied.is_empty(), "{:?}", redlock.health());
@@ -258,7 +222,6 @@ async fn allowed_names_lock_despite_denied_ones() {
     eventually("no key is left", || {
         servers.iter().all(|server| server.keys("redlock:lock:*").is_empty())
     });
-
     redlock.lock("ok").await.unwrap().release().await.unwrap();
 }
 

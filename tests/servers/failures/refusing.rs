@@ -1,7 +1,6 @@
 //! Servers that are up and refuse commands.
 
 use std::fs;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -10,30 +9,26 @@ use tower_redlock::{
     node::{NodeState, Role},
 };
 
-use super::fake;
-use super::scene::{
-    a_bad_minority_is_harmless_and_a_bad_majority_is_named, all_vote, assert_refused, manager,
-    settled, urls, works,
+use crate::fixture::{
+    FakeServer, Reaction, RedisServer, Resp, all_vote, eventually, eventually_async, fake,
+    faults::{
+        assert_refused, manager, only_a_majority_matters, only_a_majority_of_these_matters,
+        settled, works,
+    },
+    urls,
 };
-use crate::support::{FakeServer, Reaction, RedisServer, Resp, eventually, eventually_async};
 
 #[tokio::test]
-async fn replica_of_blank_server_cannot_vote() {
-    let master = RedisServer::start();
-    let replicas = [replica_of(&master), replica_of(&master)];
-    let urls = replicas.each_ref().map(RedisServer::url);
-    let is_read_only = |reason: &Reason| *reason == Reason::ReadOnly;
-    a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_read_only).await;
-}
-
-#[tokio::test]
-async fn replica_of_voting_server_cannot_vote() {
-    let master = RedisServer::start();
-    works(&manager([master.url()])).await;
-    let replicas = [replica_of(&master), replica_of(&master)];
-    let urls = replicas.each_ref().map(RedisServer::url);
-    let is_read_only = |reason: &Reason| *reason == Reason::ReadOnly;
-    a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_read_only).await;
+async fn replica_cannot_vote() {
+    for master_has_voted in [false, true] {
+        let master = RedisServer::start();
+        if master_has_voted {
+            works(&manager([master.url()])).await;
+        }
+        let replicas = [replica_of(&master), replica_of(&master)];
+        let urls = replicas.each_ref().map(RedisServer::url);
+        only_a_majority_matters(urls, manager, |reason| *reason == Reason::ReadOnly).await;
+    }
 }
 
 #[tokio::test]
@@ -42,12 +37,9 @@ async fn replica_votes_again_when_promoted() {
     let redlock = manager([server.url()]);
     works(&redlock).await;
     server.replica_of(&master);
-
     eventually_async("the server does not vote", async || !redlock.health()[0].is_voting()).await;
-
     assert_eq!(redlock.health()[0].role(), Some(Role::Replica));
     assert_refused(&redlock, &[0], |reason| *reason == Reason::ReadOnly).await;
-
     server.promote();
     all_vote(&redlock).await;
     works(&redlock).await;
@@ -60,12 +52,11 @@ pub(crate) fn replica_of(master: &RedisServer) -> RedisServer {
 }
 
 #[tokio::test]
-async fn server_loading_reports_it() {
+async fn loading_and_busy_servers_report_it() {
     let loading = || fake::erring("LOADING Redis is loading the dataset in memory");
-    let servers = [loading(), loading()];
-    let urls = servers.each_ref().map(FakeServer::url);
-    let is_loading = |reason: &Reason| *reason == Reason::Loading;
-    a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_loading).await;
+    only_a_majority_of_these_matters(loading, |reason| *reason == Reason::Loading).await;
+    let busy = || fake::greeting(|_| Reaction::error("BUSY Redis is busy running a script"));
+    only_a_majority_of_these_matters(busy, |reason| *reason == Reason::Busy).await;
 }
 
 #[tokio::test]
@@ -76,7 +67,7 @@ async fn server_that_cannot_persist_reports_it() {
     }
     let [first, second] = urls(&servers).try_into().expect("two servers");
     let fails = |reason: &Reason| *reason == Reason::PersistenceFailing;
-    a_bad_minority_is_harmless_and_a_bad_majority_is_named([first, second], manager, fails).await;
+    only_a_majority_matters([first, second], manager, fails).await;
 }
 
 #[tokio::test]
@@ -88,41 +79,6 @@ async fn failing_persistence_is_reported() {
     assert_refused(&redlock, &[0], |reason| *reason == Reason::PersistenceFailing).await;
     server.set_config("save", "");
     works(&redlock).await;
-}
-
-#[tokio::test]
-async fn failing_persistence_shows_as_refusing() {
-    let broken = Arc::new(AtomicBool::new(false));
-    let is_broken = broken.clone();
-    let greeter = fake::Greeter::new();
-    let server = FakeServer::start(move |command| {
-        if command[0] == b"EVALSHA" && is_broken.load(Ordering::SeqCst) {
-            return Reaction::error("MISCONF Redis is configured to save RDB snapshots");
-        }
-        greeter.greet(command).unwrap_or_else(|| fake::granted(command))
-    });
-    let redlock = manager([server.url()]);
-    all_vote(&redlock).await;
-
-    broken.store(true, Ordering::SeqCst);
-
-    assert_refused(&redlock, &[0], |reason| *reason == Reason::PersistenceFailing).await;
-
-    let refuses = || match &redlock.health()[0].state {
-        NodeState::Refusing { reason, .. } => *reason == Reason::PersistenceFailing,
-        _ => false,
-    };
-
-    assert!(refuses(), "{:?}", redlock.health());
-
-    // The release is refused as well, and repeated.
-    let asked = server.count("EVALSHA");
-    eventually("the server is asked", || server.count("EVALSHA") >= asked + 4);
-    eventually("it still refuses", refuses);
-    broken.store(false, Ordering::SeqCst);
-    all_vote(&redlock).await;
-
-    assert_eq!(server.connections(), 1);
 }
 
 /// Deletes the server's directory and makes a snapshot fail.
@@ -152,7 +108,7 @@ async fn foreign_script_makes_server_busy() {
         let runtime = tokio::runtime::Handle::current();
         tokio::task::block_in_place(|| {
             runtime.block_on(eventually_async("both nodes report busy", async || {
-                let votes = super::scene::refused(&redlock).await;
+                let votes = crate::fixture::faults::refused(&redlock).await;
                 votes[..2].iter().all(|vote| vote.to_string().contains("busy: "))
             }));
         });
@@ -164,7 +120,6 @@ async fn foreign_script_makes_server_busy() {
         }
     });
     all_vote(&redlock).await;
-
     works(&redlock).await;
 }
 
@@ -197,28 +152,17 @@ async fn grant_without_time_does_not_count() {
 }
 
 #[tokio::test]
-async fn only_a_busy_majority_is_named() {
-    let busy = || fake::greeting(|_| Reaction::error("BUSY Redis is busy running a script"));
-    let servers = [busy(), busy()];
-    let urls = servers.each_ref().map(FakeServer::url);
-    let is_busy = |reason: &Reason| *reason == Reason::Busy;
-    a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_busy).await;
-}
-
-#[tokio::test]
 async fn old_server_does_not_vote() {
-    let servers = [old_server(), old_server()];
-    let urls = servers.each_ref().map(FakeServer::url);
     let is_too_old = |reason: &Reason| {
         let text = reason.to_string();
         text.contains("version 5.0.1 is too old") && text.contains("6.2 or newer")
     };
-    a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_too_old).await;
-
-    let redlock = manager([servers[0].url()]);
+    only_a_majority_of_these_matters(old_server, is_too_old).await;
+    let server = old_server();
+    let redlock = manager([server.url()]);
     settled(&redlock).await;
     assert!(matches!(redlock.health()[0].state, NodeState::Down { .. }));
-    assert_eq!(servers[0].count("EVALSHA"), 0);
+    assert_eq!(server.count("EVALSHA"), 0);
 }
 
 pub(crate) fn old_server() -> FakeServer {
@@ -228,14 +172,4 @@ pub(crate) fn old_server() -> FakeServer {
         Some(reaction) => reaction,
         None => Reaction::int(0),
     })
-}
-
-#[tokio::test]
-async fn replica_is_not_shown_as_voting() {
-    let master = RedisServer::start();
-    works(&manager([master.url()])).await;
-    let replica = replica_of(&master);
-    let redlock = manager([replica.url()]);
-    settled(&redlock).await;
-    assert!(!redlock.health()[0].is_voting(), "{:?}", redlock.health());
 }

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{Stream, stream::unfold};
+use futures_util::{Stream, future::join_all, stream::unfold};
 use redis::{BasicAuth, StreamingCredentialsProvider};
 use tokio::sync::watch;
 use tower_redlock::{
@@ -23,8 +23,11 @@ use tower_redlock::{
     },
 };
 
-use super::scene::{all_vote, down, in_time, manager, patient, urls, works};
-use crate::support::{Feature, RedisServer, Resp, eventually_async, has};
+use crate::fixture::{
+    Feature, RedisServer, Resp, all_vote, eventually_async,
+    faults::{down, manager, patient, works},
+    has, in_time, urls,
+};
 
 /// The term of the first token. A renewal in its last third has enough time on a busy machine.
 const TERM: Duration = Duration::from_secs(3);
@@ -119,7 +122,6 @@ async fn authenticates_again(servers: &[RedisServer], redlock: &Redlock, changes
     let waiting = tokio::spawn(redlock.lock("a").wait(TERM * 10).into_future());
     eventually_async("both are open", async || clients(&servers[0], "one").len() == 2).await;
     let former = clients(&servers[0], "one");
-
     changes();
     eventually_async("both have the new login", async || clients(&servers[0], "two") == former)
         .await;
@@ -129,7 +131,6 @@ async fn authenticates_again(servers: &[RedisServer], redlock: &Redlock, changes
         servers[0].cli(&["PUBSUB", "NUMSUB", "redlock:free:a"]).items()[1] == Resp::Int(1)
     })
     .await;
-
     assert!(redlock.health().iter().all(NodeHealth::is_voting), "{:?}", redlock.health());
     assert!(held.is_valid());
     lock.release().await.unwrap();
@@ -192,7 +193,6 @@ async fn fails_until_repaired(fault: Next, expected: &str) {
     let lock = redlock.lock("a").await.unwrap();
     let former = clients(&servers[0], "one");
     assert_eq!(former.len(), 1);
-
     eventually_async("the callback is called again", async || {
         assert!(redlock.health()[0].is_voting(), "{:?}", redlock.health());
         tokens.calls() > 1
@@ -210,7 +210,6 @@ async fn fails_until_repaired(fault: Next, expected: &str) {
     works(&redlock).await;
     assert!(redlock.health()[1..].iter().all(NodeHealth::is_voting), "{:?}", redlock.health());
     assert!(lock.is_valid());
-
     if matches!(fault, Next::Hang) {
         return;
     }
@@ -220,23 +219,14 @@ async fn fails_until_repaired(fault: Next, expected: &str) {
 }
 
 #[tokio::test]
-async fn failed_callback_is_the_reason() {
-    fails_until_repaired(Next::Error, "no identity for this machine").await;
-}
-
-#[tokio::test]
-async fn hanging_callback_is_the_reason() {
-    fails_until_repaired(Next::Hang, "has not returned").await;
-}
-
-#[tokio::test]
-async fn panicking_callback_is_the_reason() {
-    fails_until_repaired(Next::Panic, "panicked").await;
-}
-
-#[tokio::test]
-async fn refused_token_is_the_reason() {
-    fails_until_repaired(Next::Unknown, "WRONGPASS").await;
+async fn failed_renewal_is_the_reason_until_repaired() {
+    let faults = [
+        (Next::Error, "no identity for this machine"),
+        (Next::Hang, "has not returned"),
+        (Next::Panic, "panicked"),
+        (Next::Unknown, "WRONGPASS"),
+    ];
+    join_all(faults.map(|(fault, expected)| fails_until_repaired(fault, expected))).await;
 }
 
 /// Renewals that fail, and succeed before the former token expires, have no effect.
@@ -250,13 +240,11 @@ async fn repeated_renewal_keeps_the_connection() {
     let waiting = tokio::spawn(redlock.lock("a").wait(TERM * 10).into_future());
     eventually_async("both are open", async || clients(&servers[0], "one").len() == 2).await;
     let former = clients(&servers[0], "one");
-
     eventually_async("both failed", async || tokens.calls() > 3).await;
     tokens.set(Next::Unknown);
     let failed = tokens.calls();
     eventually_async("both were refused", async || tokens.calls() > failed + 1).await;
     tokens.set(Next::Other);
-
     eventually_async("both are renewed", async || clients(&servers[0], "two") == former).await;
     assert!(redlock.health()[0].is_voting());
     lock.release().await.unwrap();
@@ -274,7 +262,7 @@ async fn hanging_callback_delays_no_other() {
 
 #[tokio::test]
 async fn cluster_connections_authenticate_again() {
-    use crate::support::Cluster;
+    use crate::fixture::Cluster;
     if !has(&[Feature::ClusterPort]) {
         return;
     }
@@ -308,7 +296,6 @@ async fn cluster_connections_authenticate_again() {
     .await;
     let former = former();
     is_renewed.store(true, Ordering::SeqCst);
-
     eventually_async("all have the new login", async || {
         let all = cluster.servers.iter().zip(&former);
         all.into_iter().all(|(server, former)| former.is_subset(&clients(server, "two")))

@@ -2,15 +2,14 @@
 
 use std::future::pending;
 
-use tower_redlock::{LockError, Redlock, RedlockBuilder, error::LossCause, node::EmbeddedNodes};
+use tower_redlock::{LockError, error::LossCause};
 use tracing::Level;
 
-use super::log::{Log, LoggedSpawner, Span};
-use super::scene::{all_vote, in_time, patient};
-use crate::support::{
-    HANG_GUARD, RedisServer,
-    scene::{Scene, TTL},
+use crate::fixture::{
+    Log, LoggedSpawner, RedisServer, all_vote, faults::patient, in_time, log::Span,
 };
+
+use crate::support::scene::{Scene, TTL};
 
 const SECRET: &str = "s3cret-0f-the-servers";
 
@@ -32,77 +31,6 @@ fn only_acquire(log: &Log) -> Span {
 }
 
 #[tokio::test]
-async fn acquire_is_one_span() {
-    let log = Log::new();
-    let Scene { redlock, .. } = embedded(&log);
-    let lock = log.during(async { redlock.lock("invoice:42").await.unwrap() }).await;
-    let span = only_acquire(&log);
-
-    let names: Vec<_> = span.fields.keys().copied().collect();
-
-    assert_eq!(names, ["attempt", "elapsed", "outcome", "resource", "token", "votes"]);
-
-    let expected = [
-        ("resource", "invoice:42"),
-        ("attempt", "1"),
-        ("votes", "3 of 3"),
-        ("outcome", "acquired"),
-        ("elapsed", "0ns"),
-    ];
-
-    for (name, value) in expected {
-        assert_eq!(span.fields[name], value, "{name}");
-    }
-    assert_eq!(log.count("DEBUG message=acquired"), 1, "{}", log.text());
-
-    drop(lock);
-    log.assert_keeps(&[]);
-}
-
-#[tokio::test]
-async fn refusal_is_outcome_of_span() {
-    let log = Log::new();
-    let scene = embedded(&log);
-    let other = scene.manager(|builder| builder.ttl(TTL * 6).owner("another"));
-    let _held = other.lock("invoice:42").await.unwrap();
-
-    let error = log.during(async { scene.redlock.lock("invoice:42").await.unwrap_err() }).await;
-
-    assert!(matches!(error, LockError::Held { .. }), "{error}");
-
-    let span = only_acquire(&log);
-    assert_eq!(span.fields["resource"], "invoice:42");
-    assert_eq!((&*span.fields["outcome"], &span.fields["error"]), ("held", &error.to_string()));
-    assert!(span.fields["error"].starts_with("held by another"), "{span:?}");
-    assert_eq!(log.count("DEBUG message=attempt failed"), 1, "{}", log.text());
-    assert_eq!(log.count("DEBUG message=not acquired"), 1, "{}", log.text());
-
-    log.assert_keeps(&[]);
-}
-
-#[tokio::test]
-async fn later_tries_share_the_span() {
-    let log = Log::new();
-    let nodes = EmbeddedNodes::new(3);
-    let build = |builder: RedlockBuilder| builder.ttl(TTL * 6).nodes_from(&nodes).build().unwrap();
-    let holder = build(Redlock::builder());
-    let redlock = build(Redlock::builder().spawner(LoggedSpawner::start(&log)));
-    let _held = holder.lock("invoice:42").await.unwrap();
-    let request = redlock.lock("invoice:42").wait(HANG_GUARD).max_attempts(3);
-
-    let error = log.during(async { request.await.unwrap_err() }).await;
-
-    assert!(matches!(error, LockError::Held { .. }), "{error}");
-
-    let span = only_acquire(&log);
-    assert_eq!(span.fields["attempt"], "3");
-    assert_eq!((&*span.fields["outcome"], &span.fields["error"]), ("held", &error.to_string()));
-    assert_eq!(log.count("DEBUG message=attempt failed"), 3, "{}", log.text());
-
-    log.assert_keeps(&[]);
-}
-
-#[tokio::test]
 async fn votes_are_counted_or_named() {
     let mut servers: Vec<_> =
         (0..3).map(|_| RedisServer::with(&["--requirepass", SECRET])).collect();
@@ -116,7 +44,6 @@ async fn votes_are_counted_or_named() {
     log.during(async { redlock.lock("a").await.unwrap().release().await.unwrap() }).await;
     let span = only_acquire(&log);
     assert_eq!((&*span.fields["votes"], &*span.fields["outcome"]), ("2 of 3", "acquired"));
-
     servers[2].kill();
     log.wait_for("WARN", &["node is down", "node-3"]).await;
     let error = log.during(async { redlock.lock("a").await.unwrap_err() }).await;
@@ -137,20 +64,15 @@ async fn votes_are_counted_or_named() {
 async fn renewal_is_traced() {
     let log = Log::new();
     let Scene { clock, redlock, .. } = embedded(&log);
-
     let lock = redlock.lock("invoice:42").await.unwrap();
-
     assert_eq!(log.text(), "", "nothing is logged outside of the span");
-
     clock.advance(TTL / 2);
     log.wait_for("DEBUG", &["message=renewed", "resource=invoice:42"]).await;
     let text = log.text();
     let lines = ["DEBUG message=renewing", "DEBUG message=renewed"]
         .map(|line| format!("{line} resource=invoice:42"));
-
     assert_eq!(text.lines().collect::<Vec<_>>(), lines);
     assert!(lock.is_valid());
-
     log.assert_keeps(&[]);
 }
 
@@ -160,15 +82,11 @@ async fn loss_is_a_warning() {
     let Scene { clock, redlock, .. } = embedded(&log);
     let lock = redlock.lock("invoice:42").await.unwrap();
     clock.advance(TTL);
-
     let cause = in_time(lock.lost()).await;
-
     assert!(matches!(cause, LossCause::Expired { .. }), "{cause}");
-
     let line = format!("WARN message=lock lost resource=invoice:42 cause={cause}");
     log.wait_for("WARN", &["message=lock lost"]).await;
     assert_eq!(log.text(), line);
-
     log.assert_keeps(&[]);
 }
 
@@ -194,19 +112,14 @@ async fn planned_end_is_not_a_warning() {
     let limit = TTL / 2;
     let limited = redlock.lock("a").max_hold(limit).await.unwrap();
     clock.advance(limit);
-
     let max_hold = in_time(limited.lost()).await;
-
     assert_eq!(max_hold, LossCause::MaxHold { limit });
-
     let short = redlock.lock("b").auto_extend(false).await.unwrap();
     clock.advance(TTL);
     let expired = in_time(short.lost()).await;
     assert!(matches!(expired, LossCause::Expired { .. }), "{expired}");
-
     let line = |name, cause| format!("DEBUG message=lock ended resource={name} cause={cause}");
     assert_eq!(log.text(), [line("a", max_hold), line("b", expired)].join("\n"));
-
     log.assert_keeps(&[]);
 }
 
@@ -226,7 +139,6 @@ async fn hard_stop_is_a_warning() {
     let line = format!("{stopped} resource=invoice:42 token={token} cause={cause}");
     assert!(log.text().lines().any(|logged| logged == line), "{line}\n{}", log.text());
     assert_eq!((log.count(stopped), log.count("WARN message=lock lost")), (1, 1));
-
     // Work that blocks its thread when the lock ends can't be stopped; this is logged.
     let work = redlock.lock("b").run(|_| async { clock.advance(TTL) });
     log.during(work).await.unwrap();

@@ -1,4 +1,4 @@
-//! A node's health shows why its last votes were refused.
+//! A node's health shows why its last votes were refused, and which releases are pending.
 
 use std::{
     future::poll_fn,
@@ -11,14 +11,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tower_redlock::{LockError, Redlock, error::Reason, node::NodeState};
-
-use super::{
-    fake,
-    log::{Log, LoggedSpawner},
-    scene::{all_vote, in_time, manager, patient, refused, works},
+use tower_redlock::{
+    LockError, Redlock,
+    error::{Reason, VoteOutcome},
+    node::NodeState,
 };
-use crate::support::{FakeServer, Reaction, RedisServer, acl, eventually_async};
+
+use super::refusing::old_server;
+use crate::fixture::{
+    FakeServer, Log, LoggedSpawner, Proxy, Reaction, RedisServer, acl, all_vote, eventually_async,
+    fake,
+    faults::{down, manager, patient, refused, settled, watchful, works},
+    in_time,
+};
 
 /// Waits until the first node's health is refusing.
 async fn refuses(redlock: &Redlock, expected: impl Fn(&Reason) -> bool) {
@@ -58,14 +63,11 @@ async fn shows(refusal: fn(&[Vec<u8>]) -> Reaction, expected: impl Fn(&Reason) -
 }
 
 #[tokio::test]
-async fn a_server_error_shows() {
+async fn refusals_show_until_they_expire() {
     let error = |_: &_| Reaction::error("ERR something is wrong");
     shows(error, |reason| matches!(reason, Reason::Server(text) if text.contains("wrong"))).await;
-}
-
-#[tokio::test]
-async fn an_answer_of_another_kind_shows() {
-    shows(|_| Reaction::bulk("nonsense"), |reason| matches!(reason, Reason::Protocol(_))).await;
+    let nonsense = |_: &_| Reaction::bulk("nonsense");
+    shows(nonsense, |reason| matches!(reason, Reason::Protocol(_))).await;
 }
 
 #[tokio::test]
@@ -102,7 +104,6 @@ async fn command_denied_later_shows() {
         !redlock.health()[0].is_voting()
     })
     .await;
-
     refuses(&redlock, |reason| matches!(reason, Reason::NoPermission(_))).await;
 }
 
@@ -133,4 +134,52 @@ async fn held_name_is_not_a_refusal() {
     assert!(matches!(refused, Err(LockError::Held { .. })), "{refused:?}");
     assert!(other.health()[0].is_voting());
     drop(held);
+}
+
+#[tokio::test]
+async fn ungreeted_node_has_no_pending_releases() {
+    let servers = RedisServer::start_n(2);
+    let denied = RedisServer::start();
+    denied.cli(&["ACL", "SETUSER", "app", "on", ">word", "~other:*", "+@all"]);
+    let login = denied.plain_url().replace("redis://", "redis://app:word@");
+    let old = old_server();
+
+    for bad in [old.url(), login] {
+        let redlock = manager([servers[0].url(), servers[1].url(), bad]);
+        settled(&redlock).await;
+        assert_nothing_waits(&redlock, 2).await;
+    }
+}
+
+#[tokio::test]
+async fn later_locks_leave_no_pending_releases() {
+    let servers = RedisServer::start_n(3);
+    let proxy = Proxy::start(servers[2].addr());
+    let urls = [servers[0].url(), servers[1].url(), proxy.url()];
+    let redlock = watchful(urls);
+    all_vote(&redlock).await;
+    proxy.stall();
+    down(&redlock, 2).await;
+    assert_nothing_waits(&redlock, 2).await;
+}
+
+async fn assert_nothing_waits(redlock: &Redlock, i: usize) {
+    let before = redlock.health()[i].unacknowledged;
+    for _ in 0..20 {
+        works(redlock).await;
+    }
+    let health = &redlock.health()[i];
+    assert_eq!(health.unacknowledged, before, "nothing was sent to {health:?}");
+}
+
+#[tokio::test]
+async fn early_and_late_callers_agree() {
+    let server = old_server();
+    let redlock = manager([server.url()]);
+    let first = refused(&redlock).await;
+    settled(&redlock).await;
+    let later = refused(&redlock).await;
+    assert_eq!(first[0].outcome, later[0].outcome);
+    let VoteOutcome::NotCounted(reason) = &later[0].outcome else { panic!("{later}") };
+    assert!(!reason.may_have_run(), "nothing was sent: {reason:?}");
 }

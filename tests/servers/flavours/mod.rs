@@ -1,5 +1,4 @@
 //! Servers of other kinds: each is fit, fit with limitations, or unfit with a reason.
 
-mod altered;
 mod identities;
 mod unfit;

@@ -6,13 +6,10 @@ use tower_redlock::{
     node::{NodeState, ServerKind, redis::RestartGuard},
 };
 
-use crate::{
-    failures::fake,
-    guards::scene::{all_vote, guarded, quick},
-    support::{
-        FakeServer, Feature, Reaction, RedisServer, Sentinel, eventually_async, has, over,
-        unused_port,
-    },
+use crate::fixture::{
+    FakeServer, Feature, Reaction, RedisServer, Sentinel, all_vote, eventually_async, fake,
+    guard::{guarded, quick},
+    has, over, unused_port,
 };
 
 const REPLICATION: &str =
@@ -71,14 +68,11 @@ async fn dragonfly_needs_guard_off() {
     is_unfit(&server, quick(), &expected, "restart_guard = \"off\"").await;
     let redlock = over(quick(), [server.url()]).restart_guard(RestartGuard::Off).build().unwrap();
     all_vote(&redlock).await;
-
     let health = &redlock.health()[0];
-
     assert_eq!(
         (health.kind, health.version.as_deref()),
         (Some(ServerKind::Dragonfly), Some("df-v1.27.1"))
     );
-
     let advice = redlock.diagnosis().await.advice;
     assert!(advice.iter().any(|advice| advice.code == "server-limits"), "{advice:#?}");
 }

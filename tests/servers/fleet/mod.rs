@@ -2,7 +2,7 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | a minute with kills and freezes | `minute` |
+//! | half a minute with kills and freezes | `minute` |
 //! | the time until another replica takes over from a killed one | `takeover` |
 //! | a pause and the history, after everything was killed and restarted | `restart` |
 //! | a replica: its clock, its job | `replica`, `clock` |

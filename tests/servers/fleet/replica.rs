@@ -13,11 +13,12 @@ use std::{
 use tokio::signal::unix::{SignalKind, signal};
 use tower_redlock::{Job, JobContext, Redlock, Schedule, Scheduler, scheduler::Claim};
 
+use crate::fixture::{child, over};
+
 use super::{
     clock::{WanderingClock, mix},
     journal::{Line, LineKind, Run, Writer, now},
 };
-use crate::{cases::child, support::over};
 
 /// The options of a replica.
 #[derive(Clone)]
@@ -55,12 +56,10 @@ async fn replica() {
         .clock(WanderingClock { seed: options.replica as u64 });
     let redlock = over(builder, &options.urls).build().unwrap();
     redlock.ready().await.unwrap();
-
     let writer = Arc::new(Writer::open(&options.journal));
     let nothing = Run { token: 0, tick: 0, attempt: 0, replica: options.replica };
     let scheduler = Scheduler::new(redlock.clone()).job(job(&options, &writer)).start().unwrap();
     writer.write(Line::at(LineKind::Up, nothing, now()));
-
     terminate.recv().await;
     scheduler.shutdown(GRACE).await;
     redlock.shutdown().await;

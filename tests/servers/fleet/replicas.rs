@@ -5,11 +5,12 @@ use std::{fs, path::PathBuf, thread, time::Duration};
 use rustix::process::Signal;
 use tower_redlock::time::Timestamp;
 
+use crate::fixture::{Process, RedisServer, TempDir, eventually};
+
 use super::{
     journal::{Line, LineKind, Reader, Writer, now},
     replica::{Plan, ReplicaOptions},
 };
-use crate::support::{Process, RedisServer, TempDir, eventually};
 
 pub(super) struct Fleet {
     plan: Plan,

@@ -7,12 +7,13 @@ use tower_redlock::{
     scheduler::{JobRun, JobRunResult},
 };
 
+use crate::fixture::{RedisServer, eventually_async, in_time, over};
+
 use super::{
     journal::{LineKind, now},
     replica::{Plan, TTL},
     replicas::Fleet,
 };
-use crate::support::{RedisServer, eventually_async, in_time, over};
 
 const REPLICAS: usize = 3;
 const JOB: &str = "fleet";
@@ -55,7 +56,6 @@ async fn pause_and_history_outlive_everything() {
     .await;
     before = redlock.job_history(JOB).await.unwrap();
     drop(redlock);
-
     for replica in 0..REPLICAS {
         fleet.kill(replica);
     }
@@ -72,7 +72,6 @@ async fn pause_and_history_outlive_everything() {
     assert_eq!((&*pause.by, pause.why.as_deref()), ("ann", Some("the disk is full")));
     let after = redlock.job_history(JOB).await.unwrap();
     assert_eq!(ticks(&after), ticks(&before), "nothing ran meanwhile");
-
     // A requested run starts while the job is paused. Ticks before that have come, and do not run.
     let seen = starts(&mut fleet);
     let id = redlock.trigger_job(JOB).by("ann").await.unwrap();
@@ -86,7 +85,6 @@ async fn pause_and_history_outlive_everything() {
     let run = runs.last().unwrap();
     assert_eq!((run.trigger, run.result), (Some(id), JobRunResult::Finished));
     assert!(run.owner.starts_with("replica "), "{run:?}");
-
     redlock.resume_job(JOB).by("ann").await.unwrap();
     let resumed = now();
     let first = fleet.next_run("a tick runs again", |_| true);

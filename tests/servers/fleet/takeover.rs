@@ -7,7 +7,7 @@ use super::{
     replicas::Fleet,
 };
 
-const KILLS: u32 = 7;
+const KILLS: u32 = 5;
 
 /// The lock of a killed replica expires within a TTL. The other replicas notice within a tenth of
 /// it.
@@ -31,7 +31,6 @@ fn replica_takes_over_within_ttl() {
         fleet.is_up(first.run.replica, killed);
     }
     fleet.stop();
-
     waits.sort();
     let millis: Vec<_> = waits.iter().map(Duration::as_millis).collect();
     println!("taken over after {millis:?} ms, with a TTL of {LONG_TTL:?}");

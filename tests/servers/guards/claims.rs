@@ -11,12 +11,12 @@ use tower_redlock::{
     node::{Answer, ClaimsAnswer, Op, PromisedAnswer, TickClaim},
 };
 
-use super::scene::{
-    all_vote, forgets, guarded, hash, in_time, probation, quick, settled, urls, votes,
-};
-use crate::{
+use crate::fixture::{
+    RedisServer, all_vote, eventually_async,
+    guard::{forgets, guarded, hash, probation, quick, settled, votes},
+    in_time,
     jobs::{CLAIMED, Response, SUPERSEDED, ask, claim, claims, of_tick, prepare},
-    support::{RedisServer, eventually_async},
+    urls,
 };
 
 const MARKS: &str = "redlock:marks";
@@ -66,7 +66,6 @@ async fn blank_node_learns_promises_and_claims() {
     }
     assert!(hash(&servers[1], MARKS).is_empty());
     votes(&redlock, 1).await;
-
     assert_eq!(kept(&redlock, 1).await.as_ref(), Some(&new), "10 is more than 9, as a number");
     assert_eq!(send(&redlock, 1, prepare("job", 19)).await, SUPERSEDED);
     assert_eq!(send(&redlock, 1, claim("job", &of_tick(19, 400))).await, SUPERSEDED);
@@ -80,18 +79,14 @@ async fn blank_node_learns_promises_and_claims() {
 async fn outdated_node_learns_the_newer_claim() {
     let mut servers = RedisServer::start_n(3);
     let redlock = settled(&servers).await;
-
     let (old, new) = (of_tick(5, 100), of_tick(6, 200));
-
     for node in 0..3 {
         assert_eq!(send(&redlock, node, claim("job", &old)).await, CLAIMED);
     }
-
     let snapshot = servers[1].save_snapshot();
     for node in [0, 1] {
         assert_eq!(send(&redlock, node, claim("job", &new)).await, CLAIMED);
     }
-
     forgets(&redlock, 1, || servers[1].restart_from(&snapshot)).await;
     assert_eq!(kept(&redlock, 1).await, Some(new));
     assert_eq!(send(&redlock, 1, prepare("job", 5)).await, SUPERSEDED);
@@ -102,11 +97,9 @@ async fn outdated_node_learns_the_newer_claim() {
 async fn majority_that_forgot_reports_since_when() {
     let mut servers = RedisServer::start_n(3);
     let redlock = settled(&servers).await;
-
     for node in 0..3 {
         assert_eq!(send(&redlock, node, claim("job", &of_tick(5, 100))).await, CLAIMED);
     }
-
     let before = floor(&send(&redlock, 0, prepare("job", 6)).await);
     let forgot = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     servers[0].restart();
@@ -141,13 +134,11 @@ async fn other_set_gives_no_answer() {
     let servers = RedisServer::start_n(3);
     let _redlock = settled(&servers).await;
     let other = guarded(quick(), urls(&servers[..1])).build().unwrap();
-    super::scene::refusal(&other, 0).await;
-
+    crate::fixture::guard::refusal(&other, 0).await;
     for op in each_question() {
         let response = send(&other, 0, op).await;
         assert!(matches!(response, Err(Reason::OtherLayout { .. })), "{response:?}");
     }
-
     assert!(hash(&servers[0], MARKS).is_empty());
 }
 
@@ -156,9 +147,7 @@ async fn other_set_gives_no_answer() {
 async fn replica_of_node_gives_no_answer() {
     let servers = Arc::new(RedisServer::start_n(3));
     let redlock = settled(&servers).await;
-
     assert_eq!(send(&redlock, 0, claim("job", &of_tick(5, 100))).await, CLAIMED);
-
     let both = Arc::clone(&servers);
     let joined = tokio::task::spawn_blocking(move || both[1].replica_of(&both[0]));
     eventually_async("the replica does not vote", async || {
@@ -172,7 +161,6 @@ async fn replica_of_node_gives_no_answer() {
         let response = send(&redlock, 1, op).await;
         assert!(response.is_err(), "{response:?}");
     }
-
     assert_eq!(hash(&servers[1], MARKS).len(), 2, "the claims of its master");
     assert_eq!(hash(&servers[0], MARKS).len(), 2, "the master stores nothing more");
 }

@@ -1,17 +1,15 @@
 //! Many clients at once, and clients that are killed while they enrol.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
-use tower_redlock::{Redlock, node::NodeState};
+use tower_redlock::Redlock;
 
-use super::scene::{
-    LONG, MAX_TTL, all_vote, enrolment, guarded, in_time, manager, meta, probation, quick, tag,
-    urls, works,
-};
-use crate::{
-    cases::child::{TestProcess, orders},
-    failures::log::{Log, LoggedSpawner},
-    support::{RedisServer, eventually_async},
+use crate::fixture::{
+    LONG, Log, LoggedSpawner, RedisServer, all_vote,
+    child::{TestProcess, orders},
+    eventually_async,
+    guard::{enrolment, guarded, manager, meta, probation, quick, tag, works},
+    in_time, urls,
 };
 
 const CLIENTS: usize = 10;
@@ -38,7 +36,6 @@ async fn many_clients_activate_each_node_once() {
         servers.iter().map(|server| meta(server)["layout"].clone()).collect();
     assert_eq!(descriptions.len(), 1, "{descriptions:?}");
     tokens_are_unique_and_grow(&clients).await;
-
     // The same for one node that restarts blank.
     servers[1].restart();
     for client in &clients {
@@ -71,40 +68,6 @@ async fn tokens_are_unique_and_grow(clients: &[Redlock]) {
     assert!(order.windows(2).all(|pair| pair[0] < pair[1]), "{order:?}");
 }
 
-fn remaining(redlock: &Redlock) -> Vec<Duration> {
-    let of = |health: tower_redlock::node::NodeHealth| match health.state {
-        NodeState::Probation { remaining, .. } => remaining,
-        other => panic!("not in probation: {other:?}"),
-    };
-    redlock.health().into_iter().map(of).collect()
-}
-
-#[tokio::test]
-async fn client_may_leave_during_probation() {
-    let servers = RedisServer::start_n(3);
-    let first = manager(&servers);
-    probation(&first, &[0, 1, 2]).await;
-    let tags: Vec<_> = servers.iter().map(enrolment).collect();
-    let second = manager(&servers);
-    probation(&second, &[0, 1, 2]).await;
-    let before = remaining(&second);
-    drop(first);
-
-    let after = remaining(&second);
-
-    assert!(
-        before.iter().zip(&after).all(|(before, after)| after <= before),
-        "no wait starts anew"
-    );
-    assert_eq!(servers.iter().map(enrolment).collect::<Vec<_>>(), tags, "the same probation");
-
-    all_vote(&second).await;
-    // The probation that the first client began has ended.
-    for (server, begun) in servers.iter().zip(tags) {
-        assert_eq!(enrolment(server), begun);
-    }
-}
-
 /// Enrols the servers of its argument, and waits to be killed.
 #[tokio::test]
 async fn enroller() {
@@ -124,37 +87,9 @@ async fn killed_client_leaves_nothing_stuck() {
     drop(child);
     let begun: Vec<_> = servers.iter().map(enrolment).collect();
     let redlock = manager(&servers);
-
     all_vote(&redlock).await;
-
     for (server, begun) in servers.iter().zip(begun) {
         assert_eq!(enrolment(server), begun);
     }
-
     works(&redlock).await;
-}
-
-#[tokio::test]
-async fn late_client_uses_the_others_end() {
-    let servers = RedisServer::start_n(3);
-    let first = manager(&servers);
-    probation(&first, &[0, 1, 2]).await;
-    eventually_async("half of the probation has passed", async || {
-        first.health().iter().all(|health| match health.state {
-            NodeState::Probation { remaining, .. } => remaining < MAX_TTL / 2,
-            _ => false,
-        })
-    })
-    .await;
-    let second = manager(&servers);
-
-    probation(&second, &[0, 1, 2]).await;
-
-    assert!(
-        remaining(&second).iter().all(|left| *left > MAX_TTL * 3 / 5),
-        "each client counts on its own clock"
-    );
-
-    all_vote(&first).await;
-    all_vote(&second).await;
 }

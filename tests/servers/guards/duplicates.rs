@@ -7,10 +7,11 @@ use tower_redlock::{
     node::{NodeState, redis::RestartGuard},
 };
 
-use super::scene::{
-    MAX_TTL, all_vote, guarded, in_time, quick, reason, refusal, refused, taken, urls, votes, works,
+use crate::fixture::{
+    Proxy, RedisServer, all_vote, eventually_async,
+    guard::{MAX_TTL, guarded, quick, reason, refusal, refused, taken, votes, works},
+    in_time, over, unused_port, urls,
 };
-use crate::support::{Proxy, RedisServer, eventually_async, over, unused_port};
 
 const GUARDS: [RestartGuard; 2] = [RestartGuard::Probation, RestartGuard::Off];
 
@@ -92,7 +93,7 @@ async fn late_duplicate_bars_both_names() {
 /// server has no vote.
 #[tokio::test]
 async fn early_request_gets_one_shared_vote() {
-    for _ in 0..20 {
+    for _ in 0..5 {
         let servers = RedisServer::start_n(1);
         let dead = unused_port();
         let urls = [servers[0].url(), servers[0].url_by_name(), format!("redis://{}", dead.addr())];
@@ -131,7 +132,6 @@ async fn shared_server_does_not_renew_twice() {
     let (at, to) = (servers[0].addr(), servers[1].addr());
     servers[0].kill();
     let listener = TcpListener::bind(at).await.unwrap();
-
     tokio::spawn(async move {
         while let Ok((mut client, _)) = listener.accept().await {
             tokio::spawn(async move {
@@ -140,14 +140,11 @@ async fn shared_server_does_not_renew_twice() {
             });
         }
     });
-
     assert_eq!(refusal(&first, 0).await, same_as("b"));
-
     let second = named([("a", servers[3].url()), ("b", servers[1].url()), ("c", servers[2].url())]);
     votes(&second, 0).await;
     let next = in_time(async { second.lock("x").wait(MAX_TTL * 3).await }).await;
     assert!(next.is_err() || !held.is_valid(), "two clients hold the lock");
-
     eventually_async("the lock ends", async || !held.is_valid()).await;
 }
 

@@ -2,8 +2,11 @@
 
 use tower_redlock::Redlock;
 
-use super::scene::{all_vote, enrolment, guarded, in_probation, in_time, quick, taken, urls};
-use crate::support::{Feature, RedisServer, eventually_async, is_lacking};
+use crate::fixture::{
+    Feature, RedisServer, all_vote, eventually_async,
+    guard::{enrolment, guarded, in_probation, quick, taken},
+    in_time, is_lacking, urls,
+};
 
 const DATA: [&str; 2] = ["--appendonly", "yes"];
 
@@ -39,7 +42,6 @@ async fn enrolled_and_renewing_after_restart() {
     for _ in 0..5 {
         in_time(async { held.extend().await.unwrap() }).await;
     }
-
     eventually_async("the key remains", async || {
         servers[0].pttl("redlock:lock:x") > 0 && held.is_valid()
     })

@@ -10,8 +10,11 @@ use std::{
 
 use tower_redlock::Redlock;
 
-use super::scene::{all_vote, guarded, meta, probation, quick, votes};
-use crate::support::{Command, RedisServer, acl, eventually_async, intercept::Interceptor};
+use crate::fixture::{
+    Command, RedisServer, all_vote, eventually_async,
+    guard::{all_copied, guarded, has_all_records, probation, quick, votes},
+    intercept::Interceptor,
+};
 
 const RECORDS: usize = 1_500;
 
@@ -42,13 +45,13 @@ fn records(command: &Command, value: Option<&str>) -> Vec<u8> {
 
 /// A set of five. The last server forgets its records. When the records of the first server are
 /// copied, the commands that scan keys and read records are answered in its place.
-struct Scene {
+struct Fixture {
     servers: Vec<RedisServer>,
     redlock: Redlock,
     is_hostile: Arc<AtomicBool>,
 }
 
-impl Scene {
+impl Fixture {
     async fn new(
         interval: Duration,
         answer: impl Fn(&Command) -> Vec<u8> + Send + Sync + 'static,
@@ -68,8 +71,7 @@ impl Scene {
         let urls = servers.iter().map(RedisServer::url);
         let redlock = guarded(quick().connector(connector), urls).build().unwrap();
         all_vote(&redlock).await;
-        eventually_async("a new set has no records", async || servers.iter().all(is_complete))
-            .await;
+        all_copied(&servers).await;
         Self { servers, redlock, is_hostile }
     }
 
@@ -90,7 +92,7 @@ impl Scene {
 
     async fn has_all(&self) {
         let blank = &self.servers[BLANK];
-        eventually_async("all records are copied", async || is_complete(blank)).await;
+        all_copied(std::slice::from_ref(blank)).await;
         for i in [1, RECORDS / 2, RECORDS] {
             let value = Some(format!("d {i}").into_bytes());
             assert_eq!(blank.get(&format!("redlock:done:{i}")), value);
@@ -104,23 +106,19 @@ fn drip(_: &Command) -> Vec<u8> {
 
 const DRIP_INTERVAL: Duration = Duration::from_secs(1);
 
-fn is_complete(server: &RedisServer) -> bool {
-    meta(server).get("once").is_some_and(String::is_empty)
-}
-
 /// An answer would take a million seconds.
 #[tokio::test]
 async fn dripping_one_delays_no_other() {
-    let mut scene = Scene::new(DRIP_INTERVAL, drip).await;
-    scene.forget(&[1, 3]).await;
-    scene.has_all().await;
+    let mut fixture = Fixture::new(DRIP_INTERVAL, drip).await;
+    fixture.forget(&[1, 3]).await;
+    fixture.has_all().await;
 }
 
 #[tokio::test]
 async fn endless_keys_delay_no_other() {
     let scanned = AtomicUsize::new(0);
     let value = format!("d {}", "x".repeat(1_000));
-    let mut scene = Scene::new(Duration::ZERO, move |command| {
+    let mut fixture = Fixture::new(Duration::ZERO, move |command| {
         if command[0] != b"SCAN" {
             return records(command, Some(&value));
         }
@@ -128,64 +126,43 @@ async fn endless_keys_delay_no_other() {
         page("1", first..first + 250)
     })
     .await;
-    scene.forget(&[1, 3]).await;
+    fixture.forget(&[1, 3]).await;
 
-    scene.has_all().await;
-}
-
-/// While another one is read without end.
-#[tokio::test]
-async fn failed_one_is_read_again() {
-    let mut scene = Scene::new(DRIP_INTERVAL, drip).await;
-    scene.servers[3].cli(&["ACL", "SETUSER", acl::USER, "-scan"]);
-    scene.servers[1].cli(&["CONFIG", "RESETSTAT"]);
-    scene.forget(&[3]).await;
-
-    eventually_async("another source was read", async || {
-        scene.servers[1].info("commandstats", "cmdstat_scan").is_some()
-    })
-    .await;
-
-    assert!(!is_complete(&scene.servers[BLANK]));
-
-    scene.servers[3].cli(&["ACL", "SETUSER", acl::USER, "+scan"]);
-    scene.has_all().await;
+    fixture.has_all().await;
 }
 
 /// While another one is read without end.
 #[tokio::test]
 async fn incomplete_one_counts_once_complete() {
-    let mut scene = Scene::new(DRIP_INTERVAL, drip).await;
-    let connected = |scene: &Scene| scene.servers[3].info("clients", "connected_clients");
-    let before = connected(&scene);
+    let mut fixture = Fixture::new(DRIP_INTERVAL, drip).await;
+    let connected = |fixture: &Fixture| fixture.servers[3].info("clients", "connected_clients");
+    let before = connected(&fixture);
     // No client copies what this one lacks.
-    scene.servers[3].cli(&["HSET", "redlock:meta", "once", "by hand"]);
-    scene.forget(&[3]).await;
-    let records = |scene: &Scene| scene.servers[BLANK].keys("redlock:done:*").len();
-
+    fixture.servers[3].cli(&["HSET", "redlock:meta", "once", "by hand"]);
+    fixture.forget(&[3]).await;
+    let records = |fixture: &Fixture| fixture.servers[BLANK].keys("redlock:done:*").len();
     eventually_async("the incomplete source was read to its end", async || {
-        records(&scene) == RECORDS && connected(&scene) == before
+        records(&fixture) == RECORDS && connected(&fixture) == before
     })
     .await;
-
-    assert!(!is_complete(&scene.servers[BLANK]));
-
-    scene.servers[3].cli(&["HSET", "redlock:meta", "once", ""]);
-    scene.has_all().await;
+    assert!(!has_all_records(&fixture.servers[BLANK]));
+    fixture.servers[3].cli(&["HSET", "redlock:meta", "once", ""]);
+    fixture.has_all().await;
 }
 
 /// A script over all keys of the page would block the server that forgot.
 #[tokio::test]
 async fn long_page_is_split() {
     const KEYS: usize = 20_000;
-    let mut scene = Scene::new(Duration::ZERO, |command| match &*command[0] {
+    let mut fixture = Fixture::new(Duration::ZERO, |command| match &*command[0] {
         b"SCAN" => page("0", 0..KEYS),
         _ => records(command, None),
     })
     .await;
-    scene.forget(&[1, 3]).await;
-    scene.has_all().await;
-    let stat = scene.servers[BLANK].info("commandstats", "cmdstat_eval").expect("scripts have run");
+    fixture.forget(&[1, 3]).await;
+    fixture.has_all().await;
+    let stat =
+        fixture.servers[BLANK].info("commandstats", "cmdstat_eval").expect("scripts have run");
 
     let calls = stat.split(['=', ',']).nth(1).unwrap().parse::<usize>().unwrap();
 

@@ -2,11 +2,11 @@
 
 use tower_redlock::{LockError, Redlock, RedlockBuilder, error::Reason, node::redis::RestartGuard};
 
-use super::scene::{
-    MAX_TTL, all_vote, guarded, in_time, manager, quick, reason, refusal, refused, settled, taken,
-    urls, works,
+use crate::fixture::{
+    Fixture, RedisServer, all_vote,
+    guard::{MAX_TTL, guarded, quick, reason, refusal, settled, taken, works},
+    in_time, urls,
 };
-use crate::support::{RedisServer, ServerScene};
 
 fn named(builder: RedlockBuilder, nodes: &[(&str, String)]) -> Redlock {
     let add =
@@ -25,7 +25,7 @@ fn assert_other_layout(reason: &Reason, found: &str, ours: &str) {
 /// Two majorities without a common node: {a, b} of one set, {c, d} of the other.
 #[tokio::test]
 async fn overlapping_sets_exclude_each_other() {
-    let ServerScene { servers, proxies } = ServerScene::new(4);
+    let Fixture { servers, proxies } = Fixture::new(4);
     let [a, b, c] = [0, 1, 2].map(|i: usize| proxies[i].url());
     let first = named(quick(), &[("a", a), ("b", b), ("c", c)]);
     all_vote(&first).await;
@@ -54,40 +54,6 @@ async fn overlapping_sets_exclude_each_other() {
 }
 
 #[tokio::test]
-async fn simultaneous_overlapping_sets_exclude_each_other() {
-    let servers = RedisServer::start_n(4);
-    let node = |i: usize| (["a", "b", "c", "d"][i], servers[i].url());
-    let first = named(quick(), &[node(0), node(1), node(2)]);
-    let second = named(quick(), &[node(3), node(2), node(1)]);
-    let try_it = async |redlock: &Redlock| redlock.lock("x").wait(MAX_TTL * 3).await;
-    let (one, other) = in_time(async { tokio::join!(try_it(&first), try_it(&second)) }).await;
-    assert!(one.is_err() || other.is_err(), "two clients hold the lock");
-}
-
-#[tokio::test]
-async fn unnamed_hosts_make_another_set() {
-    let servers = RedisServer::start_n(3);
-    let by_name: Vec<_> = servers.iter().map(RedisServer::url_by_name).collect();
-    let first = quick().nodes(urls(&servers)).build().unwrap();
-    all_vote(&first).await;
-    let second = quick().nodes(by_name).build().unwrap();
-
-    let (found, ours) = (
-        format!("127.0.0.1:{}/0", servers[0].port()),
-        format!("localhost:{}/0", servers[0].port()),
-    );
-
-    for node in 0..3 {
-        assert_other_layout(&refusal(&second, node).await, &found, &ours);
-    }
-
-    let votes = refused(&second, "x").await;
-    assert_other_layout(&reason(&votes, 0), &found, &ours);
-
-    works(&first).await;
-}
-
-#[tokio::test]
 async fn named_hosts_make_the_same_set() {
     let servers = RedisServer::start_n(3);
     let node = |i: usize| (["a", "b", "c"][i], servers[i].url());
@@ -97,11 +63,8 @@ async fn named_hosts_make_the_same_set() {
     let second = named(quick(), &[by_name(2), by_name(0), by_name(1)]);
     all_vote(&second).await;
     let held = taken(&first, "x").await;
-
     let error = second.lock("x").await.unwrap_err();
-
     assert!(matches!(error, LockError::Held { .. }), "{error}");
-
     let token = held.fencing_token();
     held.release().await.unwrap();
     let next = taken(&second, "x").await;
@@ -115,22 +78,4 @@ async fn different_guards_are_different_sets() {
     let off = guarded(quick(), urls(&servers)).restart_guard(RestartGuard::Off).build().unwrap();
     assert_other_layout(&refusal(&off, 0).await, "restart guard on", "restart guard off");
     works(&first).await;
-}
-
-#[tokio::test]
-async fn another_prefix_is_another_world() {
-    let servers = RedisServer::start_n(3);
-    let first = settled(&servers).await;
-    let plain = servers.iter().map(RedisServer::plain_url);
-    let second = guarded(quick().key_prefix("other"), plain).build().unwrap();
-    all_vote(&second).await;
-    let held = taken(&first, "x").await;
-
-    let other = taken(&second, "x").await;
-
-    assert!(held.is_valid() && other.is_valid());
-    assert!(servers.iter().all(|server| server.exists("other:meta")));
-
-    // Neither client changes the enrolment of the other.
-    all_vote(&manager(&servers)).await;
 }

@@ -4,8 +4,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tower_redlock::Redlock;
 
-use super::scene::{all_vote, guarded, hash, probation, settled, tag, urls, votes};
-use crate::support::{RedisServer, Resp};
+use crate::fixture::{
+    RedisServer, Resp, all_vote,
+    guard::{guarded, probation, tag, votes},
+    urls,
+};
 
 const LEASE_TASK: &str = include_str!("../../../src/node/redis/scripts/lease_task.lua");
 const LEARN_MARKS: &str = include_str!("../../../src/node/redis/scripts/learn_marks.lua");
@@ -13,38 +16,6 @@ const LEARN_MARKS: &str = include_str!("../../../src/node/redis/scripts/learn_ma
 /// µs since the Unix epoch.
 fn now() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros()
-}
-
-#[tokio::test]
-async fn many_marks_are_merged_by_number() {
-    const MARKS: u64 = 3_000;
-    let fill = "for i = 1, ARGV[1] do \
-                  redis.call('HSET', 'redlock:marks', 'm' .. i, (i * ARGV[2] % 101) .. ' of ' .. ARGV[2]) \
-                end return redis.status_reply('OK')";
-    let mut servers = RedisServer::start_n(3);
-    let redlock = settled(&servers).await;
-    for (server, factor) in [(&servers[0], "7"), (&servers[2], "11")] {
-        let answer = server.cli(&["EVAL", fill, "0", &MARKS.to_string(), factor]);
-        assert_eq!(answer, Resp::Simple("OK".into()));
-    }
-    servers[1].restart();
-    probation(&redlock, &[1]).await;
-    votes(&redlock, 1).await;
-
-    let learnt = hash(&servers[1], "redlock:marks");
-
-    assert_eq!(learnt.len() as u64, MARKS);
-
-    for i in 1..=MARKS {
-        let (seven, eleven) = (i * 7 % 101, i * 11 % 101);
-        let highest = seven.max(eleven);
-        let expected = [(seven, 7), (eleven, 11)]
-            .into_iter()
-            .filter(|(number, _)| *number == highest)
-            .map(|(number, factor)| format!("{number} of {factor}"))
-            .collect::<Vec<_>>();
-        assert!(expected.contains(&learnt[&format!("m{i}")]), "m{i}: {}", learnt[&format!("m{i}")]);
-    }
 }
 
 #[tokio::test]
@@ -58,11 +29,8 @@ async fn lease_of_a_dead_learner_ends() {
     probation(&redlock, &[1]).await;
     let leased = Instant::now();
     let lease = format!("00000000deadbeef {} 0 0", now() + LEASE.as_micros());
-
     servers[1].cli(&["HSET", "redlock:meta", "learner", &lease]);
-
     assert!(tag(&servers[1]).starts_with("p "), "the probation ended before the test could check");
-
     votes(&redlock, 1).await;
     let took = leased.elapsed();
     assert!(took + Duration::from_millis(100) > LEASE, "{took:?}");
@@ -77,9 +45,7 @@ fn one_client_has_the_lease() {
         let answer = server.cli(&command.collect::<Vec<_>>()).items();
         answer.iter().map(Resp::int).collect::<Vec<_>>()
     };
-
     server.cli(&["HSET", "meta", "once", "copying x"]);
-
     assert_eq!(ask("a", "copying y", "4000000", ["0", "0"]), [0], "another task");
     assert_eq!(ask("a", "copying x", "4000000", ["0", "0"]), [1]);
     assert_eq!(ask("b", "copying x", "4000000", ["0", "0"]), [2, 0, 0]);
@@ -87,7 +53,6 @@ fn one_client_has_the_lease() {
     assert_eq!(ask("b", "copying x", "4000000", ["0", "0"]), [2, 7, 700]);
     assert_eq!(ask("a", "copying x", "0", ["7", "700"]), [1], "released");
     assert_eq!(ask("b", "copying x", "4000000", ["0", "0"]), [1]);
-
     // The value that a server has after its clock was set back.
     for micros in [20_000_000, 3_600_000_000] {
         let far = format!("a {} 0 0", now() + micros);

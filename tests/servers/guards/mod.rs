@@ -4,22 +4,17 @@
 //! Probations are as short as the TTL. A test that passes only because of a guard has a counterpart
 //! that shows what happens without it, or says in its commit how it failed then.
 
-pub(crate) mod scene;
-
 mod adopt;
-mod blocked;
 mod claims;
 mod copying;
 mod crowd;
 mod duplicates;
-mod former_fences;
 mod full;
 mod herd;
 mod history;
 mod hostile_sources;
 mod layouts;
 mod learning;
-mod lowering;
 mod max_ttl;
 mod moves;
 mod names;
@@ -28,6 +23,5 @@ mod prospects;
 mod readiness;
 mod records;
 mod restart;
-mod splits;
 mod takeover;
 mod upgrade;

@@ -18,8 +18,11 @@ use tower_redlock::{
     once::Once,
 };
 
-use super::scene::{all_vote, guarded, in_probation, in_time};
-use crate::support::{Proxy, RedisServer, eventually_async};
+use crate::fixture::{
+    Proxy, RedisServer, all_vote, eventually_async,
+    guard::{guarded, in_probation},
+    in_time,
+};
 
 /// Number of moves of the address; `REDLOCK_MOVES` sets another one.
 const MOVES: usize = 6;
@@ -211,9 +214,7 @@ async fn no_overlap_and_no_token_twice() {
         end(work).await;
     }
     let ledger = ledger.lock().unwrap();
-
     println!("{moves} moves, {} grants, {} pieces done once", ledger.grants, ledger.done.len());
-
     assert!(ledger.grants > moves * 10, "{} grants", ledger.grants);
     assert!(ledger.done.len() > moves, "{} pieces", ledger.done.len());
     assert_eq!(ledger.overlaps, Vec::<String>::new());

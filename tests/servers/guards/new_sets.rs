@@ -7,13 +7,13 @@ use std::{
 
 use tower_redlock::{Redlock, error::Reason, node::NodeState};
 
-use super::scene::{
-    LONG, MAX_TTL, all_vote, guarded, in_time, manager, meta, probation, quick, reason, refused,
-    settled, slow, taken, urls, works,
-};
-use crate::{
-    failures::log::{Log, LoggedSpawner},
-    support::RedisServer,
+use crate::fixture::{
+    LONG, Log, LoggedSpawner, RedisServer, all_vote,
+    guard::{
+        MAX_TTL, guarded, manager, meta, probation, quick, reason, refused, settled, slow, taken,
+        works,
+    },
+    in_time, urls,
 };
 
 #[tokio::test]
@@ -43,16 +43,12 @@ async fn new_set_reports_its_probation() {
         assert!(remaining > Duration::ZERO);
         assert_eq!(health.max_ttl, Some(MAX_TTL));
     }
-
     let votes = refused(&redlock, "x").await;
-
     for node in 0..3 {
         assert!(matches!(reason(&votes, node), Reason::Probation { .. }), "{votes}");
     }
-
     let text = votes.to_string();
     assert!(text.contains("in probation: it may have forgotten locks, and votes in"), "{text}");
-
     for node in ["node=node-1", "node=node-2", "node=node-3"] {
         log.wait_for("INFO", &[node, "in probation", "votes_in=1.0"]).await;
     }
@@ -83,15 +79,12 @@ async fn dead_majority_keeps_new_set_unusable() {
     servers[1].kill();
     servers[2].kill();
     let redlock = manager(&servers);
-
     let early = tokio::time::timeout(MAX_TTL * 3, redlock.ready()).await;
-
     assert!(early.is_err(), "{:?}", redlock.health());
     let NodeState::Probation { remaining, .. } = redlock.health()[0].state else {
         panic!("{:?}", redlock.health())
     };
     assert_eq!(remaining, Duration::ZERO, "the node waits only for the others");
-
     servers[1].restart();
     in_time(redlock.ready()).await.unwrap();
 }
@@ -112,11 +105,8 @@ async fn blank_set_continues_above_its_tokens() {
     // A client that knows no tokens, with a clock that proposes lower ones.
     let slow = guarded(quick().clock(slow()), urls(&servers)).build().unwrap();
     all_vote(&slow).await;
-
     let lock = taken(&slow, "x").await;
-
     assert!(lock.fencing_token().get() > last);
-
     let floors: Vec<_> = servers.iter().map(|server| meta(server)["floor"].clone()).collect();
     assert!(floors.iter().all(|floor| floor.parse::<u64>().unwrap() > last), "{floors:?}");
 }
@@ -199,9 +189,7 @@ async fn new_servers_wait_for_a_missing_one() {
     probation(&redlock, &[0, 1]).await;
     let votes = refused(&redlock, "x").await;
     assert!(matches!(reason(&votes, 0), Reason::Probation { .. }), "{votes}");
-
     servers[2].restart();
-
     works(&redlock).await;
 }
 

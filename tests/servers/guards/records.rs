@@ -2,12 +2,14 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::scene::{
-    all_vote, forgets, guarded, hash, meta, pairs, probation, quick, settled, tag, votes, works,
-};
-use crate::{
-    failures::log::{Log, LoggedSpawner},
-    support::{RedisServer, Resp, acl, eventually_async, intercept::Interceptor, urls},
+use crate::fixture::{
+    Log, LoggedSpawner, RedisServer, Resp, acl, all_vote, eventually_async,
+    guard::{
+        all_copied, copy_state, forgets, guarded, hash, pairs, probation, quick, settled, tag,
+        votes, works,
+    },
+    intercept::Interceptor,
+    urls,
 };
 
 const MARKS: &str = "redlock:marks";
@@ -51,11 +53,8 @@ async fn blank_node_learns_the_highest_marks() {
         ],
     );
     servers[1].restart();
-
     probation(&redlock, &[1]).await;
-
     assert!(hash(&servers[1], MARKS).is_empty());
-
     let look = "return {redis.call('HGET', KEYS[1], 'tag'), redis.call('HGETALL', KEYS[2])}";
     let mut found = Vec::new();
     eventually_async("the node is active", async || {
@@ -78,23 +77,10 @@ async fn blank_node_learns_the_highest_marks() {
         ("promise:last", "7"),
         ("promise:old", "7"),
     ];
-
     assert_eq!(pairs(found.pop().unwrap()), map(&expected));
-
     votes(&redlock, 1).await;
     // The others are unchanged.
     assert_eq!(hash(&servers[0], MARKS).len(), 7);
-}
-
-#[tokio::test]
-async fn outdated_node_keeps_its_higher_marks() {
-    let mut servers = RedisServer::start_n(3);
-    let redlock = settled(&servers).await;
-    marks(&servers[1], &[("a", "1"), ("b", "20 own"), ("c", "3 own")]);
-    let old = servers[1].save_snapshot();
-    marks(&servers[0], &[("a", "2 new"), ("b", "19")]);
-    forgets(&redlock, 1, || servers[1].restart_from(&old)).await;
-    assert_eq!(hash(&servers[1], MARKS), map(&[("a", "2 new"), ("b", "20 own"), ("c", "3 own")]));
 }
 
 const RECORDS: usize = 1_500;
@@ -126,50 +112,34 @@ fn assert_recorded(server: &RedisServer) {
     assert_eq!(server.cli(&["EVAL", all, "0", &RECORDS.to_string()]), Resp::Int(150));
 }
 
-/// The state of the node's copy of records; empty if it has all.
-fn once(server: &RedisServer) -> Option<String> {
-    meta(server).get("once").cloned()
-}
-
 /// The state names the probation.
 fn is_copying(server: &RedisServer) -> bool {
-    once(server).is_some_and(|once| once.starts_with("copying "))
+    copy_state(server).is_some_and(|state| state.starts_with("copying "))
 }
 
 #[tokio::test]
 async fn records_are_copied_after_activation() {
     let mut servers = RedisServer::start_n(3);
     let redlock = settled(&servers).await;
-    eventually_async("a new set has no records", async || {
-        servers.iter().all(|server| once(server).as_deref() == Some(""))
-    })
-    .await;
+    all_copied(&servers).await;
     record(&servers[0]);
     record(&servers[2]);
     // The records of node 3 cannot be read for now.
     servers[2].cli(&["ACL", "SETUSER", acl::USER, "-scan"]);
     servers[1].restart();
     probation(&redlock, &[1]).await;
-
     votes(&redlock, 1).await;
-
     assert!(tag(&servers[1]).starts_with("a "));
-
     eventually_async("the records of node 1 are copied", async || {
         servers[1].keys("redlock:done:*").len() == RECORDS
     })
     .await;
-
     assert!(is_copying(&servers[1]), "node 3 may have more");
-
     works(&redlock).await;
     servers[2].cli(&["SET", "redlock:done:of node 3", "late", "PX", "60000"]);
     servers[2].cli(&["ACL", "SETUSER", acl::USER, "+scan"]);
-    eventually_async("all records are copied", async || once(&servers[1]).as_deref() == Some(""))
-        .await;
-
+    all_copied(&servers[1..2]).await;
     assert!(servers[1].exists("redlock:done:of node 3"));
-
     servers[1].cli(&["DEL", "redlock:done:of node 3"]);
     assert_recorded(&servers[1]);
     assert!(!servers[1].exists("redlock:other:1"));
@@ -183,12 +153,8 @@ async fn greatest_ttl_is_copied() {
     let key = "redlock:done:kept";
     servers[0].cli(&["SET", key, "d value", "PX", "9000000000000000000"]);
     forgets(&redlock, 1, || drop(servers[1].cli(&["FLUSHALL"]))).await;
-
-    eventually_async("all records are copied", async || once(&servers[1]).as_deref() == Some(""))
-        .await;
-
+    all_copied(&servers[1..2]).await;
     assert_eq!(servers[1].get(key), Some(b"d value".to_vec()));
-
     let century = 100 * 365 * 24 * 3_600_000;
     assert!(servers[1].pttl(key) > century);
 }
@@ -213,7 +179,6 @@ async fn copying_quorum_awaits_the_records() {
         log.text().lines().filter(is_try).count()
     };
     let before = ["node=node-1", "node=node-2"].map(tries);
-
     // The second copy of each begins while both lack records.
     eventually_async("an end was attempted", async || {
         let now = ["node=node-1", "node=node-2"].map(tries);
@@ -221,13 +186,10 @@ async fn copying_quorum_awaits_the_records() {
         again || !servers[..2].iter().all(is_copying)
     })
     .await;
-
     assert!(servers[..2].iter().all(is_copying), "{}", log.text());
-
     servers[2].cli(&["ACL", "SETUSER", acl::USER, "+scan"]);
+    all_copied(&servers[..2]).await;
     for server in &servers[..2] {
-        eventually_async("all records are copied", async || once(server).as_deref() == Some(""))
-            .await;
         assert_recorded(server);
     }
 }
@@ -242,77 +204,7 @@ async fn bootstrapped_quorum_needs_no_others() {
     probation(&redlock, &[0, 1]).await;
     all_vote(&redlock).await;
 
-    for server in &servers[..2] {
-        eventually_async("all records are copied", async || once(server).as_deref() == Some(""))
-            .await;
-    }
-}
-
-#[tokio::test]
-async fn another_client_finishes_the_copying() {
-    let mut servers = RedisServer::start_n(3);
-    let first = settled(&servers).await;
-    record(&servers[0]);
-    record(&servers[2]);
-    servers[2].cli(&["ACL", "SETUSER", acl::USER, "-scan"]);
-    servers[1].restart();
-    probation(&first, &[1]).await;
-
-    votes(&first, 1).await;
-
-    assert!(is_copying(&servers[1]));
-
-    drop(first);
-    servers[2].cli(&["ACL", "SETUSER", acl::USER, "+scan"]);
-    assert!(is_copying(&servers[1]));
-
-    let second = settled(&servers).await;
-    eventually_async("all records are copied", async || once(&servers[1]).as_deref() == Some(""))
-        .await;
-    assert_recorded(&servers[1]);
-
-    all_vote(&second).await;
-}
-
-#[tokio::test]
-async fn of_many_clients_one_copies() {
-    let servers = RedisServer::start_n(3);
-    let clients = [
-        settled(&servers).await,
-        settled(&servers).await,
-        settled(&servers).await,
-        settled(&servers).await,
-    ];
-    record(&servers[0]);
-    record(&servers[2]);
-    eventually_async("a new set has no records", async || {
-        servers.iter().all(|server| once(server).as_deref() == Some(""))
-    })
-    .await;
-    for server in &servers {
-        server.cli(&["CONFIG", "RESETSTAT"]);
-    }
-    servers[1].cli(&["FLUSHALL"]);
-    eventually_async("all records are copied", async || {
-        servers[1].keys("redlock:done:*").len() == RECORDS
-            && once(&servers[1]).as_deref() == Some("")
-    })
-    .await;
-    // A copy in progress would have read by then.
-    for client in &clients {
-        all_vote(client).await;
-        works(client).await;
-    }
-
-    for server in [&servers[0], &servers[2]] {
-        let stat = server.info("commandstats", "cmdstat_scan").expect("keys were scanned");
-        let calls = stat.split(['=', ',']).nth(1).unwrap().parse::<usize>().unwrap();
-        // One pass over the keys, in pages of 250.
-        assert!(calls <= RECORDS / 250 + 2, "{stat}");
-    }
-
-    assert_recorded(&servers[1]);
-    assert_eq!(meta(&servers[1])["copier"], "");
+    all_copied(&servers[..2]).await;
 }
 
 #[tokio::test]
@@ -324,10 +216,7 @@ async fn node_flushed_while_copying_restarts_copy() {
     for _ in 0..2 {
         forgets(&redlock, 1, || drop(servers[1].cli(&["FLUSHALL"]))).await;
     }
-
-    eventually_async("all records are copied", async || once(&servers[1]).as_deref() == Some(""))
-        .await;
-
+    all_copied(&servers[1..2]).await;
     assert_recorded(&servers[1]);
 }
 
@@ -346,8 +235,7 @@ async fn survivor_restores_marks_and_records() {
 
     for server in &servers[..2] {
         assert_eq!(hash(server, MARKS), map(&[("a", "5 x")]));
-        eventually_async("all records are copied", async || once(server).as_deref() == Some(""))
-            .await;
+        all_copied(std::slice::from_ref(server)).await;
         assert_recorded(server);
     }
 }

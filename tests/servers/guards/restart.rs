@@ -8,11 +8,14 @@ use tower_redlock::{
     node::{NodeState, redis::RestartGuard},
 };
 
-use super::scene::{
-    LONG, MAX_TTL, all_vote, fences, guarded, in_time, probation, quick, reason, refused, settled,
-    slow, taken, votes, works,
+use crate::fixture::{
+    Fixture, LONG, Proxy, RedisServer, all_vote,
+    guard::{
+        MAX_TTL, fences, guarded, probation, quick, reason, refused, settled, slow, taken, votes,
+        works,
+    },
+    in_time, over,
 };
-use crate::support::{Proxy, RedisServer, ServerScene, over};
 
 /// A client that does not reach node 3, and one that reaches all nodes.
 struct TwoClients {
@@ -24,7 +27,7 @@ struct TwoClients {
 
 impl TwoClients {
     async fn new(builder: impl Fn() -> RedlockBuilder, guard: RestartGuard) -> Self {
-        let ServerScene { servers, proxies } = ServerScene::new(3);
+        let Fixture { servers, proxies } = Fixture::new(3);
         let build = |urls: Vec<String>| {
             over(builder(), urls).restart_guard(guard).build().expect("valid settings")
         };
@@ -86,7 +89,6 @@ async fn blank_server_waits_out_probation() {
         matches!(reason(&verdict, 2), Reason::NotConnected(_) | Reason::Disconnected),
         "{verdict}"
     );
-
     // One other node is too few to learn from, and the former owner of its name may still serve
     // other clients, so the set waits for the third node. That node forgot as well, and so a quorum
     // did: the nodes start above all tokens that may have been granted.
@@ -120,7 +122,6 @@ async fn blank_server_learns_fences_first() {
     let [first, learnt, third] = [0, 1, 2].map(|node| fences(&two.servers[node]));
     let is_learnt = |(stripe, fence): (&String, &u64)| *fence == first[stripe].max(third[stripe]);
     assert!(learnt.len() == 1_024 && learnt.iter().all(is_learnt));
-
     // Only node 3 and the one that forgot are left, and no client proposes tokens by the clock.
     two.servers[0].kill();
     let slow = guarded(quick().clock(slow()), two.servers.iter().map(RedisServer::url));

@@ -1,13 +1,12 @@
 //! Servers of a layout that no client uses any more.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use tower_redlock::{LockError, Redlock, error::Reason};
 
-use super::scene::{MAX_TTL, all_vote, guarded, quick, refusal, tag, taken};
-use crate::{
-    failures::log::{Log, LoggedSpawner},
-    support::{HANG_GUARD, RedisServer},
+use crate::fixture::{
+    HANG_GUARD, Log, LoggedSpawner, RedisServer, all_vote,
+    guard::{MAX_TTL, guarded, quick, refusal, tag, taken},
 };
 
 /// From the first connection until a set that no client uses votes for another one: 1.25 times
@@ -45,6 +44,11 @@ async fn taken_over(first: usize, all: usize) {
     log.wait_for("WARN", &["no client uses", "redlock adopt", &lists[0], &lists[1]]).await;
 }
 
+#[tokio::test]
+async fn larger_set_follows_a_smaller_one() {
+    tokio::join!(taken_over(1, 3), taken_over(3, 5));
+}
+
 /// Builds a manager over a single server.
 fn single(url: String, log: &Log) -> Redlock {
     quick().nodes([url]).spawner(LoggedSpawner::start(log)).build().unwrap()
@@ -76,36 +80,6 @@ async fn single_server_by_another_host_name_is_another_set() {
     assert!(matches!(refusal(&single(server.url(), &log), 0).await, Reason::OtherLayout { .. }));
 }
 
-#[tokio::test]
-async fn named_single_server_has_any_host_name() {
-    let server = RedisServer::start();
-    let named = |url| quick().named_node("locks", url).build().unwrap();
-    let by_address = named(server.url());
-    all_vote(&by_address).await;
-
-    let by_name = named(server.url_by_name());
-
-    by_name.ready_within(HANG_GUARD).await.expect("it is the same set");
-    let lock = by_address.lock("x").await.unwrap();
-    assert!(matches!(by_name.lock("x").await, Err(LockError::Held { .. })));
-    drop(lock);
-}
-
-#[tokio::test]
-async fn first_start_with_two_of_three() {
-    taken_over(2, 3).await;
-}
-
-#[tokio::test]
-async fn first_start_with_one_of_three() {
-    taken_over(1, 3).await;
-}
-
-#[tokio::test]
-async fn larger_set_follows_a_smaller_one() {
-    taken_over(3, 5).await;
-}
-
 /// The other nodes are taken over before it, and the new set needs it as well.
 #[tokio::test]
 async fn node_with_later_mark_follows() {
@@ -116,11 +90,8 @@ async fn node_with_later_mark_follows() {
     drop(wrong);
     let layout = |server: &RedisServer| tag(server)[35..51].to_owned();
     let old = layout(&servers[0]);
-
     let right = list(&servers, &log);
-
     assert!(matches!(refusal(&right, 2).await, Reason::OtherLayout { .. }));
-
     let is_moved = |server: &RedisServer| layout(server) != old;
     let started = Instant::now();
     while !servers[..2].iter().all(is_moved) {
@@ -129,50 +100,9 @@ async fn node_with_later_mark_follows() {
         // Interval between the marks of a client.
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-
     assert!(!is_moved(&servers[2]));
-
     drop(right.lock("x").wait(HANG_GUARD * 12).await.unwrap());
     all_vote(&right).await;
-}
-
-/// The data that a client of the former form stored: its fences and the tag, which has another
-/// layout.
-fn store_former_form(server: &RedisServer, token: u64) {
-    let run = |section, field| server.info(section, field).expect("an id")[..16].to_owned();
-    let run = run("server", "run_id") + &run("replication", "master_replid");
-    let tag = format!("a {run} 00112233aabbccdd 0102030405060708 00000001 1122334455667788");
-    let fences = (0..1_024).flat_map(|stripe| [format!("f{stripe}"), token.to_string()]);
-    let layout = "3 nodes (node-1, node-2, node-3), prefix redlock, restart guard on";
-    let fields =
-        [["tag", &tag], ["layout", layout], ["max_ttl", "1000"], ["size", "3"], ["seen", "7"]];
-    let command = ["HSET", "redlock:meta"].map(str::to_owned).into_iter().chain(fences);
-    let fields = fields.concat().into_iter().map(str::to_owned);
-    server.cli(&command.chain(fields).collect::<Vec<_>>());
-}
-
-/// A client of the former form never votes on the same servers as a client of the present form: its
-/// servers belong to another set, until no client uses that set.
-#[tokio::test]
-async fn former_form_is_taken_over() {
-    let servers = RedisServer::start_n(3);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    let token = u64::try_from(now.as_micros()).unwrap();
-    for server in &servers {
-        store_former_form(server, token);
-    }
-    let log = Log::new();
-
-    let redlock = list(&servers, &log);
-
-    let Reason::OtherLayout { ours, .. } = refusal(&redlock, 0).await else { panic!("it votes") };
-    // The text that a client of the former form reports when the servers are taken over.
-    assert!(ours.contains("upgrade"), "{ours}");
-    assert!(matches!(redlock.lock("x").await, Err(LockError::NoQuorum { .. })));
-
-    let lock = redlock.lock("x").wait(HANG_GUARD * 12).await.unwrap();
-    assert!(lock.fencing_token().get() > token);
-    assert!(servers.iter().all(|server| tag(server)[35..51] != *"00112233aabbccdd"));
 }
 
 #[tokio::test]
@@ -181,11 +111,8 @@ async fn set_in_use_is_left_alone() {
     let log = Log::new();
     let used = list(&servers[..2], &log);
     all_vote(&used).await;
-
     let other = list(&servers, &log);
-
     assert!(matches!(refusal(&other, 0).await, Reason::OtherLayout { .. }));
-
     let until = Instant::now() + WATCHED;
     while Instant::now() < until {
         let lock = used.lock("x").wait(MAX_TTL * 5).await.expect("its set continues");
@@ -193,6 +120,5 @@ async fn set_in_use_is_left_alone() {
         // A slow acknowledgement is not a loss.
         let _ = lock.release().await;
     }
-
     assert!(!log.text().contains("no client uses"), "{}", log.text());
 }

@@ -1,14 +1,20 @@
-//! Servers that a client of the former form of keys enrolled.
+//! Servers that a client of the former form of keys enrolled, and the fences that it stored.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
 
 use tower_redlock::{
     Redlock,
     error::{AdoptError, Reason},
 };
 
-use super::scene::{MAX_TTL, all_vote, quick, refusal, tag, taken, urls};
-use crate::support::{HANG_GUARD, RedisServer};
+use crate::fixture::{
+    HANG_GUARD, RedisServer, Resp, all_vote,
+    guard::{MAX_TTL, pairs, quick, refusal, tag, taken},
+    urls,
+};
 
 /// Servers with the records of former clients, whose tokens are ahead of the clocks.
 struct FormerSet {
@@ -84,7 +90,6 @@ async fn adopt_moves_from_the_former_form() {
     let Reason::OtherLayout { found, ours } = refusal(&client, 0).await else { panic!() };
     assert!(ours.starts_with(&*found) && ours.contains("upgrade"), "{found} {ours}");
     assert_eq!(set.former_votes(), 3);
-
     let adopted = Instant::now();
     let wait = client.adopt(&set.client()).await.unwrap();
     assert_eq!(set.former_votes(), 0, "a former client still gets votes");
@@ -102,17 +107,13 @@ async fn adopt_moves_from_the_former_form() {
 async fn adopt_of_a_majority_is_refused() {
     let set = FormerSet::start();
     let client = set.client();
-
     assert!(matches!(refusal(&client, 0).await, Reason::OtherLayout { .. }));
-
     set.servers[2].freeze();
     let refused = client.adopt(&set.client()).await;
     assert!(matches!(refused, Err(AdoptError::OldSet { needed: 2, .. })), "{refused:?}");
-
     set.servers[2].thaw();
     let again = client.adopt(&set.client()).await;
     assert!(again.is_ok(), "{again:?}");
-
     drop(taken(&client, "x").await);
 }
 
@@ -123,4 +124,49 @@ async fn unused_former_form_is_taken_over() {
     let lock = client.lock("x").wait(Duration::from_secs(120)).await.unwrap();
     assert!(lock.fencing_token().get() > set.fence);
     assert!(set.former_votes() < 2);
+}
+
+const CHANGE: &str = include_str!("../../../src/node/redis/scripts/change.lua");
+const FENCES: &str = include_str!("../../../src/node/redis/scripts/fences.lua");
+
+/// A server with these fences under the key `before`.
+fn server(fences: &[(&str, &str)]) -> RedisServer {
+    let server = RedisServer::start();
+    let fields = fences.iter().flat_map(|(stripe, fence)| [*stripe, *fence]);
+    let command: Vec<_> = ["HSET", "before"].into_iter().chain(fields).collect();
+    server.cli(&command);
+    server
+}
+
+fn scores(server: &RedisServer, key: &str) -> BTreeMap<String, String> {
+    pairs(server.cli(&["ZRANGE", key, "0", "-1", "WITHSCORES"]))
+}
+
+#[test]
+fn hash_becomes_a_sorted_set() {
+    let server = server(&[("3", "1764000000000007"), ("5", "9")]);
+    server.cli(&["ZADD", "after", "8", "3", "40", "5", "41", "6"]);
+    let change = ["EVAL", CHANGE, "3", "meta", "before", "after", "0", "0", "0", "0"];
+    assert_eq!(server.cli(&change), Resp::Int(1));
+    let fences = [("3", "1764000000000007"), ("5", "40"), ("6", "41")];
+    let expected = fences.map(|(stripe, fence)| (stripe.to_owned(), fence.to_owned()));
+    assert_eq!(scores(&server, "after"), BTreeMap::from(expected), "the greater ones");
+    assert!(!server.exists("before"));
+}
+
+#[test]
+fn both_forms_are_read() {
+    let server = server(&[("3", "7")]);
+    server.cli(&["ZADD", "later", "8", "4"]);
+    server.cli(&["HSET", "meta", "tag", "a 1"]);
+    let read = |key: &str| {
+        let mut answer = server.cli(&["EVAL", FENCES, "2", key, "meta"]).items().into_iter();
+        let fences = answer.next().expect("the fences").items();
+        let tag = answer.next().expect("the tag").text();
+        (fences.into_iter().map(Resp::text).collect::<Vec<_>>(), tag)
+    };
+
+    assert_eq!(read("before"), (vec!["3".into(), "7".into()], "a 1".into()));
+    assert_eq!(read("later"), (vec!["4".into(), "8".into()], "a 1".into()));
+    assert_eq!(read("missing").0, [""; 0]);
 }

@@ -1,22 +1,25 @@
-//! The requirements on a tower service, and the guarantees to it.
+//! The contract of the plain tower layer: a strict inner service, errors, and timeouts.
 
 use std::{
     convert::Infallible,
-    future::{Ready, poll_fn, ready},
-    pin::pin,
+    future::{Future, Ready, pending, ready},
+    pin::{Pin, pin},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
-use tower::{Layer, Service, ServiceExt, service_fn};
+use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn, timeout::error::Elapsed};
 use tower_redlock::{
-    LockContext, Redlock, RedlockLayer, layer::GuardError, layer::KeyError, lock::Released,
+    LockError, Redlock, RedlockLayer,
+    error::{LossCause, ResourceError},
+    layer::{GuardError, KeyError},
 };
 
-use crate::support::HANG_GUARD;
+use crate::fixture::HANG_GUARD;
 
 /// A request that can't be cloned.
 struct Errand {
@@ -75,38 +78,8 @@ async fn service_made_ready_is_one_called() {
         assert_eq!(answer.await.unwrap(), key);
     }
     assert_eq!(calls.load(Ordering::SeqCst), 5);
-
     let clone = service.clone();
     assert_eq!(clone.oneshot(Errand { key: "a" }).await.unwrap(), "a");
-}
-
-#[tokio::test]
-async fn bad_key_does_not_reach_service() {
-    let strict = Strict::default();
-    let calls = Arc::clone(&strict.calls);
-    let mut service = RedlockLayer::new(Redlock::embedded(), key).layer(strict);
-    let answer = service.ready().await.unwrap().call(Errand { key: "bad" }).await;
-    assert_eq!(answer.unwrap_err().to_string(), "invalid resource: no key in the errand");
-    assert_eq!(calls.load(Ordering::SeqCst), 0);
-    // The service is still ready.
-    assert_eq!(service.call(Errand { key: "a" }).await.unwrap(), "a");
-}
-
-#[tokio::test]
-async fn request_without_key_runs_unguarded() {
-    let redlock = Redlock::embedded();
-    let service = RedlockLayer::new(redlock.clone(), key).layer(service_fn(|_: Errand| async {
-        Ok::<_, Infallible>(LockContext::current().map(|cx| cx.resource().to_string()))
-    }));
-    let lock = redlock.lock("a").await.unwrap();
-
-    let unguarded = service.clone().oneshot(Errand { key: "none" }).await;
-
-    assert_eq!(unguarded.unwrap(), None);
-    assert_eq!(lock.release().await, Ok(Released::Released));
-
-    let guarded = service.oneshot(Errand { key: "a" }).await;
-    assert_eq!(guarded.unwrap().as_deref(), Some("a"));
 }
 
 /// Becomes ready, or fails, on request.
@@ -140,22 +113,16 @@ async fn inner_service_is_readied_under_lock() {
     let is_ready = Arc::<AtomicBool>::default();
     let layer = RedlockLayer::new(redlock.clone(), key);
     let mut cx = Context::from_waker(Waker::noop());
-
     let mut service = layer.layer(Moody { is_ready: Arc::clone(&is_ready), fails: false });
-
     assert_eq!(service.poll_ready(&mut cx), Poll::Ready(Ok(())), "always");
-
     let mut unguarded = pin!(service.call(Errand { key: "none" }));
     assert!(unguarded.as_mut().poll(&mut cx).is_pending());
-
     let mut guarded = pin!(service.call(Errand { key: "a" }));
     assert!(guarded.as_mut().poll(&mut cx).is_pending());
     assert!(redlock.lock("a").await.is_err(), "it waits under its lock");
-
     is_ready.store(true, Ordering::SeqCst);
     assert_eq!(unguarded.await, Ok(()));
     assert_eq!(guarded.await, Ok(()));
-
     let mut service = layer.layer(Moody { is_ready, fails: true });
     for key in ["none", "a"] {
         assert_eq!(service.poll_ready(&mut cx), Poll::Ready(Ok(())), "always");
@@ -172,29 +139,106 @@ async fn nothing_happens_before_first_poll() {
     let redlock = Redlock::embedded();
     let mut service = RedlockLayer::new(redlock.clone(), key).layer(strict);
     let answer = service.ready().await.unwrap().call(Errand { key: "a" });
-
     drop(redlock.lock("a").await.expect("nobody holds it"));
-
     assert_eq!(calls.load(Ordering::SeqCst), 0);
-
     drop(answer);
     assert_eq!(calls.load(Ordering::SeqCst), 0);
 }
 
-#[tokio::test]
-async fn dropped_answer_frees_the_key() {
-    let redlock = Redlock::embedded();
-    let service = RedlockLayer::new(redlock.clone(), key)
-        .layer(service_fn(|_: Errand| std::future::pending::<Result<(), Infallible>>()));
-    {
-        let mut answer = pin!(service.oneshot(Errand { key: "a" }));
-        poll_fn(|cx| {
-            assert!(answer.as_mut().poll(cx).is_pending());
-            Poll::Ready(())
-        })
-        .await;
-        assert!(redlock.lock("a").await.is_err(), "the request holds it");
-    }
+type Outcome = Result<(), GuardError<Infallible>>;
 
-    drop(redlock.lock("a").await.expect("free"));
+fn by_name(name: &&'static str) -> &'static str {
+    name
+}
+
+/// Sends a request to a service that does not respond.
+async fn stuck(layer: RedlockLayer<fn(&&'static str) -> &'static str>) -> Outcome {
+    let service = service_fn(|_| pending::<Result<(), Infallible>>());
+    ServiceBuilder::new().layer(layer).service(service).oneshot("x").await
+}
+
+fn layer(redlock: &Redlock) -> RedlockLayer<fn(&&'static str) -> &'static str> {
+    RedlockLayer::new(redlock.clone(), by_name)
+}
+
+async fn is_free(redlock: &Redlock) {
+    drop(redlock.lock("x").await.expect("free"));
+}
+
+#[tokio::test]
+async fn each_cause_has_its_own_error() {
+    let redlock = Redlock::builder()
+        .nodes_from(&tower_redlock::node::EmbeddedNodes::new(3))
+        .owner("ourselves")
+        .build()
+        .unwrap();
+    let lock = redlock.lock("x").await.unwrap();
+    let held = stuck(layer(&redlock)).await;
+    let Err(GuardError::Lock(LockError::Held { owner, .. })) = held else { panic!("{held:?}") };
+    assert_eq!(owner.as_deref(), Some("ourselves"));
+    let waited = stuck(layer(&redlock).wait(Duration::from_millis(20))).await;
+    assert!(matches!(waited, Err(GuardError::Lock(LockError::WaitTimedOut { .. }))), "{waited:?}");
+    drop(lock);
+    // Longer than an acquire takes on a loaded machine.
+    let limit = Duration::from_secs(1);
+    let lost = stuck(layer(&redlock).max_hold(limit)).await;
+    let cause = LossCause::MaxHold { limit };
+    assert_eq!(lost, Err(GuardError::Lock(LockError::Lost { cause })));
+    is_free(&redlock).await;
+    let invalid = stuck(layer(&redlock).ttl(HANG_GUARD * 100)).await;
+    assert!(matches!(invalid, Err(GuardError::Lock(LockError::InvalidRequest(_)))), "{invalid:?}");
+    let unnamed = ServiceBuilder::new()
+        .layer(RedlockLayer::new(redlock.clone(), |_: &u8| String::new()))
+        .service(service_fn(|_| async { Ok::<_, Infallible>(()) }))
+        .oneshot(0)
+        .await;
+    let error = LockError::InvalidResource(ResourceError::EmptyName);
+    assert_eq!(unnamed, Err(GuardError::Lock(error)));
+    let failed = ServiceBuilder::new()
+        .layer(layer(&redlock))
+        .service(service_fn(|_| async { Err::<(), _>("the service's own") }))
+        .oneshot("x")
+        .await;
+    assert_eq!(failed, Err(GuardError::Service("the service's own")));
+    is_free(&redlock).await;
+    redlock.shutdown().await;
+    assert_eq!(stuck(layer(&redlock)).await, Err(GuardError::Lock(LockError::Closed)));
+}
+
+fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// The timeout's clock is manual, the locks' clock is not.
+#[tokio::test(start_paused = true)]
+async fn inner_timeout_is_the_services_error() {
+    let redlock = Redlock::embedded();
+    let works = Arc::<AtomicBool>::default();
+    let is_stuck = Arc::clone(&works);
+    let limit = Duration::from_millis(100);
+    let service = ServiceBuilder::new()
+        .layer(layer(&redlock).wait(HANG_GUARD))
+        .timeout(limit)
+        .service(service_fn(move |_| {
+            let is_stuck = Arc::clone(&is_stuck);
+            async move {
+                if is_stuck.load(Ordering::SeqCst) {
+                    pending::<()>().await;
+                }
+                Ok::<_, Infallible>(())
+            }
+        }));
+    let lock = redlock.lock("x").await.unwrap();
+    let mut waiting = pin!(service.clone().oneshot("x"));
+    for _ in 0..3 {
+        assert!(poll(waiting.as_mut()).is_pending(), "the wait for the lock is not the work");
+        tokio::time::advance(limit).await;
+    }
+    drop(lock);
+    waiting.await.unwrap();
+    works.store(true, Ordering::SeqCst);
+    let result = service.oneshot("x").await;
+    let Err(GuardError::Service(error)) = result else { panic!("{result:?}") };
+    assert!(error.is::<Elapsed>());
+    is_free(&redlock).await;
 }

@@ -8,12 +8,12 @@ use std::{
 use axum::{Router, routing::post};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
 };
 use tower_redlock::{LockOptions, Redlock, RedlockBuilder, RedlockLayer, key, lock::LockEventKind};
 
-use crate::support::{
-    HANG_GUARD, LONG, Proxy, RedisServer, all_vote, connected, in_time, over, urls,
+use crate::fixture::{
+    HANG_GUARD, LONG, Proxy, RedisServer, all_vote, connected, in_time, over, serve, urls,
 };
 
 /// Time in which a request is answered that does not wait.
@@ -30,10 +30,7 @@ impl Service {
         let layer = RedlockLayer::new(redlock.clone(), key::path_param("name")).wait(LONG);
         let work = post(async || "done").route_layer(layer.options(options).http());
         let app = Router::new().route("/{name}", work);
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let addr = listener.local_addr().unwrap();
-        tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
-        Self { addr, redlock }
+        Self { addr: serve(app).await, redlock }
     }
 
     /// Returns the response to a request, and the time that it took.
@@ -123,7 +120,7 @@ async fn stopped_minority_refuses_no_request() {
     let lock = other.lock("held").await.unwrap();
 
     let release = async {
-        tokio::time::sleep(Duration::from_secs(3)).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
         lock.release().await.unwrap();
     };
     let ((), ()) = tokio::join!(service.is_done("held"), release);
@@ -166,7 +163,7 @@ async fn requests_that_may_wait_outlive_an_outage() {
 
     let by_hand = async { in_time(redlock.lock("by hand").wait(HANG_GUARD).into_future()).await };
     let start = async {
-        tokio::time::sleep(Duration::from_secs(4)).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
         servers[..2].iter_mut().for_each(RedisServer::restart);
     };
     let ((), by_hand, ()) = tokio::join!(service.is_done("waits"), by_hand, start);

@@ -8,12 +8,10 @@ use tower_redlock::{
     once::{Once, OnceError, UnknownOutcome},
 };
 
-use crate::{
-    cases::{
-        child::{TestProcess, orders},
-        scene::connected,
-    },
-    support::{RedisServer, TempDir, eventually, eventually_async, over},
+use crate::fixture::{
+    RedisServer, TempDir,
+    child::{TestProcess, orders},
+    connected, eventually, eventually_async, over,
 };
 
 const TTL: Duration = Duration::from_secs(1);
@@ -47,7 +45,6 @@ async fn worker() {
         Ok(Once::RanUnrecorded((), LockError::Lost { .. })) => println!("refused"),
         ended => println!("ended {ended:?}"),
     }
-
     redlock.shutdown().await;
 }
 
@@ -90,11 +87,8 @@ async fn process_frozen_past_validity_is_refused() {
     std::fs::write(worker.files.path().join(GO_ON), "").unwrap();
     worker.signal(Signal::CONT);
     let output = worker.processes.output();
-
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
-
     assert!(stdout.contains("refused"), "{stdout}{}", String::from_utf8_lossy(&output.stderr));
-
     let ended = run(&redlock).await;
     let Ok(Once::AlreadyDone { by, .. }) = ended else { panic!("{ended:?}") };
     assert_eq!(&*by, "retry");
@@ -123,11 +117,8 @@ async fn killed_process_leaves_unknown_key() {
         matches!(run(&redlock).await, Ok(Once::InProgress { unknown: true, .. }))
     })
     .await;
-
     let status = redlock.once(KEY).status().await.unwrap().expect("unknown");
-
     assert_eq!(status.by.as_deref(), Some("worker"));
-
     redlock.once(KEY).mark_done().await.unwrap();
     let ended = run(&redlock).await;
     assert!(matches!(ended, Ok(Once::AlreadyDone { .. })), "{ended:?}");

@@ -15,10 +15,7 @@ use tower_redlock::{
     once::{Once, OnceError},
 };
 
-use crate::{
-    cases::scene::{Scene, patient},
-    support::RedisServer,
-};
+use crate::fixture::{Fixture, RedisServer, patient};
 
 const KEYS: usize = 200;
 const DUPLICATES: usize = 50;
@@ -47,10 +44,9 @@ async fn deliver(redlock: Redlock, key: String, effects: Arc<AtomicUsize>) -> bo
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_of_fifty_duplicates_runs() {
-    let scene = Scene::new(3);
-    let managers = [scene.direct(patient()).await, scene.direct(patient()).await];
+    let fixture = Fixture::new(3);
+    let managers = [fixture.direct(patient()).await, fixture.direct(patient()).await];
     let effects: Vec<_> = (0..KEYS).map(|_| Arc::new(AtomicUsize::new(0))).collect();
-
     // All duplicates of a key at once, and twenty keys side by side.
     for keys in (0..KEYS).collect::<Vec<_>>().chunks(20) {
         let deliveries = keys.iter().flat_map(|key| (0..DUPLICATES).map(move |i| (*key, i)));
@@ -61,65 +57,52 @@ async fn one_of_fifty_duplicates_runs() {
         let ran = ran.await.into_iter().filter(|ran| *ran.as_ref().unwrap()).count();
         assert_eq!(ran, keys.len(), "each key was done by one");
     }
-
     for (key, effects) in effects.iter().enumerate() {
         assert_eq!(effects.load(Ordering::SeqCst), 1, "key {key}");
     }
-
-    scene.all_keys_gone().await;
-    for server in &scene.servers {
+    fixture.all_keys_gone().await;
+    for server in &fixture.servers {
         assert_eq!(server.keys("redlock:done:once:event *").len(), KEYS);
     }
 }
 
 #[tokio::test]
 async fn forgotten_scripts_are_sent_again() {
-    let scene = Scene::new(3);
-    let redlock = scene.direct(patient()).await;
+    let (fixture, redlock) = Fixture::patient().await;
     let flush = |server: &RedisServer| drop(server.cli(&["SCRIPT", "FLUSH"]));
     let unknown = tower_redlock::once::UnknownOutcome::Hold(Duration::from_secs(3600));
-
     let run = redlock.once("a").unknown(unknown).run(|_| async {
-        scene.servers.iter().for_each(flush);
+        fixture.servers.iter().for_each(flush);
         Ok::<_, Infallible>(1)
     });
-
     assert!(matches!(run.await, Ok(Once::Ran(1))));
-
-    scene.servers.iter().for_each(flush);
+    fixture.servers.iter().for_each(flush);
     let again = redlock.once("a").run(|_| async { Ok::<_, Infallible>(2) }).await;
     assert!(matches!(again, Ok(Once::AlreadyDone { .. })), "{again:?}");
-
     // The record of a node that lost it comes back, by a script as well.
-    scene.servers[0].cli(&["DEL", "redlock:done:once:a"]);
-    scene.servers.iter().for_each(flush);
-    crate::support::eventually_async("the record is repaired", async || {
+    fixture.servers[0].cli(&["DEL", "redlock:done:once:a"]);
+    fixture.servers.iter().for_each(flush);
+    crate::fixture::eventually_async("the record is repaired", async || {
         redlock.once("a").status().await.unwrap().expect("done");
-        scene.servers[0].exists("redlock:done:once:a")
+        fixture.servers[0].exists("redlock:done:once:a")
     })
     .await;
-    scene.servers.iter().for_each(flush);
-
+    fixture.servers.iter().for_each(flush);
     assert_eq!(redlock.once("a").forget().await, Ok(true));
-
     let again = redlock.once("a").run(|_| async { Ok::<_, Infallible>(3) }).await;
     assert!(matches!(again, Ok(Once::Ran(3))), "{again:?}");
 }
 
 #[tokio::test]
 async fn a_record_ends_with_its_retention() {
-    let scene = Scene::new(3);
-    let redlock = scene.direct(patient()).await;
-
+    let (_fixture, redlock) = Fixture::patient().await;
     let run = || {
         redlock.once("a").retain(Duration::from_secs(2)).run(|_| async { Ok::<_, Infallible>(()) })
     };
-
     assert!(matches!(run().await, Ok(Once::Ran(()))));
     let Ok(Once::AlreadyDone { remaining, .. }) = run().await else { panic!() };
     assert!(remaining <= Duration::from_secs(2), "{remaining:?}");
-
-    crate::support::eventually_async("the work runs again", async || {
+    crate::fixture::eventually_async("the work runs again", async || {
         matches!(run().await, Ok(Once::Ran(())))
     })
     .await;

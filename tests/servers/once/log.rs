@@ -7,53 +7,43 @@ use tower_redlock::{
     once::{Once, OnceError},
 };
 
-use crate::{
-    cases::scene::{Scene, connected},
-    failures::log::{Log, LoggedSpawner},
-    support::{Proxy, over},
-};
+use crate::fixture::{Fixture, Log, LoggedSpawner, Proxy, connected, over};
 
 const TTL: Duration = Duration::from_secs(1);
 
-async fn proxied(scene: &Scene, log: &Log) -> Redlock {
+async fn proxied(fixture: &Fixture, log: &Log) -> Redlock {
     let builder = Redlock::builder().spawner(LoggedSpawner::start(log));
-    let builder = over(builder, scene.proxies.iter().map(Proxy::url));
+    let builder = over(builder, fixture.proxies.iter().map(Proxy::url));
     connected(builder.ttl(TTL).node_timeout(TTL / 10)).await
 }
 
 #[tokio::test]
 async fn unrecorded_work_is_a_warning() {
-    let (log, scene) = (Log::new(), Scene::new(3));
-    let redlock = proxied(&scene, &log).await;
+    let (log, fixture) = (Log::new(), Fixture::new(3));
+    let redlock = proxied(&fixture, &log).await;
     let run = redlock.once("order:7").run(|cx| {
         let token = cx.fencing_token();
-        scene.proxies.iter().for_each(Proxy::stall);
+        fixture.proxies.iter().for_each(Proxy::stall);
         async move { Ok::<_, Infallible>(token) }
     });
-
     let ended = run.await;
-
     let Ok(Once::RanUnrecorded(token, _)) = ended else { panic!("{ended:?}") };
-
     let parts = ["too few nodes stored its record", "once:order:7", &token.to_string()];
     log.wait_for("WARN", &parts).await;
 }
 
 #[tokio::test]
 async fn stopped_work_is_a_warning() {
-    let (log, scene) = (Log::new(), Scene::new(3));
-    let redlock = proxied(&scene, &log).await;
+    let (log, fixture) = (Log::new(), Fixture::new(3));
+    let redlock = proxied(&fixture, &log).await;
     let mut token = None;
     let run = redlock.once("order:7").run(|cx| {
         token = Some(cx.fencing_token());
-        scene.proxies.iter().for_each(Proxy::stall);
+        fixture.proxies.iter().for_each(Proxy::stall);
         std::future::pending::<Result<(), Infallible>>()
     });
-
     let ended = log.during(run).await;
-
     let Err(OnceError::Lock(LockError::Lost { .. })) = ended else { panic!("{ended:?}") };
-
     let token = token.expect("it began").to_string();
     log.wait_for("WARN", &["hard stop", "once:order:7", &token]).await;
 }

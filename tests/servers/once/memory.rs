@@ -5,15 +5,12 @@ use std::{convert::Infallible, time::Duration};
 use futures_util::future::join_all;
 use tower_redlock::{Redlock, once::Once};
 
-use crate::{
-    cases::scene::connected,
-    support::{RedisServer, over},
-};
+use crate::fixture::{RedisServer, connected, over};
 
 const MARKERS: usize = 10_000;
 
 /// Bytes per record according to the documentation of `retain`.
-const SAID: u64 = 300;
+const DOCUMENTED_BYTES: u64 = 300;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn done_key_keeps_to_documented_memory() {
@@ -40,9 +37,7 @@ async fn done_key_keeps_to_documented_memory() {
     }
     let grown = (used() - before) / MARKERS as u64;
     let usage = server.cli(&["MEMORY", "USAGE", &format!("redlock:done:once:{}", key(7_777))]);
-
     println!("memory of a done key: {grown} bytes by INFO, {} by MEMORY USAGE", usage.int());
-
     assert_eq!(server.keys("redlock:done:*").len(), MARKERS + 100);
-    assert!((100..=SAID).contains(&grown), "{grown} bytes");
+    assert!((100..=DOCUMENTED_BYTES).contains(&grown), "{grown} bytes");
 }

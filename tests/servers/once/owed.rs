@@ -10,6 +10,7 @@ use std::{
 
 use axum::{Router, body::Body, routing::post};
 use bytes::Bytes;
+use futures_util::future::join_all;
 use http::{Request, StatusCode};
 use http_body_util::BodyExt;
 use hyper_util::{
@@ -18,7 +19,7 @@ use hyper_util::{
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
     sync::{Mutex, mpsc, oneshot},
     task::{JoinHandle, block_in_place},
 };
@@ -28,10 +29,7 @@ use tower_redlock::{
     once::{OnceState, http::Scope},
 };
 
-use crate::{
-    cases::scene::connected,
-    support::{RedisServer, eventually_async, in_time, over},
-};
+use crate::fixture::{RedisServer, connected, eventually_async, in_time, over, serve};
 
 const HANGS: [Duration; 3] =
     [Duration::from_millis(700), Duration::from_secs(1), Duration::from_secs(3)];
@@ -92,7 +90,7 @@ struct Replica {
 /// What the handler of the first request sends when it is about to return. It returns once that is answered.
 type Ending = oneshot::Sender<()>;
 
-struct Site {
+struct Fixture {
     kind: Kind,
     /// Whether a server that restarted is in probation for 5 s.
     has_guard: bool,
@@ -103,7 +101,7 @@ struct Site {
     ending: mpsc::UnboundedReceiver<Ending>,
 }
 
-impl Site {
+impl Fixture {
     fn new(kind: Kind, args: &[&str]) -> Self {
         let server = RedisServer::with(args);
         let (endings, ending) = mpsc::unbounded_channel();
@@ -141,9 +139,7 @@ impl Site {
                 app.route_layer(OnceLayer::new(redlock.clone(), "hook", key).http())
             }
         };
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/", listener.local_addr().unwrap());
-        tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+        let url = format!("http://{}/", serve(app).await);
         Replica { redlock, url, client: Client::builder(TokioExecutor::new()).build_http() }
     }
 
@@ -161,7 +157,7 @@ impl Site {
             loop {
                 let mut first = replica.send();
                 tokio::select! {
-                    ending = self.ending.recv() => break (first, ending.expect("the site sends it")),
+                    ending = self.ending.recv() => break (first, ending.expect("the fixture sends it")),
                     // On a busy machine the server may answer too late.
                     refused = &mut first => assert_eq!(refused.unwrap().status, 503),
                 }
@@ -186,8 +182,11 @@ impl Site {
         }
         assert_eq!(self.runs(), 1);
         assert_eq!(replicas[0].redlock.counts().unrecorded, 0);
-        let status = replicas[1].redlock.once_key(self.key()).status().await.unwrap();
-        assert_eq!(status.expect("a record").state, OnceState::Done);
+        eventually_async("the record is read", async || {
+            let status = replicas[1].redlock.once_key(self.key()).status().await;
+            status.is_ok_and(|status| status.expect("a record").state == OnceState::Done)
+        })
+        .await;
     }
 
     const fn key(&self) -> &'static str {
@@ -212,37 +211,37 @@ impl Replica {
 }
 
 /// The answers of the first request and of a repetition, both while the server hangs.
-async fn answered_meanwhile(site: &Site, first: JoinHandle<Answer>, replica: &Replica) {
+async fn answered_meanwhile(fixture: &Fixture, first: JoinHandle<Answer>, replica: &Replica) {
     in_time(first).await.unwrap().assert_first();
     let again = in_time(replica.send()).await.unwrap();
-    assert!(again.is_repetition(site.kind), "{again:?}");
+    assert!(again.is_repetition(fixture.kind), "{again:?}");
+}
+
+/// Both kinds, beside each hang.
+fn cases() -> impl Iterator<Item = (Kind, Duration)> {
+    [Kind::Idempotency, Kind::Webhook].into_iter().flat_map(|kind| HANGS.map(|hang| (kind, hang)))
+}
+
+async fn runs_once_beside_a_hang(kind: Kind, hang: Duration) {
+    let mut fixture = Fixture::new(kind, &[]);
+    let (blue, green) = (fixture.replica().await, fixture.replica().await);
+    let first = fixture.ends_while(&blue, async |server| server.freeze()).await;
+    let server = Arc::clone(&fixture.server);
+    let thaw = tokio::spawn(async move {
+        tokio::time::sleep(hang).await;
+        server.lock().await.thaw();
+    });
+    answered_meanwhile(&fixture, first, &blue).await;
+    let elsewhere = green.send();
+    thaw.await.unwrap();
+    let answer = in_time(elsewhere).await.unwrap();
+    assert!(answer.status != StatusCode::CREATED || answer.is_repetition(kind), "{answer:?}");
+    fixture.assert_done([&blue, &green]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn request_runs_once_beside_a_hang() {
-    for kind in [Kind::Idempotency, Kind::Webhook] {
-        for hang in HANGS {
-            let mut site = Site::new(kind, &[]);
-            let (blue, green) = (site.replica().await, site.replica().await);
-
-            let first = site.ends_while(&blue, async |server| server.freeze()).await;
-            let server = Arc::clone(&site.server);
-            let thaw = tokio::spawn(async move {
-                tokio::time::sleep(hang).await;
-                server.lock().await.thaw();
-            });
-            answered_meanwhile(&site, first, &blue).await;
-            let elsewhere = green.send();
-            thaw.await.unwrap();
-
-            let answer = in_time(elsewhere).await.unwrap();
-            assert!(
-                answer.status != StatusCode::CREATED || answer.is_repetition(kind),
-                "{answer:?}"
-            );
-            site.assert_done([&blue, &green]).await;
-        }
-    }
+    join_all(cases().map(|(kind, hang)| runs_once_beside_a_hang(kind, hang))).await;
 }
 
 /// Sends a script that does not end, and waits until the server runs it. The server answers nobody for its
@@ -265,20 +264,17 @@ async fn run_script(server: &RedisServer) {
     });
 }
 
+async fn runs_once_beside_a_script(kind: Kind, hang: Duration) {
+    let mut fixture = Fixture::new(kind, &["--lua-time-limit", &hang.as_millis().to_string()]);
+    let (blue, green) = (fixture.replica().await, fixture.replica().await);
+    let first = fixture.ends_while(&blue, async |server| run_script(server).await).await;
+    answered_meanwhile(&fixture, first, &blue).await;
+    fixture.assert_done([&blue, &green]).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn request_runs_once_beside_a_long_script() {
-    for kind in [Kind::Idempotency, Kind::Webhook] {
-        for hang in HANGS {
-            let limit = hang.as_millis().to_string();
-            let mut site = Site::new(kind, &["--lua-time-limit", &limit]);
-            let (blue, green) = (site.replica().await, site.replica().await);
-
-            let first = site.ends_while(&blue, async |server| run_script(server).await).await;
-            answered_meanwhile(&site, first, &blue).await;
-
-            site.assert_done([&blue, &green]).await;
-        }
-    }
+    join_all(cases().map(|(kind, hang)| runs_once_beside_a_script(kind, hang))).await;
 }
 
 /// The server is down for half a second, and keeps its data. With the guard, it then is in probation, in which
@@ -288,46 +284,44 @@ async fn request_runs_once_beside_a_restart() {
     for (kind, has_guard) in
         [(Kind::Idempotency, false), (Kind::Webhook, false), (Kind::Idempotency, true)]
     {
-        let mut site = Site::new(kind, &["--appendonly", "yes", "--appendfsync", "always"]);
-        site.has_guard = has_guard;
-        let (blue, green) = (site.replica().await, site.replica().await);
+        let mut fixture = Fixture::new(kind, &["--appendonly", "yes", "--appendfsync", "always"]);
+        fixture.has_guard = has_guard;
+        let (blue, green) = (fixture.replica().await, fixture.replica().await);
 
-        let first = site.ends_while(&blue, async |server| server.kill()).await;
-        answered_meanwhile(&site, first, &blue).await;
+        let first = fixture.ends_while(&blue, async |server| server.kill()).await;
+        answered_meanwhile(&fixture, first, &blue).await;
         tokio::time::sleep(Duration::from_millis(500)).await;
-        let mut server = site.server.lock().await;
+        let mut server = fixture.server.lock().await;
         block_in_place(|| server.restart_keeping_data());
         drop(server);
 
-        site.assert_done([&blue, &green]).await;
+        fixture.assert_done([&blue, &green]).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn shutdown_during_a_hang_stores_the_record() {
     for kind in [Kind::Idempotency, Kind::Webhook] {
-        let mut site = Site::new(kind, &[]);
-        let (blue, green) = (site.replica().await, site.replica().await);
-        let first = site.ends_while(&blue, async |server| server.freeze()).await;
+        let mut fixture = Fixture::new(kind, &[]);
+        let (blue, green) = (fixture.replica().await, fixture.replica().await);
+        let first = fixture.ends_while(&blue, async |server| server.freeze()).await;
         in_time(first).await.unwrap().assert_first();
         assert_eq!(blue.redlock.snapshot().owed.len(), 1);
-
         let redlock = blue.redlock.clone();
         let shutdown = tokio::spawn(async move { redlock.shutdown().await });
         tokio::time::sleep(Duration::from_millis(200)).await;
         assert!(!shutdown.is_finished(), "a record is owed");
-        site.server.lock().await.thaw();
+        fixture.server.lock().await.thaw();
         in_time(shutdown).await.unwrap();
-
         assert_eq!(blue.redlock.counts().unrecorded, 0);
         eventually_async("green's connection works again", async || {
-            let status = green.redlock.once_key(site.key()).status().await;
+            let status = green.redlock.once_key(fixture.key()).status().await;
             status.is_ok_and(|status| {
                 assert_eq!(status.expect("it is stored").state, OnceState::Done);
                 true
             })
         })
         .await;
-        assert_eq!(site.runs(), 1);
+        assert_eq!(fixture.runs(), 1);
     }
 }

@@ -16,14 +16,9 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
-use tokio::net::TcpListener;
 use tower_redlock::{OnceLayer, Redlock, RedlockBuilder, once::http::Scope};
 
-use crate::{
-    cases::scene::{Scene, connected, patient},
-    failures::log::Log,
-    support::{RedisServer, over, urls},
-};
+use crate::fixture::{Fixture, Log, RedisServer, connected, over, patient, serve, urls};
 
 const REQUESTS: usize = 600;
 /// Concurrent requests.
@@ -31,14 +26,14 @@ const CLIENTS: usize = 16;
 const ANSWER: usize = 60_000;
 const LIMIT: [&str; 4] = ["--maxmemory", "12mb", "--maxmemory-policy", "noeviction"];
 
-struct Site {
+struct LimitedServers {
     servers: Vec<RedisServer>,
     log: Log,
     runs: Arc<AtomicUsize>,
     client: Client<HttpConnector, Body>,
 }
 
-impl Site {
+impl LimitedServers {
     fn new() -> Self {
         let servers = (0..3).map(|_| RedisServer::with(&LIMIT)).collect();
         let client = Client::builder(TokioExecutor::new()).build_http();
@@ -63,10 +58,7 @@ impl Site {
                 async move { log.during(next.run(request)).await }
             },
         ));
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let addr = listener.local_addr().unwrap();
-        tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
-        addr
+        serve(app).await
     }
 
     /// Retries, as clients do, if a busy machine had too few answers in time; not if a server is
@@ -132,51 +124,44 @@ impl Site {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn large_answers_leave_room_for_locks() {
-    let site = Site::new();
-    let redlock = site.manager(patient()).await;
-    let replica = site.serve(&redlock).await;
-    site.load(&[replica]).await;
-    site.two_hundred_locks_are_granted(&redlock, "unrelated").await;
-
-    let replayed = site.replayed(replica).await;
-
+    let limited = LimitedServers::new();
+    let redlock = limited.manager(patient()).await;
+    let replica = limited.serve(&redlock).await;
+    limited.load(&[replica]).await;
+    limited.two_hundred_locks_are_granted(&redlock, "unrelated").await;
+    let replayed = limited.replayed(replica).await;
     // A quarter of 12 MB, in allocations of 64 KiB; an eighth of the room at first.
     assert!((10..=48).contains(&replayed), "{replayed} answers are kept");
-
-    println!("{replayed} of {REQUESTS} answers are kept; used: {:?}", site.used());
+    println!("{replayed} of {REQUESTS} answers are kept; used: {:?}", limited.used());
     // Logged once for each reason, not for each answer.
-    site.log.wait_for("WARN", &["repeated requests get response-not-kept", "answers=1"]).await;
-    let warned = site.log.text().matches("repeated requests get response-not-kept").count();
-
-    assert!(warned <= 2, "{}", site.log.text());
+    limited.log.wait_for("WARN", &["repeated requests get response-not-kept", "answers=1"]).await;
+    let warned = limited.log.text().matches("repeated requests get response-not-kept").count();
+    assert!(warned <= 2, "{}", limited.log.text());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn oversized_quota_leaves_a_quarter() {
-    let site = Site::new();
+    let limited = LimitedServers::new();
     let builder = || patient().max_stored_response_bytes(1 << 30);
-    let (blue, green) = (site.manager(builder()).await, site.manager(builder()).await);
-    let replicas = [site.serve(&blue).await, site.serve(&green).await];
-    site.load(&replicas).await;
-    site.two_hundred_locks_are_granted(&blue, "blue").await;
-    site.two_hundred_locks_are_granted(&green, "green").await;
-
-    let replayed = site.replayed(replicas[0]).await;
-
+    let (blue, green) = (limited.manager(builder()).await, limited.manager(builder()).await);
+    let replicas = [limited.serve(&blue).await, limited.serve(&green).await];
+    limited.load(&replicas).await;
+    limited.two_hundred_locks_are_granted(&blue, "blue").await;
+    limited.two_hundred_locks_are_granted(&green, "green").await;
+    let replayed = limited.replayed(replicas[0]).await;
     assert!(replayed > 10, "{replayed} answers are kept");
-
-    println!("{replayed} of {REQUESTS} answers are kept; used: {:?}", site.used());
-    site.log.wait_for("WARN", &["nearly three quarters full"]).await;
+    println!("{replayed} of {REQUESTS} answers are kept; used: {:?}", limited.used());
+    limited.log.wait_for("WARN", &["nearly three quarters full"]).await;
 }
 
 #[tokio::test]
 async fn each_check_reports_used_memory() {
-    let scene = Scene::new(1);
-    let redlock = scene.direct(patient()).await;
+    let fixture = Fixture::new(1);
+    let redlock = fixture.direct(patient()).await;
     let used = || redlock.health()[0].memory.as_ref().map_or(0, |memory| memory.used);
     let before = used();
     assert!(before > 100_000, "{before}");
-    scene.servers[0].cli(&["SET", "filler", &"x".repeat(1 << 20)]);
-    crate::support::eventually_async("the memory is used", async || used() > before + (1 << 20))
+    fixture.servers[0].cli(&["SET", "filler", &"x".repeat(1 << 20)]);
+    crate::fixture::eventually_async("the memory is used", async || used() > before + (1 << 20))
         .await;
 }

@@ -8,7 +8,6 @@ use std::{
 use axum::Router;
 use futures_util::future::join_all;
 use http_body_util::BodyExt;
-use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
 use tower::ServiceExt;
 use tower_redlock::{
     FencingToken, OnceLayer,
@@ -20,8 +19,7 @@ use tower_redlock::{
     },
 };
 
-use crate::cases::scene::{Scene, patient};
-use crate::support::{HANG_GUARD, RedisServer, Resp, acl};
+use crate::fixture::{Fixture, HANG_GUARD, RedisServer, Resp, acl, patient};
 
 pub(super) const DAY: Duration = Duration::from_secs(24 * 3600);
 /// A timeout that tests wait for, long enough for a busy machine.
@@ -66,90 +64,21 @@ pub(crate) fn cause(error: &StoreError) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
 
-#[derive(Clone, Debug)]
-enum Step {
-    Put { key: u64, token: u64, retain: u64 },
-    Wait(u64),
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        4 => (0..6_u64, 0..4_u64, 1..20_u64)
-            .prop_map(|(key, token, retain)| Step::Put { key, token, retain }),
-        1 => (1..8_u64).prop_map(Step::Wait),
-    ]
-}
-
-/// Maximum difference of the server's time in a case.
-const HOUR: Duration = Duration::from_secs(3600);
-
-/// Lets a number of hours pass.
-fn age(server: &RedisServer, prefix: &str, hours: u64) {
-    for key in server.keys(&format!("{prefix}:answer:*")) {
-        let left = server.pttl(&key) - i64::try_from(hours * 3_600_000).unwrap();
-        // An answer with a few minutes left was due to expire in this hour.
-        let left = if left < 1_800_000 { 0 } else { left };
-        server.cli(&["PEXPIRE", &key, &left.to_string()]);
-    }
-}
-
-#[derive(Debug)]
-struct Known {
-    key: u64,
-    token: u64,
-    body: u64,
-    end: u64,
-}
-
-#[test]
-fn store_matches_a_linear_search() {
+/// The age of an entry does not matter, and each key has its own token.
+#[tokio::test]
+async fn token_is_forgotten_with_the_response() {
     let server = RedisServer::start();
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let mut runner = TestRunner::new(ProptestConfig { cases: 40, ..ProptestConfig::default() });
-    let case = std::cell::Cell::new(0);
+    let store = store(&server);
+    assert!(put(&store, "a", 1, DAY, 7).await && put(&store, "b", 2, DAY, 3).await);
+    assert!(!put(&store, "a", 4, DAY, 3).await, "a later token stored it");
+    assert!(put(&store, "b", 5, DAY, 3).await);
+    assert_eq!((get(&store, "a").await, get(&store, "b").await), (Some((7, 1)), Some((3, 5))));
 
-    runner
-        .run(&vec(step(), 0..40), |steps| {
-            case.set(case.get() + 1);
-            let prefix = format!("case-{}", case.get());
-            let store = builder(&server).key_prefix(&prefix).build().unwrap();
-            runtime.block_on(does_as_a_list(&server, &store, &prefix, steps))
-        })
-        .unwrap();
-}
+    assert_eq!(server.cli(&["PEXPIRE", "redlock:answer:a", "0"]).int(), 1);
 
-async fn does_as_a_list(
-    server: &RedisServer,
-    store: &RedisStore,
-    prefix: &str,
-    steps: Vec<Step>,
-) -> Result<(), TestCaseError> {
-    let (mut known, mut now) = (Vec::<Known>::new(), 0);
-    for (body, step) in (0..).zip(steps) {
-        match step {
-            Step::Wait(hours) => {
-                now += hours;
-                age(server, prefix, hours);
-            }
-            Step::Put { key, token, retain } => {
-                known.retain(|entry| entry.end > now);
-                let stale = known.iter().any(|entry| entry.key == key && entry.token > token);
-                let retained = HOUR * u32::try_from(retain).unwrap();
-                let is_put = put(store, &key.to_string(), body, retained, token).await;
-                prop_assert_eq!(is_put, !stale);
-                if !stale {
-                    known.retain(|entry| entry.key != key);
-                    known.push(Known { key, token, body, end: now + retain });
-                }
-            }
-        }
-        for key in 0..6 {
-            let entry = known.iter().find(|entry| entry.key == key && entry.end > now);
-            let expected = entry.map(|entry| (entry.token, entry.body));
-            prop_assert_eq!(get(store, &key.to_string()).await, expected);
-        }
-    }
-    Ok(())
+    assert_eq!(get(&store, "a").await, None);
+    assert!(put(&store, "a", 6, DAY, 2).await, "nothing is left of the later token");
+    assert_eq!(get(&store, "b").await, Some((3, 5)));
 }
 
 #[tokio::test]
@@ -171,14 +100,12 @@ async fn tokens_are_compared_as_numbers() {
 async fn retentions_from_zero_to_forever_apply() {
     let server = RedisServer::start();
     let store = store(&server);
-
     assert!(put(&store, "ever", 1, Duration::MAX, 1).await);
     assert!(server.pttl("redlock:answer:ever") > 90 * 365 * 24 * 3_600_000);
     assert!(put(&store, "day", 1, DAY, 1).await);
     assert!((1..=86_400_000).contains(&server.pttl("redlock:answer:day")));
     assert!(put(&store, "none", 1, Duration::ZERO, 1).await);
-
-    crate::support::eventually_async("the answer expires", async || {
+    crate::fixture::eventually_async("the answer expires", async || {
         get(&store, "none").await.is_none()
     })
     .await;
@@ -198,13 +125,10 @@ async fn many_at_once_are_all_served() {
     for put in join_all(puts).await {
         put.unwrap_or_else(|error| panic!("{}", cause(&error)));
     }
-
     let lengths = join_all((0..1_000).map(|i| store.get(&format!("{i}")))).await;
-
     for (i, stored) in lengths.into_iter().enumerate() {
         assert_eq!(stored.unwrap().unwrap().response.body().len(), 10_000 + i);
     }
-
     // One connection, and the one of this query.
     let clients = server.cli(&["CLIENT", "LIST", "TYPE", "normal"]).text();
     assert_eq!(clients.lines().count(), 2, "{clients}");
@@ -214,12 +138,9 @@ async fn many_at_once_are_all_served() {
 async fn outage_is_an_error_at_once() {
     let mut server = RedisServer::with(&["--appendonly", "yes"]);
     let store = store(&server);
-
     assert!(put(&store, "a", 1, DAY, 1).await);
-
     server.restart_keeping_data();
     assert_eq!(get(&store, "a").await, Some((1, 1)));
-
     let addr = server.addr().to_string();
     server.kill();
     let begun = Instant::now();
@@ -228,11 +149,9 @@ async fn outage_is_an_error_at_once() {
         let text = cause(&error);
         assert!(text.contains(&addr) && text.contains("not connected"), "{text}");
     }
-
     assert!(begun.elapsed() < HANG_GUARD, "{:?}", begun.elapsed());
-
     server.restart_keeping_data();
-    crate::support::eventually_async("the server is back", async || store.get("a").await.is_ok())
+    crate::fixture::eventually_async("the server is back", async || store.get("a").await.is_ok())
         .await;
     assert_eq!(get(&store, "a").await, Some((1, 1)));
 }
@@ -241,9 +160,7 @@ async fn outage_is_an_error_at_once() {
 async fn hung_server_ends_in_time() {
     let server = RedisServer::start();
     let store = RedisStore::builder(server.plain_url()).timeout(TIMEOUT).build().unwrap();
-
     assert!(put(&store, "a", 1, DAY, 1).await);
-
     server.freeze();
     // Each call waits for the previous ones, but no longer than alone.
     let begun = Instant::now();
@@ -263,15 +180,12 @@ async fn hung_server_ends_in_time() {
         }
     }
     let took = begun.elapsed();
-
     assert!(took >= TIMEOUT * 2 && took < TIMEOUT * 4, "{took:?}");
-
     server.thaw();
-    crate::support::eventually_async("requests succeed again", async || {
+    crate::fixture::eventually_async("requests succeed again", async || {
         store.get("a").await.is_ok()
     })
     .await;
-
     assert_eq!(get(&store, "a").await, Some((1, 1)));
 }
 
@@ -282,14 +196,11 @@ async fn crowd_on_hung_server_is_bounded() {
     server.freeze();
     let gets: Vec<_> = (0..1_100).map(|i| store.get(&i.to_string())).collect();
     let errors = join_all(gets).await.into_iter().map(|get| cause(&get.unwrap_err()));
-
     let refused = errors.filter(|text| text.contains("1024 puts and gets wait")).count();
-
     assert_eq!(refused, 1_100 - 1_024);
-
     server.thaw();
     // Dropped requests are soon no longer counted.
-    crate::support::eventually_async("requests succeed again", async || {
+    crate::fixture::eventually_async("requests succeed again", async || {
         store.get("a").await.is_ok()
     })
     .await;
@@ -299,20 +210,15 @@ async fn crowd_on_hung_server_is_bounded() {
 async fn no_error_shows_a_password() {
     let server = RedisServer::with(&["--requirepass", "s3cret"]);
     let url = |password: &str| format!("redis://:{password}@{}", server.addr());
-
     let open = RedisStore::new(url("s3cret")).unwrap();
-
     assert!(put(&open, "a", 1, DAY, 1).await);
-
     let wrong = RedisStore::new(url("wr0ng")).unwrap();
     let text = cause(&wrong.get("a").await.unwrap_err());
     let shown = format!("{text} {wrong:?} {:?}", RedisStore::builder(url("wr0ng")));
     assert!(!shown.contains("wr0ng") && text.contains("WRONGPASS"), "{shown}");
-
     let given = RedisStore::builder(format!("redis://{}", server.addr()))
         .credentials(Credentials::password("s3cret"));
     assert_eq!(get(&given.build().unwrap(), "a").await, Some((1, 1)));
-
     let none = RedisStore::new(format!("redis://{}", server.addr())).unwrap();
     let text = cause(&none.get("a").await.unwrap_err());
     assert!(text.contains("NOAUTH") || text.contains("authenticat"), "{text}");
@@ -331,11 +237,8 @@ async fn server_refusals_are_reported() {
     }
     server.set_config("maxmemory", "1");
     let token = FencingToken::new(1);
-
     let full = store.put("a", response("x"), DAY, token).await.unwrap_err();
-
     assert!(cause(&full).contains("out of memory"), "{}", cause(&full));
-
     let large = store.put("a", response(vec![0; (1 << 20) + 1]), DAY, token).await.unwrap_err();
     assert!(cause(&large).contains("max_bytes"), "{}", cause(&large));
 }
@@ -362,19 +265,17 @@ fn invalid_settings_are_refused() {
     refused(builder().timeout(Duration::ZERO), "timeout");
     refused(builder().key_prefix(""), "key_prefix");
     refused(builder().max_bytes(1 << 30), "max_bytes");
-
     let error = RedisStore::new("http://:s3cret@h").unwrap_err();
-
     assert!(matches!(error, BuildError::InvalidUrl { .. }), "{error}");
     assert!(!error.to_string().contains("s3cret"));
 }
 
 /// Two replicas over the same nodes and the same store.
-async fn replicas(scene: &Scene, answers: &RedisServer) -> [Router; 2] {
+async fn replicas(fixture: &Fixture, answers: &RedisServer) -> [Router; 2] {
     let app = || {
         let store = RedisStore::builder(answers.plain_url()).timeout(TIMEOUT).build().unwrap();
         async move {
-            let redlock = scene.direct(patient()).await;
+            let redlock = fixture.direct(patient()).await;
             let once = OnceLayer::idempotency(redlock, "pay").scope(Scope::none()).store(store);
             let handle = async |body: String| format!("{body}, at {:?}", Instant::now());
             Router::new().route("/", axum::routing::post(handle)).route_layer(once)
@@ -394,26 +295,24 @@ async fn send(replica: &Router, key: &str) -> (u16, String) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_survive_store_faults() {
-    let (scene, mut answers) = (Scene::new(3), RedisServer::start());
-    let [blue, green] = replicas(&scene, &answers).await;
+    let (fixture, mut answers) = (Fixture::new(3), RedisServer::start());
+    let [blue, green] = replicas(&fixture, &answers).await;
     let first = send(&blue, "first").await;
     assert_eq!((first.0, send(&green, "first").await), (200, first));
     let is = |answer: &(u16, String), status, code: &str| {
         assert_eq!(answer.0, status, "{answer:?}");
         assert!(answer.1.contains(code) && answer.1.contains("done"), "{answer:?}");
     };
-
     answers.freeze();
     is(&send(&green, "first").await, 503, "store-unavailable");
     assert_eq!(send(&blue, "while-it-hangs").await.0, 200);
     answers.kill();
     is(&send(&green, "first").await, 503, "store-unavailable");
     assert_eq!(send(&blue, "while-it-is-down").await.0, 200);
-
     answers.restart();
     // Each has a pause of its own after a failed connection.
     for replica in [&green, &blue] {
-        crate::support::eventually_async("the server is asked again", async || {
+        crate::fixture::eventually_async("the server is asked again", async || {
             send(replica, "first").await.0 != 503
         })
         .await;

@@ -18,9 +18,8 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
-use tokio::net::TcpListener;
 use tower_redlock::{
-    OnceLayer, Redlock, key,
+    OnceLayer, Redlock,
     once::{
         Always, MemoryStore, UnknownOutcome,
         http::{Idempotency, OnceHttp, Scope, ServerErrors},
@@ -28,7 +27,7 @@ use tower_redlock::{
     reject::DefaultResponse,
 };
 
-use crate::cases::scene::{Scene, patient};
+use crate::fixture::{Fixture, patient, serve};
 
 const KEYS: usize = 20;
 const DUPLICATES: usize = 50;
@@ -69,13 +68,6 @@ async fn handle(
     // The duration of the work.
     tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     effects.run(headers["idempotency-key"].to_str().unwrap())
-}
-
-async fn serve(app: Router) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let addr = listener.local_addr().unwrap();
-    tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
-    addr
 }
 
 /// Sends until the status is 2xx, as senders do. Returns whether it was a repetition, and the body.
@@ -139,46 +131,32 @@ fn app() -> Router<Effects> {
     Router::new().route("/", post(handle))
 }
 
-async fn both(scene: &Scene) -> [Redlock; 2] {
-    [scene.direct(patient()).await, scene.direct(patient()).await]
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_of_fifty_deliveries_succeeds() {
-    let (scene, effects) = (Scene::new(3), Effects::new());
-    let apps = both(&scene).await.map(|redlock| {
-        app().route_layer(OnceLayer::new(redlock, "hook", key::header("idempotency-key")).http())
-    });
-    for bodies in deliver_all(apps, &effects).await {
-        assert_eq!(bodies.iter().filter(|body| body.is_empty()).count(), DUPLICATES - 1);
-    }
-    scene.all_keys_gone().await;
+async fn both(fixture: &Fixture) -> [Redlock; 2] {
+    [fixture.direct(patient()).await, fixture.direct(patient()).await]
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fifty_copies_share_one_response() {
-    let (scene, effects) = (Scene::new(3), Effects::new());
-    let apps = both(&scene).await.map(|redlock| app().route_layer(freeing(redlock)));
+    let (fixture, effects) = (Fixture::new(3), Effects::new());
+    let apps = both(&fixture).await.map(|redlock| app().route_layer(freeing(redlock)));
     for bodies in deliver_all(apps, &effects).await {
         assert!(bodies.iter().all(|body| *body == bodies[0]));
     }
-    scene.all_keys_gone().await;
+    fixture.all_keys_gone().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn store_keeps_bytes_off_the_nodes() {
-    let (scene, effects, store) = (Scene::new(3), Effects::new(), MemoryStore::new());
-    let apps =
-        both(&scene).await.map(|redlock| app().route_layer(freeing(redlock).store(store.clone())));
-
+    let (fixture, effects, store) = (Fixture::new(3), Effects::new(), MemoryStore::new());
+    let apps = both(&fixture)
+        .await
+        .map(|redlock| app().route_layer(freeing(redlock).store(store.clone())));
     for bodies in deliver_all(apps, &effects).await {
         assert!(bodies.iter().all(|body| *body == bodies[0]));
     }
-
-    scene.all_keys_gone().await;
+    fixture.all_keys_gone().await;
     assert_eq!(store.len(), KEYS);
-
-    for server in &scene.servers {
+    for server in &fixture.servers {
         for key in server.keys("redlock:done:*") {
             let length = server.cli(&["STRLEN", &key]).int();
             assert!(length < 200, "{key}: {length} bytes");

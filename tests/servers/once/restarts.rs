@@ -7,9 +7,10 @@ use tower_redlock::{
     once::{Once, OnceError, UnknownOutcome},
 };
 
-use crate::{
-    guards::scene::{forgets, in_time, manager, settled},
-    support::{HANG_GUARD, RedisServer, eventually_async},
+use crate::fixture::{
+    HANG_GUARD, RedisServer, eventually_async,
+    guard::{all_copied, forgets, manager, settled},
+    in_time,
 };
 
 /// Waits, as the votes of one attempt are split while a server that lost its data joins the others.
@@ -21,10 +22,7 @@ async fn run(redlock: &Redlock, key: &str) -> Once<()> {
 /// Servers whose nodes report whether records are complete.
 async fn complete(servers: &[RedisServer]) -> Redlock {
     let redlock = settled(servers).await;
-    eventually_async("a new set has no records to take over", async || {
-        servers.iter().all(|server| server.cli(&["HGET", "redlock:meta", "once"]).text().is_empty())
-    })
-    .await;
+    all_copied(servers).await;
     redlock
 }
 
@@ -72,11 +70,9 @@ const KEYS: usize = 20;
 async fn done_keys_survive_successive_flushes() {
     let servers = RedisServer::start_n(3);
     let redlock = complete(&servers).await;
-
     for key in 0..KEYS {
         assert_eq!(run(&redlock, &format!("key {key}")).await, Once::Ran(()));
     }
-
     for (node, server) in servers.iter().enumerate() {
         forgets(&redlock, node, || drop(server.cli(&["FLUSHALL"]))).await;
         // No requests run meanwhile: the record is copied, not repaired.
@@ -95,9 +91,7 @@ async fn done_keys_survive_successive_flushes() {
 async fn done_key_survives_loss_of_minority() {
     let mut servers = RedisServer::start_n(5);
     let redlock = complete(&servers).await;
-
     assert_eq!(run(&redlock, "a").await, Once::Ran(()));
-
     servers[0].kill();
     servers[3].restart();
     for _ in 0..20 {
@@ -114,23 +108,19 @@ async fn majority_of_a_key_is_copied() {
     let redlock = complete(&servers).await;
     let at = |key: &str| format!("redlock:done:once:{key}");
     let mut begun = None;
-
-    let request = redlock.once("a").unknown(UnknownOutcome::Hold(HANG_GUARD)).run(|_| {
-        begun = servers[0].get(&at("a"));
-        async { Ok::<_, Infallible>(()) }
-    });
-
+    let request =
+        redlock.once("a").unknown(UnknownOutcome::Hold(HANG_GUARD)).wait(HANG_GUARD).run(|_| {
+            begun = servers[0].get(&at("a"));
+            async { Ok::<_, Infallible>(()) }
+        });
     assert_eq!(request.await, Ok(Once::Ran(())));
-
     eventually_async("every node has the done record", async || {
         servers.iter().all(|server| server.get(&at("a")).is_some_and(|kept| kept[0] == b'd'))
     })
     .await;
     let text = |value: Option<Vec<u8>>| String::from_utf8(value.unwrap()).unwrap();
     let (begun, done) = (text(begun), text(servers[0].get(&at("a"))));
-
     assert!(begun.starts_with("u "), "{begun}");
-
     let other = format!("u {}{}", "f".repeat(32), &begun[34..]);
     let kept = |value: &str, ttl: usize| (value.to_owned(), ttl.to_string());
     let expected = [
@@ -145,11 +135,7 @@ async fn majority_of_a_key_is_copied() {
         }
     }
     forgets(&redlock, 1, || drop(servers[1].cli(&["FLUSHALL"]))).await;
-    eventually_async("all records are copied", async || {
-        servers[1].cli(&["HGET", "redlock:meta", "once"]).text().is_empty()
-    })
-    .await;
-
+    all_copied(&servers[1..2]).await;
     for (key, _, _, copied) in expected {
         assert_eq!(text(servers[1].get(&at(key))), *copied, "{key}");
     }

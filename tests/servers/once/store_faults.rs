@@ -15,8 +15,9 @@ use tower_redlock::{
     once::{RedisStore, ResponseStore},
 };
 
+use crate::fixture::{FakeServer, HANG_GUARD, Reaction, RedisServer, eventually_async};
+
 use super::redis_store::{DAY, cause, get, put};
-use crate::support::{FakeServer, HANG_GUARD, Reaction, RedisServer, eventually_async};
 
 /// An address that first leads to one server, and later to another.
 #[derive(Clone, Debug)]
@@ -49,7 +50,6 @@ async fn failover_behind_one_address_is_followed() {
     let store = builder.connector(address.clone()).build().unwrap();
     assert!(put(&store, "before", 1, DAY, 1).await);
     replica.catch_up_with(&master);
-
     replica.promote();
     master.replica_of(&replica);
     address.lead_to(&replica);
@@ -67,11 +67,8 @@ async fn replica_gets_new_connection_each_time() {
     let store = builder.connector(address.clone()).build().unwrap();
     let response = super::redis_store::response("x");
     let refused = store.put("a", response, DAY, tower_redlock::FencingToken::new(1)).await;
-
     let text = cause(&refused.unwrap_err());
-
     assert!(text.contains("read-only"), "{text}");
-
     address.lead_to(&master);
     assert!(put(&store, "a", 1, DAY, 1).await);
 }
@@ -106,7 +103,6 @@ async fn curable_errors_end_the_connection() {
             assert_eq!(get(&store, "a").await, None);
         }
         assert_eq!(server.connections(), 2, "{error:?}");
-
         let server = answering(&[error.clone(), error.clone()]);
         let store = self::store(&server);
         for _ in 0..2 {
@@ -145,11 +141,8 @@ async fn user_without_permissions_is_replaced() {
         ready(Ok(AuthToken::new(*current.lock().unwrap(), "s3cret")))
     });
     let builder = RedisStore::builder(format!("redis://{}", server.addr())).timeout(HANG_GUARD);
-
     let store = builder.credentials(credentials).build().unwrap();
-
     assert!(put(&store, "a", 1, DAY, 1).await);
-
     *user.lock().unwrap() = "new";
     server.cli(&["ACL", "SETUSER", "old", "-@all"]);
     assert!(put(&store, "a", 2, DAY, 2).await);
@@ -174,14 +167,12 @@ async fn slow_token_callback_is_awaited() {
         }
     });
     let builder = RedisStore::builder(format!("redis://{}", server.addr()));
-    let timeout = Duration::from_millis(100);
+    let timeout = Duration::from_millis(500);
     let store = builder.timeout(timeout).credentials(credentials).build().unwrap();
-
     let error = store.get("a").await.unwrap_err();
     let text = std::error::Error::source(&error).unwrap().to_string();
     assert!(text.contains("the credentials callback has not returned"), "{text}");
     gate.add_permits(1);
-
     eventually_async("it answers", async || store.get("a").await.is_ok()).await;
     assert_eq!(calls.load(Ordering::SeqCst), 1);
 }

@@ -17,11 +17,9 @@ use tower_redlock::{
     once::{RedisStore, ResponseStore},
 };
 
+use crate::fixture::{Log, LoggedSpawner, RedisServer};
+
 use super::redis_store::{DAY, builder, cause, get, put, response};
-use crate::{
-    failures::log::{Log, LoggedSpawner},
-    support::RedisServer,
-};
 
 /// The place at which a stream panics, once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,16 +97,16 @@ impl AsyncRead for FaultyStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-        room: &mut ReadBuf<'_>,
+        buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         self.faulty.pass(Panic::Read);
         if let Some(surplus) = self.faulty.take_surplus(Surplus::Idle) {
-            room.put_slice(&surplus);
+            buf.put_slice(&surplus);
             return Poll::Ready(Ok(()));
         }
-        ready!(Pin::new(&mut self.inner).poll_read(cx, room))?;
+        ready!(Pin::new(&mut self.inner).poll_read(cx, buf))?;
         if let Some(surplus) = self.faulty.take_surplus(Surplus::Answered) {
-            room.put_slice(&surplus);
+            buf.put_slice(&surplus);
         }
         Poll::Ready(Ok(()))
     }
@@ -154,7 +152,6 @@ async fn panic_does_not_stop_the_store() {
     let mut server = RedisServer::with(&["--appendonly", "yes"]);
     let (log, faulty) = (Log::new(), Faulty::default());
     let store = store(&server, &faulty, &log);
-
     for (panics, token) in [Panic::Read, Panic::Write, Panic::Drop].into_iter().zip(1..) {
         assert!(put(&store, "a", token, DAY, token).await);
         let known = log.count("WARN");
@@ -169,7 +166,6 @@ async fn panic_does_not_stop_the_store() {
         assert_eq!(log.count("WARN"), known + 1, "{}", log.text());
         assert_eq!(get(&store, "a").await, Some((token, token)), "{panics:?}");
     }
-
     assert_eq!(faulty.connections(), 4);
 }
 
@@ -181,7 +177,7 @@ async fn a_panic_while_connecting_is_logged() {
     let text = cause(&store.get("a").await.unwrap_err());
     assert!(text.contains("panicked"), "{text}");
     log.wait_for("WARN", &["panicked", &server.addr().to_string()]).await;
-    crate::support::eventually_async("the store connects", async || store.get("a").await.is_ok())
+    crate::fixture::eventually_async("the store connects", async || store.get("a").await.is_ok())
         .await;
 }
 
@@ -197,14 +193,11 @@ impl Wake for Unwakeable {
 async fn a_waker_that_panics_ends_nothing() {
     let (server, log, faulty) = (RedisServer::start(), Log::new(), Faulty::default());
     let store = store(&server, &faulty, &log);
-
     assert!(put(&store, "a", 1, DAY, 1).await);
-
     server.freeze();
     let mut got = Box::pin(store.get("a"));
     let waker = Waker::from(Arc::new(Unwakeable));
     assert!(got.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-
     server.thaw();
     assert_eq!(get(&store, "a").await, Some((1, 1)));
     assert!(got.await.unwrap().is_some());
@@ -239,10 +232,8 @@ async fn surplus_reply_answers_no_request() {
 async fn reply_to_another_question_is_error() {
     let (server, log, faulty) = (RedisServer::start(), Log::new(), Faulty::default());
     let store = store(&server, &faulty, &log);
-
     assert!(put(&store, "a", 1, DAY, 1).await);
     assert!(put(&store, "b", 2, DAY, 1).await);
-
     let answer_of_a = reply(&server, "a");
     for (connections, surplus) in (2..).zip([answer_of_a, b":1\r\n".to_vec()]) {
         faulty.send(Surplus::Asked, surplus);
@@ -255,10 +246,8 @@ async fn reply_to_another_question_is_error() {
     faulty.send(Surplus::Asked, reply(&server, "a"));
     let token = FencingToken::new(1);
     let text = cause(&store.put("b", response("x"), DAY, token).await.unwrap_err());
-
     assert!(text.contains("0 or 1"), "{text}");
     assert_eq!(get(&store, "a").await, Some((1, 1)));
-
     log.wait_for("WARN", &["may be to another command", &server.addr().to_string()]).await;
 }
 
@@ -266,13 +255,10 @@ async fn reply_to_another_question_is_error() {
 async fn response_under_wrong_key_is_error() {
     let (server, log, faulty) = (RedisServer::start(), Log::new(), Faulty::default());
     let store = store(&server, &faulty, &log);
-
     assert!(put(&store, "a", 1, DAY, 1).await);
-
     server.cli(&["COPY", "redlock:answer:a", "redlock:answer:b"]);
     let text = cause(&store.get("b").await.unwrap_err());
     assert!(text.contains("something else"), "{text}");
-
     log.wait_for("WARN", &["another", &server.addr().to_string()]).await;
     assert_eq!(get(&store, "a").await, Some((1, 1)));
     assert!(put(&store, "b", 2, DAY, 1).await);

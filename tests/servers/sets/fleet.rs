@@ -11,8 +11,7 @@ use tower_redlock::{
     scheduler::{ControlError, JobRunResult, TickError, TickOutcome},
 };
 
-use super::scene::Sets;
-use crate::support::{HANG_GUARD, hand_clock::HandClock, patient};
+use crate::fixture::{HANG_GUARD, hand_clock::HandClock, patient, sets::Sets};
 
 fn hourly() -> Schedule {
     Schedule::every(Duration::from_secs(3_600))
@@ -42,14 +41,12 @@ async fn ticks_run_once_in_each_set() {
         assert!(matches!(&again, TickOutcome::AlreadyDone { .. }), "{name}: {again:?}");
     }
     sets.take_down(0, &[&one, &two]).await;
-
     let next = now + Duration::from_secs(3_600);
     // Without a wait, which would be the error.
     let at_once = two.job_tick(names[0].as_str(), hourly()).at(now);
     let refused = at_once.run(async |_| Ok::<_, Infallible>(())).await.unwrap_err();
     let again = tick(&two, &names[1], now).await.unwrap();
     let ahead = tick(&two, &names[1], next).await;
-
     assert!(matches!(again, TickOutcome::AlreadyDone { .. }), "{again:?}");
     assert!(matches!(ahead, Err(TickError::ClockAhead { .. })), "{ahead:?}");
     let TickError::Lock(error @ LockError::NoQuorum { .. }) = refused else {
@@ -70,9 +67,7 @@ async fn commands_and_histories_are_kept_in_each_set() {
         one.pause_job(name.as_str()).by(name.as_str()).await.unwrap();
         one.trigger_job(name.as_str()).await.unwrap();
     }
-
     let controls = two.job_controls(&names).await.unwrap();
-
     for (name, control) in names.iter().zip(controls) {
         assert_eq!(&*control.paused.unwrap().by, name);
         assert_eq!(control.requested.len(), 1);
@@ -82,7 +77,6 @@ async fn commands_and_histories_are_kept_in_each_set() {
     }
     let controls = two.job_controls(names.iter().rev()).await.unwrap();
     assert!(controls.iter().all(|control| control.paused.is_none()), "{controls:?}");
-
     sets.take_down(1, &[&one, &two]).await;
     two.pause_job(names[0].as_str()).await.unwrap();
     assert!(two.forget_job(names[0].as_str()).await.unwrap());

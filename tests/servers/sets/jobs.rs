@@ -13,8 +13,7 @@ use tower_redlock::{
     scheduler::{JobState, SchedulerHandle},
 };
 
-use super::scene::Sets;
-use crate::support::{HANG_GUARD, RedisServer, eventually_async, in_time};
+use crate::fixture::{HANG_GUARD, RedisServer, eventually_async, in_time, sets::Sets};
 
 const PERIOD: Duration = Duration::from_millis(200);
 /// A run that a dead set ends is over after this.
@@ -75,9 +74,7 @@ async fn scheduler_starts_beside_a_dead_set() {
         let names = sets.names("j").await;
         sets.take_down(down, &[]).await;
         let (redlock, runs) = (sets.build(settings), Runs::default());
-
         let handle = start(&redlock, &runs, &names);
-
         for job in both(&names[1 - down]) {
             runs.more(&job).await;
         }
@@ -85,7 +82,6 @@ async fn scheduler_starts_beside_a_dead_set() {
             assert!(waits_for(&handle, &job, down), "{:?}", handle.jobs());
             assert_eq!(runs.of(&job), 0);
         }
-
         sets.servers[down].iter_mut().for_each(RedisServer::restart);
         for job in both(&names[down]) {
             runs.more(&job).await;
@@ -136,9 +132,7 @@ async fn requests_arrive_beside_a_dead_set() {
         .await;
         sets.take_down(down, &[&redlock, &operator]).await;
         let before = runs.of(alive);
-
         operator.trigger_job(alive.as_str()).await.unwrap();
-
         eventually_async("the requested run begins", async || runs.of(alive) == before + 1).await;
         operator.pause_job(alive.as_str()).by("ann").await.unwrap();
         eventually_async("the pause is seen", async || {

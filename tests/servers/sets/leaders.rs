@@ -5,10 +5,11 @@ use std::{convert::Infallible, time::Duration};
 use futures_util::TryStreamExt as _;
 use tower_redlock::{Leader, Redlock, RedlockBuilder};
 
-use super::scene::{EACH, Sets};
-use crate::{
-    cases::child::{TestProcess, orders},
-    support::{RedisServer, all_vote, eventually_async, over},
+use crate::fixture::{
+    RedisServer, all_vote,
+    child::{TestProcess, orders},
+    eventually_async, over,
+    sets::{EACH, Sets},
 };
 
 /// Long enough for renewals on a busy machine.
@@ -36,7 +37,6 @@ async fn candidate() {
     let redlock = Redlock::sharded(sets).unwrap();
     all_vote(&redlock).await;
     let led: Vec<_> = names.split(',').map(|name| campaign(&redlock, name)).collect();
-
     for (_, task) in led {
         task.await.unwrap();
     }
@@ -65,9 +65,7 @@ async fn leaders_of_both_sets_move_from_a_killed_process() {
     let standby = names.each_ref().map(|name| campaign(&redlock, name));
     let leads = || standby.each_ref().map(|(leader, _)| leader.is_leader());
     assert_eq!(leads(), [false, false], "each name has one leader");
-
     drop(child);
-
     eventually_async("this process leads both", async || leads() == [true, true]).await;
     assert!(led_by("parent").await, "a listing has the leaders of both sets");
     for (_, task) in &standby {
@@ -84,10 +82,8 @@ async fn dead_set_ends_only_its_leaders() {
     eventually_async("both lead", async || stopped.0.is_leader() && lost.0.is_leader()).await;
     let mut transitions = stopped.0.transitions();
     transitions.mark_unchanged();
-
     sets.take_down(1, &[&redlock]).await;
     eventually_async("its leader stops", async || !lost.0.is_leader()).await;
-
     // Its lock had the same TTL, so this one was renewed meanwhile.
     assert!(stopped.0.is_leader());
     assert!(!transitions.has_changed().unwrap(), "it led all the time");

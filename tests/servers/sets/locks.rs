@@ -11,8 +11,7 @@ use tower_redlock::{
     lock::Released,
 };
 
-use super::scene::Sets;
-use crate::support::{HANG_GUARD, RedisServer, patient};
+use crate::fixture::{HANG_GUARD, RedisServer, sets::Sets};
 
 #[tokio::test]
 async fn holder_in_second_set_learns_of_revoke() {
@@ -21,11 +20,9 @@ async fn holder_in_second_set_learns_of_revoke() {
     let (holder, other) = (sets.owner("holder").await, sets.owner("other").await);
     let kept = holder.lock(first.as_str()).await.unwrap();
     let lost = holder.lock(second.as_str()).await.unwrap();
-
     let found = other.inspect(second.as_str()).await.unwrap().expect("it is held");
     assert_eq!(other.revoke(&found).await, Ok(Released::Released));
     let _taken = other.lock(second.as_str()).wait(HANG_GUARD).await.unwrap();
-
     let error = lost.extend().await.unwrap_err();
     let LockError::Lost { cause: LossCause::Stolen { owner } } = error else { panic!("{error}") };
     assert_eq!(owner.as_deref(), Some("other"));
@@ -42,10 +39,8 @@ async fn names_are_revoked_beside_a_dead_set() {
     let (holder, other) = (sets.owner("holder").await, sets.owner("other").await);
     let _lost = holder.lock(second.as_str()).await.unwrap();
     sets.take_down(0, &[&holder, &other]).await;
-
     assert_eq!(other.revoke(&*second).await, Ok(Released::Released));
     let error = other.revoke(&*first).await.unwrap_err();
-
     assert!(!sets.servers[1].iter().any(|server| server.exists(&format!("redlock:lock:{second}"))));
     assert!(matches!(error, ReleaseError::NoQuorum { .. }), "{error:?}");
     assert!(error.to_string().contains("set 1 of 2"), "{error}");
@@ -57,12 +52,10 @@ async fn errors_name_the_set_that_is_down() {
     let [first, second] = sets.names("n").await;
     let redlock = sets.owner("one").await;
     sets.take_down(1, &[&redlock]).await;
-
     let refused = redlock.lock(second.as_str()).await.unwrap_err();
     let waited = redlock.lock(second.as_str()).wait(Duration::from_millis(50)).await;
     let inspected = redlock.inspect(second.as_str()).await.unwrap_err();
     let ready = redlock.readiness().unwrap_err();
-
     for error in [refused, waited.unwrap_err(), inspected] {
         assert!(matches!(error.root(), LockError::NoQuorum { .. }), "{error:?}");
         assert!(error.to_string().contains("set 2 of 2: node-1: "), "{error}");
@@ -109,7 +102,6 @@ async fn blocking_handle_serves_the_set_that_is_up() {
     });
     assert_eq!(ran, [Ok(true), Ok(true)]);
     sets.take_down(0, &[&redlock]).await;
-
     let held = |name: &str| {
         let has_key = |server: &RedisServer| server.exists(&format!("redlock:lock:{name}"));
         sets.servers[1].iter().filter(|server| has_key(server)).count()
@@ -121,7 +113,6 @@ async fn blocking_handle_serves_the_set_that_is_up() {
         };
         scope.spawn(work).join().unwrap()
     });
-
     assert!(matches!(refused, LockError::NoQuorum { .. }), "{refused}");
     assert!(ran.as_ref().is_ok_and(|held| *held >= 2), "{ran:?}");
 }
@@ -136,11 +127,9 @@ async fn once_runs_in_the_set_that_is_up() {
         redlock.once(key).run(|_| async { Ok::<_, Infallible>("done".to_owned()) }).await
     };
     sets.take_down(0, &[&one, &two]).await;
-
     let refused = run(&one, &first).await.unwrap_err();
     let ran = run(&one, &second).await.unwrap();
     let again = run(&two, &second).await.unwrap();
-
     assert!(refused.to_string().contains("set 1 of 2"), "{refused}");
     assert!(matches!(ran, tower_redlock::once::Once::Ran(_)), "{ran:?}");
     assert!(matches!(again, tower_redlock::once::Once::AlreadyDone { .. }), "{again:?}");
@@ -163,46 +152,9 @@ async fn layer_refuses_only_requests_of_the_dead_set() {
     );
     let before = service.ready().await.unwrap().call(first.clone()).await.unwrap();
     sets.take_down(0, &[&redlock]).await;
-
     let refused = service.ready().await.unwrap().call(first).await.unwrap_err();
     let served = service.ready().await.unwrap().call(second).await.unwrap();
-
     let GuardError::Lock(error) = &refused else { panic!("{refused:?}") };
     assert!(error.to_string().contains("set 1 of 2"), "{error}");
     assert!(before.is_some() && served.is_some(), "both ran under a lock");
-}
-
-/// A table of tokens knows names, not sets: tokens of two sets never meet in one entry.
-#[cfg(feature = "fencing")]
-#[tokio::test]
-async fn tokens_grow_within_the_names_of_each_set() {
-    use tower_redlock::FencingLayer;
-
-    #[derive(Clone)]
-    struct Write(String, u64);
-
-    let sets = Sets::start();
-    let names = sets.names("n").await;
-    let (one, two) = (sets.owner("one").await, sets.connect(|| patient().owner("two")).await);
-    let name = |write: &Write| Ok::<_, KeyError>(Some(write.0.clone()));
-    let layer = FencingLayer::new(name).token(|write: &Write| Some(write.1));
-    let mut storage = ServiceBuilder::new()
-        .layer(layer)
-        .service(service_fn(async |_: Write| Ok::<_, Infallible>(())));
-
-    for name in &names {
-        let mut tokens = Vec::new();
-        for redlock in [&one, &two, &one] {
-            let lock = redlock.lock(name.as_str()).wait(HANG_GUARD).await.unwrap();
-            tokens.push(lock.fencing_token().get());
-            lock.release().await.unwrap();
-        }
-
-        assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
-        for token in &tokens {
-            storage.ready().await.unwrap().call(Write(name.clone(), *token)).await.unwrap();
-        }
-        let late = storage.ready().await.unwrap().call(Write(name.clone(), tokens[0])).await;
-        assert!(late.is_err(), "{name}");
-    }
 }

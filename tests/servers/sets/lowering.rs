@@ -8,14 +8,14 @@ use tower_redlock::{
     node::{EmbeddedNodes, redis::RestartGuard},
 };
 
-use super::scene::Sets;
-use crate::{
-    guards::scene::{MAX_TTL, all_vote, in_time, meta, quick},
-    support::{
-        RedisServer,
-        mock_node::{MockNode, with_nodes},
-        over, urls,
-    },
+use crate::fixture::{
+    RedisServer, all_vote,
+    guard::{MAX_TTL, meta, quick},
+    in_time,
+    mock_node::{MockNode, with_nodes},
+    over,
+    sets::Sets,
+    urls,
 };
 
 const LONGER: Duration = Duration::from_millis(2500);
@@ -64,9 +64,7 @@ async fn other_sets_are_lowered_beside_a_dead_one() {
         let (mut sets, short) = used_with_longer().await;
         sets.take_down(down, &[&short]).await;
         let begun = Instant::now();
-
         let error = in_time(short.lower_max_ttl()).await.unwrap_err();
-
         assert!(begun.elapsed() > LONGER, "locks with longer TTLs have expired");
         let up = &sets.servers[1 - down];
         assert_eq!(stored(up, "max_ttl"), ["1000"; 3]);
@@ -81,7 +79,6 @@ async fn other_sets_are_lowered_beside_a_dead_one() {
         assert!(text.contains(&format!("(set {dead} of 2: node-1: ")), "{text}");
         assert!(text.contains(&format!("set {alive} of 2 is lowered")), "{text}");
         assert!(text.contains("run it again"), "{text}");
-
         sets.servers[down].iter_mut().for_each(RedisServer::restart);
         all_vote(&short).await;
         in_time(short.lower_max_ttl()).await.unwrap();
@@ -105,9 +102,7 @@ async fn set_without_servers_leaves_the_others_as_they_are() {
     drop(long);
     let short = with_own_nodes(quick);
     all_vote(&short).await;
-
     let error = in_time(short.lower_max_ttl()).await.unwrap_err();
-
     assert!(matches!(error, LowerError::NoServers), "{error:?}");
     assert_eq!(stored(&sets.servers[0], "max_ttl"), ["2500"; 3]);
 }

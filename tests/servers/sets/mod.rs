@@ -3,14 +3,12 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | two sets of three servers, and a name in each | `scene` |
+//! | two sets of three servers, and a name in each | `fixture` |
 //! | revoking, listing, the forms of a lock | `locks` |
 //! | leaders | `leaders` |
 //! | jobs of a scheduler; ticks, commands and documents | `jobs`, `fleet` |
 //! | moves to other servers, a lower `max_ttl` | `moves`, `lowering` |
 //! | names that are given by position | `shifted` |
-
-mod scene;
 
 #[cfg(feature = "scheduler")]
 mod fleet;

@@ -7,10 +7,11 @@ use tower_redlock::{
     error::{AdoptError, Reason, VoteOutcome},
 };
 
-use super::scene::names;
-use crate::{
-    guards::scene::{MAX_TTL, all_vote, in_time, quick, refusal, tag, taken},
-    support::{RedisServer, eventually_async},
+use crate::fixture::{
+    RedisServer, all_vote, eventually_async,
+    guard::{MAX_TTL, quick, refusal, tag, taken},
+    in_time,
+    sets::names,
 };
 
 /// Sets of nodes that are named by their addresses.
@@ -25,7 +26,7 @@ fn tags(servers: &[RedisServer]) -> Vec<String> {
 
 /// The layouts of servers that vote in a set: what a change of their record would change.
 fn layouts(servers: &[RedisServer]) -> Vec<String> {
-    servers.iter().map(|server| crate::guards::scene::meta(server)["layout"].clone()).collect()
+    servers.iter().map(|server| crate::fixture::guard::meta(server)["layout"].clone()).collect()
 }
 
 /// Waits until the nodes of these sets were seen.
@@ -65,23 +66,21 @@ impl Moving {
 
 #[tokio::test]
 async fn each_set_moves_to_the_one_with_its_number() {
-    let scene = Moving::start(4).await;
-    let client = build(&[scene.group(2), scene.group(3)]);
-    let first = scene.names.clone().map(|name| {
+    let fixture = Moving::start(4).await;
+    let client = build(&[fixture.group(2), fixture.group(3)]);
+    let first = fixture.names.clone().map(|name| {
         let client = client.clone();
         tokio::spawn(async move { taken(&client, &name).await })
     });
     eventually_async("the new nodes are connected", async || {
-        scene.servers[6..].iter().all(|server| tag(server).starts_with("p "))
+        fixture.servers[6..].iter().all(|server| tag(server).starts_with("p "))
     })
     .await;
-    assert!(scene.held.iter().all(Lock::is_valid));
+    assert!(fixture.held.iter().all(Lock::is_valid));
     let begun = Instant::now();
-
-    let wait = in_time(client.adopt(&scene.operator)).await.unwrap();
-
+    let wait = in_time(client.adopt(&fixture.operator)).await.unwrap();
     assert_eq!(wait, MAX_TTL.mul_f64(1.01) + Duration::from_millis(2));
-    for (task, held) in first.into_iter().zip(&scene.held) {
+    for (task, held) in first.into_iter().zip(&fixture.held) {
         let next = in_time(task).await.unwrap();
         assert!(!held.is_valid(), "two clients hold the lock");
         assert!(next.fencing_token() > held.fencing_token());
@@ -89,11 +88,11 @@ async fn each_set_moves_to_the_one_with_its_number() {
     assert!(begun.elapsed() > MAX_TTL, "{:?}", begun.elapsed());
     all_vote(&client).await;
     for (set, group) in [(1, 2), (2, 3)] {
-        let layouts = layouts(scene.group(group));
+        let layouts = layouts(fixture.group(group));
         assert!(layouts[0].contains(&format!("set {set} of 2")), "{layouts:?}");
     }
     for node in 0..6 {
-        assert!(matches!(refusal(&scene.holder, node).await, Reason::OtherLayout { .. }));
+        assert!(matches!(refusal(&fixture.holder, node).await, Reason::OtherLayout { .. }));
     }
 }
 
@@ -101,52 +100,47 @@ async fn each_set_moves_to_the_one_with_its_number() {
 #[tokio::test]
 async fn one_set_moves_while_the_other_stays() {
     for stays in [0, 1] {
-        let scene = Moving::start(3).await;
-        let mut sets = [scene.group(0), scene.group(1)];
-        sets[1 - stays] = scene.group(2);
+        let fixture = Moving::start(3).await;
+        let mut sets = [fixture.group(0), fixture.group(1)];
+        sets[1 - stays] = fixture.group(2);
         let client = build(&sets);
-        let before = tags(scene.group(stays));
+        let before = tags(fixture.group(stays));
 
-        in_time(client.adopt(&scene.operator)).await.unwrap();
+        in_time(client.adopt(&fixture.operator)).await.unwrap();
 
-        let next = taken(&client, &scene.names[1 - stays]).await;
-        assert!(!scene.held[1 - stays].is_valid(), "two clients hold the lock");
-        assert!(next.fencing_token() > scene.held[1 - stays].fencing_token());
-        assert_eq!(tags(scene.group(stays)), before);
-        scene.held[stays].extend().await.unwrap();
+        let next = taken(&client, &fixture.names[1 - stays]).await;
+        assert!(!fixture.held[1 - stays].is_valid(), "two clients hold the lock");
+        assert!(next.fencing_token() > fixture.held[1 - stays].fencing_token());
+        assert_eq!(tags(fixture.group(stays)), before);
+        fixture.held[stays].extend().await.unwrap();
         assert_eq!(in_time(client.adopt(&build(&sets))).await, Err(AdoptError::SameLayout));
     }
 }
 
 #[tokio::test]
 async fn another_number_of_sets_changes_nothing() {
-    let scene = Moving::start(3).await;
-    let before = tags(&scene.servers[..6]);
-    let [a, b, c] = [scene.group(0), scene.group(1), scene.group(2)];
+    let fixture = Moving::start(3).await;
+    let before = tags(&fixture.servers[..6]);
+    let [a, b, c] = [fixture.group(0), fixture.group(1), fixture.group(2)];
     let single = quick().nodes(c.iter().map(RedisServer::url)).build().unwrap();
-
     for (client, new) in [(build(&[a, b, c]), 3), (build(&[c]), 1), (single, 1)] {
-        let error = in_time(client.adopt(&scene.operator)).await.unwrap_err();
-
+        let error = in_time(client.adopt(&fixture.operator)).await.unwrap_err();
         assert_eq!(error, AdoptError::OtherNumber { old: 2, new });
         assert!(error.to_string().contains("stop all clients, and start them"), "{error}");
     }
-
-    assert_eq!(tags(&scene.servers[..6]), before);
-    for held in &scene.held {
+    assert_eq!(tags(&fixture.servers[..6]), before);
+    for held in &fixture.held {
         held.extend().await.unwrap();
     }
 }
 
 #[tokio::test]
 async fn sets_in_another_order_change_nothing() {
-    let scene = Moving::start(2).await;
-    let before = tags(&scene.servers);
-    let client = build(&[scene.group(1), scene.group(0)]);
+    let fixture = Moving::start(2).await;
+    let before = tags(&fixture.servers);
+    let client = build(&[fixture.group(1), fixture.group(0)]);
     connected(&client, 0..2).await;
-
-    let error = in_time(client.adopt(&scene.operator)).await.unwrap_err();
-
+    let error = in_time(client.adopt(&fixture.operator)).await.unwrap_err();
     let text = error.to_string();
     assert!(text.starts_with("nothing was moved: of the new set 1 of 2, at least 2"), "{text}");
     assert!(
@@ -155,8 +149,8 @@ async fn sets_in_another_order_change_nothing() {
             && text.contains(", set 2 of 2,"),
         "{text}"
     );
-    assert_eq!(tags(&scene.servers), before);
-    for held in &scene.held {
+    assert_eq!(tags(&fixture.servers), before);
+    for held in &fixture.held {
         held.extend().await.unwrap();
     }
 }
@@ -164,21 +158,19 @@ async fn sets_in_another_order_change_nothing() {
 #[tokio::test]
 async fn dead_set_is_named_before_anything_moves() {
     for (dead, what) in [(0, "old"), (1, "old"), (2, "new"), (3, "new")] {
-        let mut scene = Moving::start(4).await;
-        let client = build(&[scene.group(2), scene.group(3)]);
+        let mut fixture = Moving::start(4).await;
+        let client = build(&[fixture.group(2), fixture.group(3)]);
         connected(&client, 0..2).await;
-        let before = tags(&scene.servers[..6]);
-        scene.servers[3 * dead..3 * dead + 3].iter_mut().for_each(RedisServer::kill);
-
-        let error = in_time(client.adopt(&scene.operator)).await.unwrap_err();
-
+        let before = tags(&fixture.servers[..6]);
+        fixture.servers[3 * dead..3 * dead + 3].iter_mut().for_each(RedisServer::kill);
+        let error = in_time(client.adopt(&fixture.operator)).await.unwrap_err();
         let text = error.to_string();
         let set = format!("nothing was moved: of the {what} set {} of 2, at least 2", dead % 2 + 1);
         assert!(text.starts_with(&set) && text.contains("then retry"), "{text}");
         for alive in (0..2).filter(|group| *group != dead) {
             let range = 3 * alive..3 * alive + 3;
-            assert_eq!(tags(&scene.servers[range.clone()]), before[range]);
-            scene.held[alive].extend().await.unwrap();
+            assert_eq!(tags(&fixture.servers[range.clone()]), before[range]);
+            fixture.held[alive].extend().await.unwrap();
         }
     }
 }
@@ -186,54 +178,49 @@ async fn dead_set_is_named_before_anything_moves() {
 /// That servers vote for the new list does not show that a move gave them what the old ones know.
 #[tokio::test]
 async fn retry_teaches_servers_that_voted_for_the_list_before() {
-    let scene = Moving::start(4).await;
-    let lists = [scene.group(2), scene.group(3)];
+    let fixture = Moving::start(4).await;
+    let lists = [fixture.group(2), fixture.group(3)];
     let former = build(&lists);
     all_vote(&former).await;
     former.shutdown().await;
     let client = build(&lists);
     connected(&client, 0..2).await;
-    for server in scene.group(2) {
+    for server in fixture.group(2) {
         server.set_config("min-replicas-to-write", "1");
     }
-    let error = in_time(client.adopt(&scene.operator)).await.unwrap_err();
+    let error = in_time(client.adopt(&fixture.operator)).await.unwrap_err();
     assert!(matches!(error, AdoptError::InSet { .. }), "{error}");
-    for server in scene.group(2) {
+    for server in fixture.group(2) {
         server.set_config("min-replicas-to-write", "0");
     }
-
-    let wait = in_time(client.adopt(&scene.operator)).await.unwrap();
-
+    let wait = in_time(client.adopt(&fixture.operator)).await.unwrap();
     assert!(wait > MAX_TTL, "{wait:?}");
-    let next = taken(&client, &scene.names[0]).await;
-    assert!(!scene.held[0].is_valid(), "two clients hold the lock");
-    assert!(next.fencing_token() > scene.held[0].fencing_token());
+    let next = taken(&client, &fixture.names[0]).await;
+    assert!(!fixture.held[0].is_valid(), "two clients hold the lock");
+    assert!(next.fencing_token() > fixture.held[0].fencing_token());
 }
 
 #[tokio::test]
 async fn failure_half_way_says_what_was_moved() {
-    let scene = Moving::start(4).await;
-    let client = build(&[scene.group(2), scene.group(3)]);
+    let fixture = Moving::start(4).await;
+    let client = build(&[fixture.group(2), fixture.group(3)]);
     connected(&client, 0..2).await;
     // Their records can be read, and not changed.
-    for server in scene.group(3) {
+    for server in fixture.group(3) {
         server.set_config("min-replicas-to-write", "1");
     }
-
-    let error = in_time(client.adopt(&scene.operator)).await.unwrap_err();
-
+    let error = in_time(client.adopt(&fixture.operator)).await.unwrap_err();
     let AdoptError::InSet { set, moved, error: root } = &error else { panic!("{error:?}") };
     assert_eq!((set.number, set.count, &moved[..]), (2, 2, &[1][..]));
     let AdoptError::NewSet { votes, .. } = &**root else { panic!("{root:?}") };
     assert!(votes.iter().all(|vote| vote.outcome != VoteOutcome::Granted), "{votes}");
     let text = error.to_string();
     assert!(text.starts_with("set 2 of 2: ") && text.ends_with("; set 1 was moved"), "{text}");
-
-    for server in scene.group(3) {
+    for server in fixture.group(3) {
         server.set_config("min-replicas-to-write", "0");
     }
-    in_time(client.adopt(&scene.operator)).await.unwrap();
-    for (name, held) in scene.names.iter().zip(&scene.held) {
+    in_time(client.adopt(&fixture.operator)).await.unwrap();
+    for (name, held) in fixture.names.iter().zip(&fixture.held) {
         let next = taken(&client, name).await;
         assert!(!held.is_valid(), "two clients hold the lock");
         assert!(next.fencing_token() > held.fencing_token());

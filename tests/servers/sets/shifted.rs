@@ -2,9 +2,10 @@
 
 use tower_redlock::{Redlock, error::Reason};
 
-use crate::{
-    guards::scene::{MAX_TTL, all_vote, guarded, in_time, quick, refusal, taken},
-    support::{RedisServer, eventually_async},
+use crate::fixture::{
+    RedisServer, all_vote, eventually_async,
+    guard::{MAX_TTL, guarded, quick, refusal, taken},
+    in_time,
 };
 
 /// A client whose nodes are named `node-1`, `node-2` and `node-3` by their places in the list.
@@ -23,13 +24,11 @@ async fn default_names_refuse_the_shifted_list() {
     let former = by_address(&servers[1..]);
     all_vote(&former).await;
     let held = taken(&former, "x").await;
-
     let shifted = by_address(&servers[..3]);
     for node in [1, 2] {
         assert!(matches!(refusal(&shifted, node).await, Reason::OtherLayout { .. }));
     }
     let next = in_time(async { shifted.lock("x").wait(MAX_TTL * 3).await }).await;
-
     assert!(next.is_err(), "two clients hold the lock");
     held.extend().await.unwrap();
 }

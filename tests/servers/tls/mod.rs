@@ -10,7 +10,7 @@ use tower_redlock::{
     node::redis::TlsOptions,
 };
 
-use crate::support::{
+use crate::fixture::{
     Feature, HANG_GUARD, Port, RedisServer, Sentinel, TempDir, eventually_async, has, over,
     unused_port,
 };
@@ -20,8 +20,11 @@ pub(crate) const STRANGER_CA: &str = include_str!("stranger-ca.pem");
 const CLIENT_CERT: &str = include_str!("client.pem");
 const CLIENT_KEY: &str = include_str!("client.key");
 
-/// A TLS server on its own port; `auth` sets whether it requires client certificates.
-pub(crate) fn server(auth_clients: &str) -> (RedisServer, Port) {
+/// A TLS server on its own port, which may require client certificates; `None` if servers lack TLS.
+pub(crate) fn server(auth_clients: &str) -> Option<(RedisServer, Port)> {
+    if !has(&[Feature::Tls]) {
+        return None;
+    }
     let port = unused_port();
     let server = RedisServer::with(&[
         "--tls-port",
@@ -35,7 +38,7 @@ pub(crate) fn server(auth_clients: &str) -> (RedisServer, Port) {
         "--tls-auth-clients",
         auth_clients,
     ]);
-    (server, port)
+    Some((server, port))
 }
 
 /// The path of a file beside this one.
@@ -78,10 +81,7 @@ async fn ready(redlock: &Redlock) {
 
 #[tokio::test]
 async fn name_and_address_both_work() {
-    if !has(&[Feature::Tls]) {
-        return;
-    }
-    let (server, port) = server("no");
+    let Some((server, port)) = server("no") else { return };
 
     for host in ["localhost", "127.0.0.1"] {
         let redlock = manager(&port, host, trusting(CA));
@@ -94,10 +94,7 @@ async fn name_and_address_both_work() {
 
 #[tokio::test]
 async fn tls_address_is_verified_like_url() {
-    if !has(&[Feature::Tls]) {
-        return;
-    }
-    let (server, port) = server("no");
+    let Some((server, port)) = server("no") else { return };
     let address = || ConnectionAddr::TcpTls {
         host: "localhost".into(),
         port: port.number(),
@@ -119,18 +116,12 @@ async fn tls_address_is_verified_like_url() {
 #[tokio::test]
 async fn store_speaks_tls_like_nodes() {
     use tower_redlock::once::{RedisStore, ResponseStore};
-    if !has(&[Feature::Tls]) {
-        return;
-    }
-    let (_server, port) = server("no");
-
+    let Some((_server, port)) = server("no") else { return };
     let store = |ca| {
         let builder = RedisStore::builder(format!("rediss://localhost:{}", port.number()));
         builder.timeout(HANG_GUARD).tls(trusting(ca)).build().unwrap()
     };
-
     assert!(store(CA).get("a").await.unwrap().is_none());
-
     let error = store(STRANGER_CA).get("a").await.unwrap_err();
     let text = std::error::Error::source(&error).unwrap().to_string().to_lowercase();
     assert!(text.contains("certificate"), "{text}");
@@ -138,10 +129,7 @@ async fn store_speaks_tls_like_nodes() {
 
 #[tokio::test]
 async fn client_certificate_is_sent_on_request() {
-    if !has(&[Feature::Tls]) {
-        return;
-    }
-    let (_server, port) = server("yes");
+    let Some((_server, port)) = server("yes") else { return };
     let options = trusting(CA).client(CLIENT_CERT, CLIENT_KEY);
     let redlock = manager(&port, "localhost", options);
     ready(&redlock).await;
@@ -153,10 +141,7 @@ async fn client_certificate_is_sent_on_request() {
 
 #[tokio::test]
 async fn unknown_authority_does_not_vote() {
-    if !has(&[Feature::Tls]) {
-        return;
-    }
-    let (_server, port) = server("no");
+    let Some((_server, port)) = server("no") else { return };
     let redlock = manager(&port, "localhost", trusting(STRANGER_CA));
     let text = assert_not_connected(&redlock).await;
     assert!(text.to_lowercase().contains("certificate"), "{text}");
@@ -182,10 +167,7 @@ async fn assert_not_connected(redlock: &Redlock) -> String {
 
 #[tokio::test]
 async fn files_are_read_at_every_connect() {
-    if !has(&[Feature::Tls]) {
-        return;
-    }
-    let (server, port) = server("yes");
+    let Some((server, port)) = server("yes") else { return };
     let directory = TempDir::new();
     let file = |name: &str| directory.path().join(name);
     let write = |name: &str, pem: &str| std::fs::write(file(name), pem).unwrap();
@@ -195,7 +177,6 @@ async fn files_are_read_at_every_connect() {
     let options = TlsOptions::new().ca_file(file("ca")).client_files(file("cert"), file("key"));
     let redlock = manager(&port, "localhost", options);
     ready(&redlock).await;
-
     // An open connection is not affected.
     write("ca", STRANGER_CA);
     redlock.lock("a").await.unwrap().release().await.unwrap();
@@ -209,7 +190,6 @@ async fn files_are_read_at_every_connect() {
     .await;
     write("ca", CA);
     ready(&redlock).await;
-
     write("key", "no key");
     disconnect(&server);
     let text = assert_not_connected(&redlock).await;
@@ -225,21 +205,15 @@ fn disconnect(server: &RedisServer) {
 
 #[tokio::test]
 async fn a_server_name_replaces_the_host() {
-    if !has(&[Feature::Tls]) {
-        return;
-    }
-    let (_server, port) = server("no");
+    let Some((_server, port)) = server("no") else { return };
     let redlock = |name: &str| {
         let url = format!("rediss://redis.invalid:{}", port.number());
         let builder = patient([url]).connector(Loopback);
         builder.tls(trusting(CA).server_name(name)).build().unwrap()
     };
     ready(&redlock("localhost")).await;
-
     let text = assert_not_connected(&redlock("redis.invalid")).await;
-
     assert!(text.to_lowercase().contains("certificate"), "{text}");
-
     let built =
         Redlock::builder().nodes(["rediss://a"]).tls(trusting(CA).server_name("a b")).build();
     assert!(built.unwrap_err().to_string().contains("server_name"));
@@ -267,7 +241,6 @@ fn plain_nodes_are_refused() {
         assert!(error.to_string().contains("rediss://"), "{error}");
     }
     let encrypted = ["rediss://a", "redis+unix:///s"];
-
     over(Redlock::builder(), encrypted.map(String::from)).tls(trusting(CA)).build().unwrap();
 }
 
@@ -280,7 +253,6 @@ fn unusable_certificates_are_refused_early() {
             other => panic!("{other}"),
         }
     };
-
     assert!(build(TlsOptions::new().ca("not a certificate")).contains("ca"));
     assert!(build(trusting(CA).client("x", "y")).contains("client_cert"));
 }

@@ -1,4 +1,4 @@
-//! Many managers that wait for the same name.
+//! Many managers that wait for the same name, and one among managers that acquire it in a loop.
 
 use std::{
     sync::{
@@ -8,93 +8,112 @@ use std::{
     time::Duration,
 };
 
-use super::scene::{
-    connected, granted, listening, patient, settled_calls, urls, wait_for, woken_or_never,
+use tower_redlock::{LockError, Redlock};
+
+use crate::fixture::{
+    Fixture, HANG_GUARD, eventually_async, patient,
+    waiting::{granted, listening, settled_calls, wait_for},
 };
-use crate::support::{HANG_GUARD, RedisServer};
 
 /// Not 8: Valkey 9.1.2 answers PUBSUB NUMSUB with a wrong number for 8 subscribers.
 const MANAGERS: usize = 9;
 
 #[tokio::test]
 async fn many_waiters_all_get_the_lock() {
-    let servers = RedisServer::start_n(5);
-    let holder = connected(patient(), urls(&servers)).await;
+    let fixture = Fixture::new(5);
+    let holder = fixture.direct(patient()).await;
     let lock = holder.lock("x").await.unwrap();
     let mut managers = Vec::new();
     for _ in 0..MANAGERS {
-        managers.push(connected(patient(), urls(&servers)).await);
+        managers.push(fixture.direct(patient()).await);
     }
-    let inside = Arc::new(AtomicBool::new(false));
+    let inside = AtomicBool::new(false);
     let waiting: Vec<_> = managers.iter().map(|manager| wait_for(manager, "x")).collect();
-    listening(&servers, "x", i64::try_from(MANAGERS).unwrap()).await;
-    let before = settled_calls(&servers).await;
+    listening(&fixture.servers, "x", i64::try_from(MANAGERS).unwrap()).await;
+    let before = settled_calls(&fixture.servers).await;
     drop(lock);
-    let served = waiting.into_iter().map(async |one| {
-        let lock = granted(one).await;
+    let served = waiting.into_iter().map(async |request| {
+        let lock = granted(request).await;
         assert!(!inside.swap(true, Ordering::SeqCst), "two managers hold the lock");
         tokio::task::yield_now().await;
         inside.store(false, Ordering::SeqCst);
         drop(lock);
     });
     futures_util::future::join_all(served).await;
-    let calls = settled_calls(&servers).await - before;
-
+    let calls = settled_calls(&fixture.servers).await - before;
     // Each manager in turn: at most twice the requests of all managers to all nodes.
-    let most = u64::try_from(MANAGERS * MANAGERS * servers.len() * 2).unwrap();
-
+    let most = u64::try_from(MANAGERS * MANAGERS * fixture.servers.len() * 2).unwrap();
     assert!(calls <= most, "{calls} calls");
 }
 
-#[tokio::test]
-async fn first_waiter_needs_one_release() {
-    let servers = RedisServer::start_n(5);
-    let holder = connected(woken_or_never(), urls(&servers)).await;
-    let lock = holder.lock("x").await.unwrap();
-    let mut waiting = Vec::new();
-    let mut managers = Vec::new();
-    for _ in 0..MANAGERS {
-        let manager = connected(woken_or_never(), urls(&servers)).await;
-        waiting.push(wait_for(&manager, "x"));
-        managers.push(manager);
-    }
-    listening(&servers, "x", i64::try_from(MANAGERS).unwrap()).await;
-    settled_calls(&servers).await;
-    drop(lock);
-    let winner = tokio::time::timeout(HANG_GUARD, futures_util::future::select_all(waiting)).await;
+/// Number of turns that the occasional manager has to get.
+const TURNS: usize = 5;
 
-    drop(winner.expect("one request is granted").0.unwrap().unwrap());
+/// The grants to the greedy managers.
+#[derive(Default)]
+struct Grants {
+    /// Since the last one of the occasional manager.
+    since: AtomicUsize,
+    most: AtomicUsize,
+    over: AtomicBool,
 }
 
-#[tokio::test]
-async fn no_waiter_starves() {
-    let servers = RedisServer::start_n(5);
-    let mut tasks = Vec::new();
-    let over = Arc::new(AtomicBool::new(false));
-    let turns: Arc<[AtomicUsize]> = (0..MANAGERS).map(|_| AtomicUsize::new(0)).collect();
-    for me in 0..MANAGERS {
-        let manager = connected(patient(), urls(&servers)).await;
-        let (over, turns) = (Arc::clone(&over), Arc::clone(&turns));
-        tasks.push(tokio::spawn(async move {
-            while !over.load(Ordering::Relaxed) {
-                let lock = manager.lock("x").wait(6 * HANG_GUARD).await.unwrap();
-                turns[me].fetch_add(1, Ordering::Relaxed);
-                // The duration of the work.
-                tokio::time::sleep(Duration::from_millis(1)).await;
+/// Acquires the name again immediately, each time.
+async fn greedy(redlock: Redlock, grants: Arc<Grants>, hold: Duration) {
+    while !grants.over.load(Ordering::Relaxed) {
+        match redlock.lock("x").wait(6 * HANG_GUARD).await {
+            Ok(lock) => {
+                let since = grants.since.fetch_add(1, Ordering::Relaxed) + 1;
+                grants.most.fetch_max(since, Ordering::Relaxed);
+                if !hold.is_zero() {
+                    // The duration of the work.
+                    tokio::time::sleep(hold).await;
+                }
                 drop(lock);
-                // The pause between two requests of a manager.
-                tokio::time::sleep(Duration::from_millis(1)).await;
             }
-        }));
+            Err(LockError::Held { .. } | LockError::NoQuorum { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+        tokio::task::yield_now().await;
     }
-    // Until every manager has had several turns.
-    crate::support::eventually_async("every manager has its turns", async || {
-        turns.iter().all(|turns| turns.load(Ordering::Relaxed) >= 5)
-    })
-    .await;
-    over.store(true, Ordering::Relaxed);
+}
 
-    for task in tasks {
+/// The longest streak of grants that a manager waited for, whose network delays each reply.
+async fn longest_streak(managers: usize, tasks: usize, hold: Duration, delay: Duration) -> usize {
+    let fixture = Fixture::new(5);
+    fixture.proxies.iter().for_each(|proxy| proxy.set_delay(delay));
+    let modest = fixture.proxied(patient()).await;
+    let grants = Arc::<Grants>::default();
+    let mut running = Vec::new();
+    for _ in 0..managers {
+        let manager = fixture.direct(patient()).await;
+        let task = || tokio::spawn(greedy(manager.clone(), Arc::clone(&grants), hold));
+        running.extend((0..tasks).map(|_| task()));
+    }
+    eventually_async("the name is held", async || grants.since.load(Ordering::Relaxed) > 3).await;
+    grants.most.store(0, Ordering::Relaxed);
+    for _ in 0..TURNS {
+        grants.since.store(0, Ordering::Relaxed);
+        let turn = modest.lock("x").wait(6 * HANG_GUARD).await;
+        drop(turn.expect("the occasional manager gets its turn"));
+    }
+    grants.over.store(true, Ordering::Relaxed);
+    for task in running {
         task.await.unwrap();
+    }
+    grants.most.load(Ordering::Relaxed)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn occasional_waiter_competes_with_greedy_ones() {
+    let most = longest_streak(3, 4, Duration::ZERO, Duration::ZERO).await;
+    assert!(most < 5_000, "{most} grants in a row");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn distant_waiter_has_turns_too() {
+    for delay in [10, 60].map(Duration::from_millis) {
+        let most = longest_streak(1, 8, Duration::from_millis(20), delay).await;
+        assert!(most < 100, "{delay:?}: {most} grants in a row");
     }
 }

@@ -2,82 +2,57 @@
 
 use std::time::Duration;
 
-use super::scene::{
-    connected, granted, listeners, listening, patient, settled_calls, urls, wait_for,
-    woken_or_never,
-};
-use crate::failures::{
-    fake,
-    log::{Log, LoggedSpawner},
-};
-use crate::support::{
-    FakeServer, Proxy, Reaction, RedisServer, Resp, ServerScene, eventually_async,
+use tower_redlock::LockError;
+
+use crate::fixture::{
+    FakeServer, Fixture, Log, LoggedSpawner, Proxy, Reaction, RedisServer, Resp, all_vote,
+    connected, eventually_async, fake, over, patient,
+    waiting::{Waiting, granted, listening, settled_calls, wait_for, woken_or_never},
 };
 
 #[tokio::test]
 async fn subscription_that_breaks_is_made_again() {
-    let ServerScene { servers, proxies } = ServerScene::new(3);
-    let holder = connected(woken_or_never(), urls(&servers)).await;
-    let waiter = connected(woken_or_never(), proxies.iter().map(Proxy::url)).await;
-    let lock = holder.lock("x").await.unwrap();
-    let waiting = wait_for(&waiter, "x");
-    listening(&servers, "x", 1).await;
-    settled_calls(&servers).await;
-    proxies.iter().for_each(Proxy::cut);
-    listening(&servers, "x", 0).await;
-    proxies.iter().for_each(Proxy::heal);
-    listening(&servers, "x", 1).await;
-    eventually_async("every node votes again", async || {
-        waiter.health().iter().all(tower_redlock::node::NodeHealth::is_voting)
-    })
-    .await;
-
-    settled_calls(&servers).await;
-
-    assert!(!waiting.is_finished());
-
-    drop(lock);
-    drop(granted(waiting).await);
+    let waiting = Waiting::start(3, woken_or_never).await;
+    waiting.proxies.iter().for_each(Proxy::cut);
+    listening(&waiting.servers, "x", 0).await;
+    waiting.proxies.iter().for_each(Proxy::heal);
+    waiting.reconnected().await;
+    waiting.is_granted().await;
 }
 
 #[tokio::test]
 async fn broken_subscriptions_are_all_renewed() {
     const NAMES: usize = 500;
-    let ServerScene { servers, proxies } = ServerScene::new(3);
-    let holder = connected(woken_or_never(), urls(&servers)).await;
-    let waiter = connected(woken_or_never(), proxies.iter().map(Proxy::url)).await;
-    let names: Vec<_> = (0..NAMES).map(|i| format!("n{i}")).collect();
+    let fixture = Fixture::new(3);
+    let holder = fixture.direct(woken_or_never()).await;
+    let waiter = fixture.proxied(woken_or_never()).await;
     let (mut locks, mut waiting) = (Vec::new(), Vec::new());
-    for name in &names {
-        locks.push(holder.lock(&**name).await.unwrap());
-        waiting.push(wait_for(&waiter, name));
+    for name in (0..NAMES).map(|i| format!("n{i}")) {
+        locks.push(holder.lock(&*name).await.unwrap());
+        waiting.push(wait_for(&waiter, &name));
     }
-    let channels =
-        |server: &RedisServer| server.cli(&["PUBSUB", "CHANNELS", "redlock:free:*"]).items().len();
     let all = async |count: usize| {
+        let channels = |server: &RedisServer| {
+            server.cli(&["PUBSUB", "CHANNELS", "redlock:free:*"]).items().len()
+        };
         eventually_async("the servers have the subscriptions", async || {
-            servers.iter().all(|server| channels(server) == count)
+            fixture.servers.iter().all(|server| channels(server) == count)
         })
         .await;
     };
     all(NAMES).await;
-    settled_calls(&servers).await;
-    proxies.iter().for_each(Proxy::cut);
+    settled_calls(&fixture.servers).await;
+    fixture.proxies.iter().for_each(Proxy::cut);
     all(0).await;
-    proxies.iter().for_each(Proxy::heal);
+    fixture.proxies.iter().for_each(Proxy::heal);
     all(NAMES).await;
-    eventually_async("every node votes again", async || {
-        waiter.health().iter().all(tower_redlock::node::NodeHealth::is_voting)
-    })
-    .await;
-
-    settled_calls(&servers).await;
-
-    assert!(waiting.iter().all(|one| !one.is_finished()));
+    all_vote(&waiter).await;
+    settled_calls(&fixture.servers).await;
+    assert!(waiting.iter().all(|request| !request.is_finished()));
 
     drop(locks);
-    for one in waiting {
-        drop(granted(one).await);
+    for request in waiting {
+        drop(granted(request).await);
     }
     // A subscription without waiters soon ends.
     all(0).await;
@@ -90,130 +65,96 @@ async fn endless_messages_end_the_subscription() {
         let server = FakeServer::start(move |command| match greeter.greet(command) {
             Some(reaction) => reaction,
             None if command[0] == b"SUBSCRIBE" => Reaction::Endless(begun.into()),
-            None if command[0] == b"EVALSHA" => held(),
+            None if command[0] == b"EVALSHA" => fake::held(),
             None => Reaction::simple("PONG"),
         });
         let log = Log::new();
         let builder = patient().spawner(LoggedSpawner::start(&log));
-        let waiter = connected(builder, [server.url()]).await;
+        let waiter = connected(over(builder, [server.url()])).await;
         let waiting = wait_for(&waiter, "x");
         log.wait_for("DEBUG", &["cannot listen for releases", "exceeds the memory limit"]).await;
         waiting.abort();
     }
 }
 
-/// The answer to an acquire of a name that another client holds.
-fn held() -> Reaction {
-    let value = format!("{} 1 1 other", "0".repeat(32));
-    let parts = [Reaction::int(3), Reaction::bulk("0"), Reaction::bulk(&value)];
-    Reaction::array(&[&parts[..], &[Reaction::int(60_000)]].concat())
-}
-
 #[tokio::test]
 async fn missed_hints_are_recovered() {
-    let ServerScene { servers, proxies } = ServerScene::new(3);
-    let holder = connected(patient(), urls(&servers)).await;
-    let waiter = connected(patient(), proxies.iter().map(Proxy::url)).await;
-    let lock = holder.lock("x").await.unwrap();
-    let waiting = wait_for(&waiter, "x");
-    listening(&servers, "x", 1).await;
+    let Waiting { servers, proxies, lock, request, .. } = Waiting::start(3, patient).await;
     proxies.iter().for_each(Proxy::cut);
     listening(&servers, "x", 0).await;
-
     lock.release().await.unwrap();
-
-    assert!(!waiting.is_finished());
-
+    assert!(!request.is_finished());
     proxies.iter().for_each(Proxy::heal);
-    drop(granted(waiting).await);
+    drop(granted(request).await);
 }
 
 #[tokio::test]
 async fn restarted_server_sends_hints_again() {
-    let mut servers = RedisServer::start_n(3);
-    let holder = connected(woken_or_never(), urls(&servers)).await;
-    let waiter = connected(woken_or_never(), urls(&servers)).await;
-    let lock = holder.lock("x").await.unwrap();
-    let waiting = wait_for(&waiter, "x");
-    listening(&servers, "x", 1).await;
-    servers[0].restart();
-    listening(&servers, "x", 1).await;
-    settled_calls(&servers).await;
-    drop(lock);
-
-    drop(granted(waiting).await);
+    let mut waiting = Waiting::start(3, woken_or_never).await;
+    waiting.servers[0].restart();
+    waiting.reconnected().await;
+    waiting.is_granted().await;
 }
 
+/// Keys that expire send no hint.
 #[tokio::test]
 async fn fallback_replaces_missing_hints() {
-    let servers = RedisServer::start_n(3);
-    let holder = connected(patient(), urls(&servers)).await;
-    let waiter = connected(patient(), urls(&servers)).await;
-    let lock = holder.lock("x").await.unwrap();
-    let waiting = wait_for(&waiter, "x");
-    listening(&servers, "x", 1).await;
-
-    settled_calls(&servers).await;
-
-    // Keys that expire send no hint.
-    for server in &servers {
+    let waiting = Waiting::start(3, patient).await;
+    for server in &waiting.servers {
         assert_eq!(server.cli(&["FLUSHALL"]), Resp::Simple("OK".into()));
     }
-
-    drop(granted(waiting).await);
-    drop(lock);
+    drop(granted(waiting.request).await);
 }
 
-/// Checks that `waiter` and `holder` get the lock as users with all permissions except these rules.
-async fn works_without(holder: &[&str], waiter: &[&str]) {
-    let servers = RedisServer::start_n(3);
-    let user = |name: &str, rules: &[&str]| {
-        for server in &servers {
-            let all = ["ACL", "SETUSER", name, "on", ">word", "~*", "+@all", "resetchannels"];
-            let command: Vec<&str> = all.iter().chain(rules).copied().collect();
-            assert_eq!(server.cli(&command), Resp::Simple("OK".into()));
-        }
-        let login = format!("redis://{name}:word@");
-        let plain: Vec<_> = servers.iter().map(RedisServer::plain_url).collect();
-        plain.into_iter().map(move |url| url.replace("redis://", &login))
+/// Adds a user with all permissions, except for channels, and these rules.
+fn add_user<'a>(servers: &'a [RedisServer], name: &str, rules: &[&str]) -> Vec<String> {
+    let all = ["ACL", "SETUSER", name, "on", ">word", "~*", "+@all", "resetchannels"];
+    let command = [&all, rules].concat();
+    let url = |server: &'a RedisServer| {
+        assert_eq!(server.cli(&command), Resp::Simple("OK".into()));
+        server.plain_url().replace("://", &format!("://{name}:word@"))
     };
-    let holder = connected(patient(), user("holder", holder).collect::<Vec<_>>()).await;
-    let waiter = connected(patient(), user("waiter", waiter).collect::<Vec<_>>()).await;
-    let lock = holder.lock("x").await.unwrap();
-    let waiting = wait_for(&waiter, "x");
-    eventually_async("the command was refused", async || {
-        let value = servers[0].get("redlock:lock:x").unwrap();
-        value.ends_with(b"\n")
-    })
-    .await;
-    lock.release().await.unwrap();
-    granted(waiting).await.release().await.unwrap();
-    assert!(servers.iter().all(|server| server.keys("redlock:lock:*").is_empty()));
+    servers.iter().map(url).collect()
 }
 
 #[tokio::test]
 async fn without_channel_permission_waiters_retry() {
-    works_without(&[], &[]).await;
-    works_without(&["&redlock:free:*"], &[]).await;
-    works_without(&[], &["&redlock:free:*"]).await;
-    works_without(&["&redlock:free:*", "-pubsub", "-publish"], &["&*", "-subscribe"]).await;
+    let fixture = Fixture::new(3);
+    let cases: [[&[&str]; 2]; 4] = [
+        [&[], &[]],
+        [&["&redlock:free:*"], &[]],
+        [&[], &["&redlock:free:*"]],
+        [&["&redlock:free:*", "-pubsub", "-publish"], &["&*", "-subscribe"]],
+    ];
+    for (case, [holder, waiter]) in cases.into_iter().enumerate() {
+        let user = |name: &str, rules| {
+            let urls = add_user(&fixture.servers, &format!("{name}-{case}"), rules);
+            connected(over(patient(), urls))
+        };
+        let (holder, waiter) = (user("holder", holder).await, user("waiter", waiter).await);
+        let lock = holder.lock("x").await.unwrap();
+        let waiting = wait_for(&waiter, "x");
+        eventually_async("the command was refused", async || {
+            fixture.servers[0].get("redlock:lock:x").is_some_and(|value| value.ends_with(b"\n"))
+        })
+        .await;
+        lock.release().await.unwrap();
+        granted(waiting).await.release().await.unwrap();
+        fixture.all_keys_gone().await;
+    }
 }
 
 #[tokio::test]
 async fn users_with_channels_alone_are_woken() {
-    let servers = RedisServer::start_n(3);
-    for server in &servers {
-        let command = ["ACL", "SETUSER", "app", "on", ">word", "~*", "+@all", "resetchannels"];
-        let command = [&command[..], &["&redlock:free:*"]].concat();
-        assert_eq!(server.cli(&command), Resp::Simple("OK".into()));
-    }
-    let urls = || servers.iter().map(|server| server.plain_url().replace("://", "://app:word@"));
-    let holder = connected(woken_or_never(), urls()).await;
-    let waiter = connected(woken_or_never(), urls()).await;
+    let Fixture { servers, .. } = Fixture::new(3);
+    let urls = add_user(&servers, "app", &["&redlock:free:*"]);
+    let holder = connected(over(woken_or_never(), &urls)).await;
+    let waiter = connected(over(woken_or_never(), &urls)).await;
     let lock = holder.lock("x").await.unwrap();
     let waiting = wait_for(&waiter, "x");
     listening(&servers, "x", 1).await;
     settled_calls(&servers).await;
+
     drop(lock);
 
     drop(granted(waiting).await);
@@ -221,31 +162,25 @@ async fn users_with_channels_alone_are_woken() {
 
 #[tokio::test]
 async fn silent_minority_blocks_no_wakeup() {
-    let servers = RedisServer::start_n(5);
-    let holder = connected(woken_or_never(), urls(&servers)).await;
-    let waiter = connected(woken_or_never(), urls(&servers)).await;
-    let lock = holder.lock("x").await.unwrap();
-    let waiting = wait_for(&waiter, "x");
-    listening(&servers, "x", 1).await;
-    settled_calls(&servers).await;
-    servers[0].freeze();
-    servers[3].freeze();
-    drop(lock);
-    drop(granted(waiting).await);
-    servers[0].thaw();
-    servers[3].thaw();
+    let waiting = Waiting::start(5, woken_or_never).await;
+    waiting.servers[0].freeze();
+    waiting.servers[3].freeze();
 
-    let _ = listeners(&servers[0], "x");
+    drop(waiting.lock);
+
+    drop(granted(waiting.request).await);
 }
 
 #[tokio::test]
 async fn unserved_wait_leaves_no_state() {
-    let servers = RedisServer::start_n(3);
-    let holder = connected(patient(), urls(&servers)).await;
-    let waiter = connected(patient(), urls(&servers)).await;
-    let lock = holder.lock("x").await.unwrap();
+    let fixture = Fixture::new(3);
+    let holder = fixture.direct(patient().owner("holder")).await;
+    let waiter = fixture.direct(patient()).await;
+    let _lock = holder.lock("x").await.unwrap();
     let result = waiter.lock("x").wait(Duration::from_millis(300)).await;
-    assert!(matches!(result, Err(tower_redlock::LockError::WaitTimedOut { .. })), "{result:?}");
-    listening(&servers, "x", 0).await;
-    drop(lock);
+    let Err(LockError::WaitTimedOut { last, waited }) = result else { panic!("{result:?}") };
+    assert!(waited >= Duration::from_millis(300), "{waited:?}");
+    let LockError::Held { owner, expires_in: Some(_), .. } = *last else { panic!("{last:?}") };
+    assert_eq!(owner.as_deref(), Some("holder"), "the error names the last holder");
+    listening(&fixture.servers, "x", 0).await;
 }

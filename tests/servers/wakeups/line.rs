@@ -11,8 +11,7 @@ use std::{
 use tokio::task::JoinSet;
 use tower_redlock::Redlock;
 
-use super::scene::{connected, patient, urls};
-use crate::support::{HANG_GUARD, RedisServer};
+use crate::fixture::{HANG_GUARD, RedisServer, connected, over, patient, urls};
 
 const MANAGERS: usize = 4;
 const TASKS: usize = 4;
@@ -51,7 +50,7 @@ async fn no_waiter_is_overtaken_for_long() {
     let mut running = JoinSet::new();
     let mut managers = Vec::new();
     for _ in 0..MANAGERS {
-        managers.push(connected(patient(), urls(&servers)).await);
+        managers.push(connected(over(patient(), urls(&servers))).await);
     }
     for (i, manager) in managers.iter().enumerate() {
         for _ in 0..TASKS {

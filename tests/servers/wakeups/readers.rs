@@ -10,12 +10,14 @@ use std::{
 
 use tower_redlock::{LockError, Redlock};
 
-use super::scene::{connected, granted, patient, urls, wait_for};
-use crate::support::{HANG_GUARD, RedisServer, acl};
+use crate::fixture::{
+    HANG_GUARD, RedisServer, acl, connected, over, patient, urls,
+    waiting::{granted, wait_for},
+};
 
 const MS: Duration = Duration::from_millis(1);
 /// Duration of the contention.
-const CONTENTION: Duration = Duration::from_secs(10);
+const CONTENTION: Duration = Duration::from_secs(4);
 /// Maximum time for which a name is free while requests wait for it, where nothing stalls: ten times what
 /// is usual. A mark that outlives its request keeps readers out for 0.5 to 2 s.
 const LONGEST_GAP: Duration = Duration::from_millis(100);
@@ -102,20 +104,20 @@ fn longest_stall(servers: &[RedisServer], over: &AtomicBool) -> Duration {
 #[tokio::test]
 async fn name_is_not_free_while_others_wait() {
     let servers = Arc::new(RedisServer::start_n(3));
-    let (gaps, over) = (Arc::<Mutex<Gaps>>::default(), Arc::new(AtomicBool::new(false)));
+    let (gaps, is_over) = (Arc::<Mutex<Gaps>>::default(), Arc::new(AtomicBool::new(false)));
     let mut tasks = Vec::new();
     for _ in 0..3 {
-        let manager = connected(Redlock::builder(), urls(&servers)).await;
+        let manager = connected(over(Redlock::builder(), urls(&servers))).await;
         for task in 0..4 {
-            let (gaps, over) = (Arc::clone(&gaps), Arc::clone(&over));
-            tasks.push(tokio::spawn(contend(manager.clone(), task > 0, gaps, over)));
+            let (gaps, is_over) = (Arc::clone(&gaps), Arc::clone(&is_over));
+            tasks.push(tokio::spawn(contend(manager.clone(), task > 0, gaps, is_over)));
         }
     }
 
-    let (probed, until) = (Arc::clone(&servers), Arc::clone(&over));
+    let (probed, until) = (Arc::clone(&servers), Arc::clone(&is_over));
     let stall = tokio::task::spawn_blocking(move || longest_stall(&probed, &until));
     tokio::time::sleep(CONTENTION).await;
-    over.store(true, Ordering::Relaxed);
+    is_over.store(true, Ordering::Relaxed);
     for task in tasks {
         task.await.unwrap();
     }
@@ -137,8 +139,8 @@ async fn writer_has_its_turn_without_channels() {
         server.set_rules(&without);
     }
     let ttl = Duration::from_secs(1);
-    let readers = connected(patient().ttl(ttl), urls(&servers)).await;
-    let other = connected(patient().ttl(ttl), urls(&servers)).await;
+    let readers = connected(over(patient().ttl(ttl), urls(&servers))).await;
+    let other = connected(over(patient().ttl(ttl), urls(&servers))).await;
     let over = Arc::new(AtomicBool::new(false));
     let first = readers.lock("x").shared().await.unwrap();
     // Their holds overlap, so that the process has its lease all the time.

@@ -5,15 +5,19 @@ use std::future::IntoFuture;
 use tokio::task::JoinHandle;
 use tower_redlock::{Lock, LockError, Redlock};
 
-use super::scene::{
-    connected, granted, listeners, listening, patient, settled_calls, urls, woken_or_never,
+use crate::fixture::{
+    Fixture, HANG_GUARD, RedisServer, eventually_async,
+    waiting::{granted, listeners, listening, settled_calls, woken_or_never},
 };
-use crate::support::{HANG_GUARD, RedisServer, eventually_async};
 
 const SLOTS: u32 = 3;
 
-async fn take(redlock: &Redlock) -> Lock {
-    redlock.lock("x").slots(SLOTS).await.unwrap()
+async fn take_all(redlock: &Redlock) -> Vec<Lock> {
+    let mut held = Vec::new();
+    for _ in 0..SLOTS {
+        held.push(redlock.lock("x").slots(SLOTS).await.unwrap());
+    }
+    held
 }
 
 fn wait(redlock: &Redlock) -> JoinHandle<Result<Lock, LockError>> {
@@ -28,68 +32,50 @@ async fn listening_to_all(servers: &[RedisServer], count: i64) {
 
 #[tokio::test]
 async fn release_of_any_slot_wakes_without_polling() {
+    let fixture = Fixture::new(3);
+    let servers = &fixture.servers;
     for released in 0..SLOTS {
-        let servers = RedisServer::start_n(3);
-        let holder = connected(woken_or_never(), urls(&servers)).await;
-        let waiter = connected(woken_or_never(), urls(&servers)).await;
-        let mut held = vec![take(&holder).await, take(&holder).await, take(&holder).await];
+        let holder = fixture.direct(woken_or_never()).await;
+        let waiter = fixture.direct(woken_or_never()).await;
+        let mut held = take_all(&holder).await;
         let waiting = wait(&waiter);
-        listening_to_all(&servers, 1).await;
-        let before = settled_calls(&servers).await;
-
+        listening_to_all(servers, 1).await;
+        let before = settled_calls(servers).await;
         held.retain(|lock| lock.slot() != Some(released));
-
         let lock = granted(waiting).await;
-        let after = settled_calls(&servers).await;
+        let tries = settled_calls(servers).await - before;
         assert_eq!(lock.slot(), Some(released));
         // On each server: the release, and one attempt; a second one with its release if the hint of
         // one server was faster than the release on another.
-        assert!((6..=12).contains(&(after - before)), "{} calls", after - before);
+        assert!((6..=12).contains(&tries), "{tries} calls");
+        listening_to_all(servers, 0).await;
+        drop((held, lock));
+        fixture.all_keys_gone().await;
     }
 }
 
 #[tokio::test]
 async fn waiting_process_makes_no_calls() {
-    let servers = RedisServer::start_n(3);
-    let holder = connected(woken_or_never(), urls(&servers)).await;
-    let waiter = connected(woken_or_never(), urls(&servers)).await;
-    let _held = [take(&holder).await, take(&holder).await, take(&holder).await];
-
+    let fixture = Fixture::new(3);
+    let holder = fixture.direct(woken_or_never()).await;
+    let waiter = fixture.direct(woken_or_never()).await;
+    let _held = take_all(&holder).await;
     let waiting: Vec<_> = (0..20).map(|_| wait(&waiter)).collect();
-    listening_to_all(&servers, 1).await;
-
+    listening_to_all(&fixture.servers, 1).await;
     // It never settles if one of them polls.
-    let before = settled_calls(&servers).await;
-
-    assert_eq!(settled_calls(&servers).await, before);
+    let before = settled_calls(&fixture.servers).await;
+    assert_eq!(settled_calls(&fixture.servers).await, before);
     assert!(waiting.iter().all(|waiting| !waiting.is_finished()));
-}
-
-#[tokio::test]
-async fn subscriptions_end_with_the_wait() {
-    let servers = RedisServer::start_n(3);
-    let holder = connected(patient(), urls(&servers)).await;
-    let waiter = connected(patient(), urls(&servers)).await;
-    let held = [take(&holder).await, take(&holder).await, take(&holder).await];
-    let waiting = [wait(&waiter), wait(&waiter)];
-    listening_to_all(&servers, 1).await;
-
-    drop(held);
-
-    for waiting in waiting {
-        drop(granted(waiting).await);
-    }
-    listening_to_all(&servers, 0).await;
 }
 
 /// Each process has more tasks than there are slots.
 #[tokio::test]
 async fn crowd_of_processes_is_served() {
     const ROUNDS: usize = 10;
-    let servers = RedisServer::start_n(3);
+    let fixture = Fixture::new(3);
     let mut tasks = Vec::new();
     for _ in 0..3 {
-        let redlock = connected(woken_or_never(), urls(&servers)).await;
+        let redlock = fixture.direct(woken_or_never()).await;
         for _ in 0..5 {
             let redlock = redlock.clone();
             tasks.push(tokio::spawn(async move {
@@ -102,16 +88,12 @@ async fn crowd_of_processes_is_served() {
             }));
         }
     }
-
     for task in tasks {
-        tokio::time::timeout(6 * HANG_GUARD, task).await.expect("served").unwrap();
+        tokio::time::timeout(6 * HANG_GUARD, task).await.expect("every task is served").unwrap();
     }
-
-    eventually_async("no key and no listener is left", async || {
-        let is_clean = |server: &RedisServer| {
-            server.keys("redlock:lock:*").is_empty() && listeners(server, "slot:0:x") == 0
-        };
-        servers.iter().all(is_clean)
+    fixture.all_keys_gone().await;
+    eventually_async("no listener is left", async || {
+        fixture.servers.iter().all(|server| listeners(server, "slot:0:x") == 0)
     })
     .await;
 }

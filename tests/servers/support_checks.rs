@@ -1,9 +1,9 @@
-//! A proxy that delivers requests late.
+//! Tests of the tools that cause failures of networks and clocks.
 
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use crate::support::{HANG_GUARD, Proxy, RedisServer, eventually};
+use crate::fixture::{Feature, HANG_GUARD, Proxy, RedisServer, Resp, eventually, has};
 
 /// A connection that speaks the server's inline commands.
 struct Client(BufReader<TcpStream>);
@@ -44,7 +44,7 @@ impl Client {
     }
 }
 
-fn scene() -> (RedisServer, Proxy, Client) {
+fn fixture() -> (RedisServer, Proxy, Client) {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.addr());
     let client = Client::new(proxy.addr());
@@ -57,13 +57,12 @@ fn all_held(proxy: &Proxy, what: &str) {
 
 #[test]
 fn set_arrives_after_del_sent_later() {
-    let (server, proxy, mut first) = scene();
+    let (server, proxy, mut first) = fixture();
     proxy.hold();
     first.send("SET a late");
     all_held(&proxy, "SET a late");
     proxy.drop_clients();
     assert!(first.is_cut_off());
-
     let mut second = Client::new(proxy.addr());
     assert_eq!(second.ask("DEL a"), ":0");
     assert!(!server.exists("a"));
@@ -74,30 +73,8 @@ fn set_arrives_after_del_sent_later() {
 }
 
 #[test]
-fn request_of_dropped_client_is_held() {
-    let (server, proxy, mut client) = scene();
-    proxy.hold();
-    client.send("SET a late");
-    proxy.drop_clients();
-    proxy.deliver();
-    assert!(server.exists("a"));
-}
-
-#[test]
-fn request_outlives_its_client() {
-    let (server, proxy, mut client) = scene();
-    proxy.hold();
-    client.send("SET a late");
-    all_held(&proxy, "SET a late");
-    drop(client);
-    assert_eq!(Client::new(proxy.addr()).ask("EXISTS a"), ":0");
-    proxy.deliver();
-    assert!(server.exists("a"));
-}
-
-#[test]
 fn delivery_drains_a_long_queue() {
-    let (server, proxy, mut client) = scene();
+    let (server, proxy, mut client) = fixture();
     proxy.hold();
     for _ in 0..100 {
         client.send(&["INCR a"; 100].join("\r\n"));
@@ -105,16 +82,14 @@ fn delivery_drains_a_long_queue() {
     client.send("SET end 1");
     all_held(&proxy, "SET end 1");
     proxy.drop_clients();
-
     proxy.deliver();
-
     assert_eq!(server.get("a").as_deref(), Some(&b"10000"[..]));
     assert!(server.exists("end"));
 }
 
 #[test]
 fn connections_are_delivered_in_order() {
-    let (server, proxy, first) = scene();
+    let (server, proxy, first) = fixture();
     let mut clients = vec![first];
     clients.extend((1..10).map(|_| Client::new(proxy.addr())));
     proxy.hold();
@@ -124,16 +99,14 @@ fn connections_are_delivered_in_order() {
     }
     proxy.deliver();
     let items = server.cli(&["LRANGE", "list", "0", "-1"]).items();
-
-    let items: Vec<_> = items.into_iter().map(crate::support::Resp::text).collect();
-
+    let items: Vec<_> = items.into_iter().map(Resp::text).collect();
     assert_eq!(items, (0..10).map(|i| format!("{i}.")).collect::<Vec<_>>());
     assert!(clients.iter_mut().all(Client::is_cut_off));
 }
 
 #[test]
 fn held_requests_let_answers_pass() {
-    let (server, proxy, mut client) = scene();
+    let (server, proxy, mut client) = fixture();
     client.send("BLPOP list 0");
     eventually("the client is blocked", || {
         server.info("clients", "blocked_clients").as_deref() == Some("1")
@@ -144,62 +117,34 @@ fn held_requests_let_answers_pass() {
 }
 
 #[test]
-fn second_hold_takes_new_connections() {
-    let (server, proxy, mut first) = scene();
-    proxy.hold();
-    let mut second = Client::new(proxy.addr());
-
-    first.send("SET a 1");
-
-    assert_eq!(second.ask("SET b 1"), "+OK");
-
-    proxy.hold();
-    second.send("SET c 1");
-    all_held(&proxy, "SET a 1");
-    all_held(&proxy, "SET c 1");
-
-    assert_eq!(server.keys("*"), ["b"]);
-
-    proxy.drop_clients();
-    proxy.deliver();
-    assert_eq!(server.keys("*"), ["a", "b", "c"]);
-}
-
-#[test]
-fn clients_are_not_dropped_without_hold() {
-    let (_server, proxy, mut client) = scene();
-    proxy.drop_clients();
-    proxy.deliver();
-    assert_eq!(client.ask("PING"), "+PONG");
-}
-
-#[test]
-fn nothing_reaches_server_restarted_meanwhile() {
-    let (mut server, proxy, mut client) = scene();
-    proxy.hold();
-    client.send("SET a late");
-    all_held(&proxy, "SET a late");
-    proxy.drop_clients();
-    server.restart();
-
-    proxy.deliver();
-
-    assert!(!server.exists("a"));
-    assert_eq!(Client::new(proxy.addr()).ask("SET b 1"), "+OK");
-}
-
-#[test]
 fn cut_loses_held_bytes() {
-    let (server, proxy, mut client) = scene();
+    let (server, proxy, mut client) = fixture();
     proxy.hold();
     client.send("SET a late");
     all_held(&proxy, "SET a late");
     proxy.cut();
     proxy.heal();
-
     proxy.deliver();
-
     assert!(!server.exists("a"));
     assert!(!proxy.holds("SET a late"));
     assert!(client.is_cut_off());
+}
+
+#[test]
+fn keys_live_by_the_clock_of_the_server() {
+    if !has(&[Feature::Clock]) {
+        return;
+    }
+    let mut server = RedisServer::with_clock(&["--appendonly", "yes"]);
+    server.cli(&["SET", "short", "x", "PX", "60000"]);
+    server.cli(&["SET", "long", "x", "PX", "600000"]);
+    server.set_clock_offset(120.0);
+    assert!(!server.exists("short"));
+    assert!(server.pttl("long") <= 480_000);
+
+    server.restart_keeping_data();
+
+    assert!(server.pttl("long") <= 480_000, "a restarted server has the same clock");
+    server.set_clock_offset(-120.0);
+    assert!(server.pttl("long") > 600_000, "the key has a longer TTL than it was given");
 }
