@@ -1,4 +1,4 @@
-//! Writes tables and plots of the samples in a file to a folder. Run by `scripts/bench`.
+//! Writes tables of the samples in a file to a folder. Run by `scripts/bench`.
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();

@@ -1,31 +1,21 @@
-//! The pages in Markdown: their links, paths and tests exist, they list every code of a rejection, and
-//! they stay short.
+//! What the pages, the manifests and the files in `contrib` say about the code: links, paths and
+//! tests exist, metrics and codes are documented, pages stay short, and what comes from others is
+//! listed. `scripts/publish` and `scripts/check-contrib` run cargo-deny, cargo package and promtool.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
     time::Duration,
 };
 
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use redlock_core::{membership::other_sets, protocol::formulas};
+use serde_json::Value as Json;
+use toml::{Table, Value};
 
-/// Folders with pages, below the root of the repository.
-const FOLDERS: [&str; 14] = [
-    "",
-    "docs",
-    "docs/decisions",
-    "benches",
-    "cli",
-    "crates/redlock-core",
-    "dashboard",
-    "examples",
-    "verify",
-    "verify/failovers",
-    "verify/faults",
-    "verify/fuzz",
-    "verify/schedules",
-    "verify/sim",
-];
+/// Folders of the published packages, below the root of the repository.
+const PUBLISHED: [&str; 4] = ["", "crates/redlock-core", "dashboard", "cli"];
 
 /// Folders that a path in a page may begin in.
 const BASES: [&str; 3] = ["", "src", "crates/redlock-core/src"];
@@ -34,82 +24,216 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The text of a page without its code blocks.
-fn prose(page: &Path) -> String {
-    let text = fs::read_to_string(page).unwrap();
-    text.split("```").step_by(2).collect()
+fn read(path: impl AsRef<Path>) -> String {
+    let path = root().join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Targets of `[text](target)`.
-fn links(prose: &str) -> impl Iterator<Item = &str> {
-    prose.split("](").skip(1).filter_map(|rest| rest.split(')').next())
-}
-
-/// The anchors of a page's headings, as repository hosts and rustdoc make them.
-fn anchors(page: &Path) -> Vec<String> {
-    let prose = prose(page);
-    let titles = prose.lines().filter(|line| line.starts_with('#'));
-    titles
-        .map(|title| {
-            let kept = title.trim_start_matches('#').trim().to_lowercase();
-            kept.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c)).collect::<String>()
-        })
-        .map(|title| title.replace(' ', "-"))
-        .collect()
-}
-
-/// The pages in a folder.
-fn pages(folder: &str) -> impl Iterator<Item = PathBuf> {
-    let files = fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().path());
-    files.filter(|path| path.extension().is_some_and(|extension| extension == "md"))
-}
-
-/// What is wrong with a link of `page`.
-fn fault(page: &Path, link: &str) -> Option<String> {
-    if link.contains("://") {
-        return None;
+/// The files below a folder, without what is built, installed or hidden.
+fn files(folder: impl AsRef<Path>) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(root().join(folder)).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy();
+        if ["target", "node_modules"].contains(&&*name) || name.starts_with('.') {
+        } else if path.is_dir() {
+            files.extend(self::files(path));
+        } else {
+            files.push(path);
+        }
     }
+    files
+}
+
+fn has_extension(path: &Path, extension: &str) -> bool {
+    path.extension().is_some_and(|own| own == extension)
+}
+
+fn markdown(folder: &str) -> Vec<PathBuf> {
+    files(folder).into_iter().filter(|path| has_extension(path, "md")).collect()
+}
+
+fn relative(path: &Path) -> std::path::Display<'_> {
+    path.strip_prefix(root()).unwrap().display()
+}
+
+/// A page in Markdown.
+#[derive(Default)]
+struct Page {
+    links: Vec<String>,
+    /// Those of the headings, as repository hosts and rustdoc make them.
+    anchors: BTreeSet<String>,
+    /// The texts between backticks.
+    code: Vec<String>,
+}
+
+fn page(path: impl AsRef<Path>) -> Page {
+    let (text, mut page, mut heading) = (read(path), Page::default(), None::<String>);
+    for event in Parser::new_ext(&text, Options::ENABLE_TABLES) {
+        match event {
+            Event::Start(Tag::Heading { .. }) => heading = Some(String::new()),
+            Event::End(TagEnd::Heading(_)) => {
+                let title = heading.take().unwrap().to_lowercase();
+                let is_kept = |c: &char| c.is_alphanumeric() || " -_".contains(*c);
+                page.anchors
+                    .insert(title.chars().filter(is_kept).collect::<String>().replace(' ', "-"));
+            }
+            Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
+                page.links.push(dest_url.into_string());
+            }
+            Event::Text(text) => heading.iter_mut().for_each(|title| title.push_str(&text)),
+            Event::Code(code) => {
+                heading.iter_mut().for_each(|title| title.push_str(&code));
+                page.code.push(code.into_string());
+            }
+            _ => {}
+        }
+    }
+    page
+}
+
+/// Returns what is wrong with a link of the page at `path`.
+fn link_fault(path: &Path, link: &str) -> Option<String> {
+    let is_local = !link.contains("://") && !link.starts_with("mailto:");
     let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
-    let target = if file.is_empty() { page.into() } else { page.parent().unwrap().join(file) };
-    if !target.exists() {
-        return Some(format!("{}: {link}: no such file", page.display()));
+    let target = if file.is_empty() { path.into() } else { path.parent().unwrap().join(file) };
+    if is_local && !target.exists() {
+        return Some(format!("{}: {link}: no such file", path.display()));
     }
-    let known = anchor.is_empty() || anchors(&target).iter().any(|known| known == anchor);
-    (!known).then(|| format!("{}: {link}: no such heading", page.display()))
+    let is_missing = is_local && !anchor.is_empty() && !page(target).anchors.contains(anchor);
+    is_missing.then(|| format!("{}: {link}: no such heading", path.display()))
 }
 
 #[test]
 fn local_links_resolve() {
-    let mut checked = 0;
-    let mut faults = Vec::new();
-    for folder in FOLDERS {
-        for page in pages(folder) {
-            for link in links(&prose(&page)) {
-                checked += 1;
-                faults.extend(fault(&page, link));
+    let (mut checked, mut faults) = (0, Vec::new());
+    // The links of a page that rustdoc includes may name items.
+    for path in markdown("").into_iter().filter(|path| !path.starts_with(root().join("src"))) {
+        for link in page(&path).links {
+            checked += 1;
+            faults.extend(link_fault(&path, &link));
+        }
+    }
+    assert!(checked > 100, "{checked} links were found");
+    assert!(faults.is_empty(), "{faults:#?}");
+
+    let readme = root().join("README.md");
+    assert!(link_fault(&readme, "docs/nothing.md").is_some(), "a missing file is found");
+    assert!(link_fault(&readme, "docs/production.md#no").is_some(), "a missing heading is found");
+}
+
+/// A path of modules to a test between backticks, like `servers::cases::late::late_votes`.
+fn is_test_path(code: &str) -> bool {
+    let is_allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_:".contains(c);
+    code.contains("::") && code.chars().all(is_allowed)
+}
+
+/// Returns what is before a test in its file, if a path of modules and a function leads to one.
+fn before_test(path: &str) -> Option<String> {
+    let (modules, name) = path.rsplit_once("::").unwrap();
+    let modules = modules.replace("::", "/");
+    let bases = match modules.strip_prefix("sim/") {
+        Some(modules) => vec![format!("verify/sim/tests/{modules}")],
+        None => ["src", "crates/redlock-core/src", "tests"]
+            .map(|base| format!("{base}/{modules}"))
+            .into(),
+    };
+    let files =
+        bases.iter().flat_map(|base| ["", "/main", "/mod"].map(|end| format!("{base}{end}.rs")));
+    let texts = files.filter_map(|file| fs::read_to_string(root().join(file)).ok());
+    let test = format!("fn {name}(");
+    texts.into_iter().find_map(|text| Some(text.split_once(&test)?.0.to_owned()))
+}
+
+#[test]
+fn named_tests_exist() {
+    let (mut checked, mut slow) = (0, 0);
+    for path in
+        ["ARCHITECTURE.md", "docs/security.md", "verify/README.md", "verify/hostile-input.md"]
+    {
+        let text = read(path);
+        for test in page(path).code.iter().filter(|code| is_test_path(code)) {
+            let before = before_test(test).unwrap_or_else(|| panic!("{path} names {test}"));
+            let mut attributes =
+                before.trim_end().lines().rev().take_while(|line| !line.trim().is_empty());
+            // A command of its own runs it.
+            let is_slow = attributes.any(|line| line.trim().starts_with("#[ignore"));
+            assert_eq!(is_slow, text.contains(&format!("`{test}` (slow)")), "{path} names {test}");
+            checked += 1;
+            slow += usize::from(is_slow);
+        }
+    }
+    assert!(checked > 40 && slow > 3, "{checked} tests were found, {slow} of them slow");
+    assert!(before_test("servers::cases::late::nothing").is_none(), "a missing test is found");
+}
+
+/// A path between backticks, like `lock/lease/` or `src/lib.rs`.
+fn is_path(code: &str) -> bool {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "/_-.".contains(c);
+    let is_file_or_folder = code.ends_with('/') || Path::new(code).extension().is_some();
+    code.contains('/') && code.chars().all(is_allowed) && is_file_or_folder
+}
+
+fn exists(path: &str) -> bool {
+    BASES.iter().any(|base| root().join(base).join(path).exists())
+}
+
+#[test]
+fn named_paths_exist() {
+    let (mut checked, mut missing) = (0, Vec::new());
+    let own = ["ARCHITECTURE.md", "CONTRIBUTING.md"].map(|page| root().join(page));
+    for file in own.into_iter().chain(markdown("docs")) {
+        for path in page(&file).code.iter().filter(|code| is_path(code)) {
+            checked += 1;
+            if !exists(path) {
+                missing.push(format!("{}: {path}", relative(&file)));
             }
         }
     }
-    assert!(checked > 30, "{checked} links were found");
-    assert!(faults.is_empty(), "{faults:#?}");
+    assert!(checked > 150, "{checked} paths were found");
+    assert!(missing.is_empty(), "no such file or folder: {missing:#?}");
+    assert!(!exists("src/nothing.rs"), "a missing path is found");
 }
 
-/// The identifiers that `Rejection::code` returns, from its source.
-fn rejection_codes() -> Vec<String> {
-    let source = fs::read_to_string(root().join("src/reject/rejection.rs")).unwrap();
-    let body = source.split("fn status_and_code").nth(1).unwrap();
-    let body = body.split("\n    }\n").next().unwrap();
-    body.split('"').skip(1).step_by(2).map(str::to_owned).collect()
+#[test]
+fn book_has_every_page() {
+    let summary = root().join("docs/SUMMARY.md");
+    let listed: Vec<_> =
+        page(&summary).links.iter().map(|link| root().join("docs").join(link)).collect();
+    for file in markdown("docs").iter().filter(|file| **file != summary) {
+        assert!(listed.contains(file), "docs/SUMMARY.md lacks {}", relative(file));
+    }
+}
+
+#[test]
+fn pages_stay_short() {
+    let words = |page: &Path| read(page).split_whitespace().count();
+    let is_chapter = |path: &PathBuf| {
+        path.parent().is_some_and(|folder| folder.ends_with("docs"))
+            && !path.ends_with("SUMMARY.md")
+    };
+    let chapters = markdown("docs").into_iter().filter(is_chapter);
+    let sizes: Vec<_> = chapters.map(|path| (words(&path), path)).collect();
+    let total: usize = sizes.iter().map(|(words, _)| words).sum();
+    assert!(sizes.len() <= 14 && total <= 22_500, "{total} words: {sizes:#?}");
+    assert!(sizes.iter().all(|(words, _)| *words <= 2_400), "{sizes:#?}");
+    let map = words(Path::new("ARCHITECTURE.md"));
+    assert!(map <= 1_200, "ARCHITECTURE.md has {map} words");
+    let lines = read("README.md").lines().count();
+    assert!(lines <= 140, "README.md has {lines} lines");
 }
 
 #[test]
 fn rejection_codes_are_documented() {
-    let page = fs::read_to_string(root().join("docs/requests.md")).unwrap();
-    let table = page.split("### Codes").nth(1).unwrap();
-    let codes = rejection_codes();
-    assert!(codes.len() > 20, "{codes:?}");
+    let source = read("src/reject/rejection.rs");
+    let (_, body) = source.split_once("fn status_and_code").unwrap();
+    let (body, _) = body.split_once("\n    }\n").unwrap();
+    let codes: Vec<_> = body.split('"').skip(1).step_by(2).collect();
+    let page = read("docs/requests.md");
+    let (_, table) = page.split_once("### Codes").unwrap();
     let missing: Vec<_> =
         codes.iter().filter(|code| !table.contains(&format!("`{code}`"))).collect();
+    assert!(codes.len() > 20, "{codes:?}");
     assert!(missing.is_empty(), "docs/requests.md lacks {missing:?}");
 }
 
@@ -123,15 +247,15 @@ fn row(page: &str, title: &str) -> Vec<Duration> {
 
 #[test]
 fn steps_of_clocks_are_those_of_the_formulas() {
-    let page = fs::read_to_string(root().join("docs/guarantees.md")).unwrap();
+    let page = read("docs/guarantees.md");
     let (ttls, factor) = (row(&page, "TTL"), 0.01);
     assert!(ttls.len() > 3);
 
     let validity = |ttl: &Duration| formulas::validity(*ttl, formulas::slack(*ttl, factor));
     let step = |ttl: &Duration| formulas::tolerated_step(*ttl, factor);
-
     assert_eq!(row(&page, "validity"), ttls.iter().map(validity).collect::<Vec<_>>());
     assert_eq!(row(&page, "tolerated step"), ttls.iter().map(step).collect::<Vec<_>>());
+
     // What is left for rates that differ, and for trips.
     let (shortest, none) = (Duration::from_millis(400), Duration::ZERO);
     let unseen = formulas::unseen_step(formulas::READING_AGE, none, factor);
@@ -140,167 +264,206 @@ fn steps_of_clocks_are_those_of_the_formulas() {
     assert!(page.contains(&text), "{text}");
 }
 
-/// Tests between backticks, like `servers::cases::late::late_votes_leave_no_key`.
-fn named_tests(prose: &str) -> impl Iterator<Item = &str> {
-    let is_path = |span: &&str| {
-        span.contains("::")
-            && span
-                .chars()
-                .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "_:".contains(c))
-    };
-    prose.split('`').skip(1).step_by(2).filter(is_path)
-}
-
-/// Returns what is before a test in its file, if a path of modules and a function leads to one.
-fn before_test(path: &str) -> Option<String> {
-    let (modules, name) = path.rsplit_once("::").unwrap();
-    let modules = modules.replace("::", "/");
-    let bases = match modules.strip_prefix("sim/") {
-        Some(modules) => vec![format!("verify/sim/tests/{modules}")],
-        None => ["src", "crates/redlock-core/src", "tests"]
-            .map(|base| format!("{base}/{modules}"))
-            .into(),
-    };
-    let files = bases
-        .iter()
-        .flat_map(|base| ["", "/main", "/mod"].map(|end| root().join(format!("{base}{end}.rs"))));
-    let test = format!("fn {name}(");
-    let texts = files.filter_map(|file| fs::read_to_string(file).ok());
-    texts.into_iter().find_map(|text| Some(text.split_once(&test)?.0.to_owned()))
-}
-
-/// Whether a command of its own runs a test, with what is before it in its file.
-fn is_slow(before: &str) -> bool {
-    let attributes = before.trim_end().lines().rev().take_while(|line| !line.trim().is_empty());
-    attributes.map(str::trim).any(|line| line.starts_with("#[ignore"))
-}
-
-#[test]
-fn named_tests_exist() {
-    let (mut checked, mut slow) = (0, 0);
-    let pages =
-        ["ARCHITECTURE.md", "docs/security.md", "verify/README.md", "verify/hostile-input.md"];
-    for page in pages {
-        let prose = prose(&root().join(page));
-        for test in named_tests(&prose) {
-            checked += 1;
-            let before = before_test(test).unwrap_or_else(|| panic!("{page} names {test}"));
-            let is_marked = prose.contains(&format!("`{test}` (slow)"));
-            assert_eq!(is_slow(&before), is_marked, "{page} names {test}");
-            slow += usize::from(is_marked);
-        }
-    }
-    assert!(checked > 40 && slow > 3, "{checked} tests were found, {slow} of them slow");
-    assert!(before_test("servers::cases::late::nothing").is_none());
-}
-
 /// A server of a set that no client uses is watched, and then in probation.
 #[test]
 fn examples_wait_for_set_that_is_taken_over() {
     let (max_ttl, drift_factor) = (Duration::from_secs(10), 0.01);
     let watched = other_sets::watch_time(max_ttl, drift_factor);
-    let probation = max_ttl + formulas::drift(max_ttl, drift_factor);
-    let limit = Duration::from_secs(60);
-
-    assert_eq!((watched + probation).as_millis(), 32_704);
+    let until_votes = watched + max_ttl + formulas::drift(max_ttl, drift_factor);
+    assert_eq!(until_votes.as_millis(), 32_704);
     // Connections that are not opened at once, and health checks between the steps.
-    assert!(watched + probation + Duration::from_secs(20) < limit);
-    let rust = |folder: &str| {
-        let files = fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().path());
-        files.filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
-    };
-    let folders = ["examples", "examples/demo/src", "integrations/examples", "src/blocking"];
+    assert!(until_votes + Duration::from_secs(20) < Duration::from_secs(60));
+
     let mut found = 0;
-    for path in folders.into_iter().flat_map(rust) {
-        let text = fs::read_to_string(&path).unwrap();
-        for limited in text.split("ready_within(Duration::").skip(1) {
-            assert!(limited.starts_with("from_secs(60)"), "{}", path.display());
+    for path in ["examples", "integrations/examples", "src/blocking"].into_iter().flat_map(files) {
+        for limited in read(&path).split("ready_within(Duration::").skip(1) {
+            assert!(limited.starts_with("from_secs(60)"), "{}", relative(&path));
             found += 1;
         }
     }
     assert!(found >= 11, "{found} examples have a limit");
 }
 
-/// Paths between backticks, like `lock/lease/` or `src/lib.rs`.
-fn paths(prose: &str) -> impl Iterator<Item = &str> {
-    let spans = prose.split('`').skip(1).step_by(2);
-    spans.filter(|span| {
-        let is_path = span.chars().all(|c| c.is_ascii_alphanumeric() || "/_-.".contains(c));
-        is_path
-            && span.contains('/')
-            && (span.ends_with('/') || Path::new(span).extension().is_some())
-    })
-}
-
-fn exists(path: &str) -> bool {
-    BASES.iter().any(|base| root().join(base).join(path).exists())
-}
-
-#[test]
-fn named_paths_exist() {
-    let own = ["ARCHITECTURE.md", "CONTRIBUTING.md"].map(|page| root().join(page));
-    let mut checked = 0;
-    let mut missing = Vec::new();
-    for page in own.into_iter().chain(pages("docs")).chain(pages("docs/decisions")) {
-        for path in paths(&prose(&page)) {
-            checked += 1;
-            if !exists(path) {
-                missing.push(format!("{}: {path}", page.display()));
-            }
-        }
-    }
-    assert!(checked > 150, "{checked} paths were found");
-    assert!(missing.is_empty(), "no such file or folder: {missing:#?}");
-    assert!(!exists("src/nothing.rs"));
-}
-
-#[test]
-fn book_has_every_page() {
-    let summary = root().join("docs/SUMMARY.md");
-    let text = fs::read_to_string(&summary).unwrap();
-    let listed: Vec<_> = links(&text).map(|link| root().join("docs").join(link)).collect();
-    for folder in ["docs", "docs/decisions"] {
-        for page in pages(folder).filter(|page| *page != summary) {
-            assert!(listed.contains(&page), "docs/SUMMARY.md lacks {}", page.display());
-        }
-    }
-}
-
-/// The greatest number of words of a page in `docs`, and of all together.
-const MAX_WORDS: (usize, usize) = (2_400, 22_500);
-
-#[test]
-fn pages_stay_short() {
-    let words = |page: &Path| fs::read_to_string(page).unwrap().split_whitespace().count();
-    let chapters = pages("docs").filter(|page| !page.ends_with("SUMMARY.md"));
-    let sizes: Vec<_> = chapters.map(|page| (words(&page), page)).collect();
-    let total: usize = sizes.iter().map(|(words, _)| words).sum();
-    let longest = sizes.iter().max();
-    assert!(sizes.len() <= 14 && total <= MAX_WORDS.1, "{total} words: {sizes:#?}");
-    assert!(longest.is_some_and(|(words, _)| *words <= MAX_WORDS.0), "{longest:?}");
-    let map = words(&root().join("ARCHITECTURE.md"));
-    assert!(map <= 1_200, "ARCHITECTURE.md has {map} words");
-}
-
-#[test]
-fn faulty_links_are_found() {
-    let readme = root().join("README.md");
-    assert!(fault(&readme, "docs/nothing.md").is_some());
-    assert!(fault(&readme, "docs/production.md#nothing").is_some());
-    assert_eq!(fault(&readme, "docs/production.md#clocks"), None);
-}
-
 #[test]
 fn one_server_page_quotes_the_warning() {
-    let source = fs::read_to_string(root().join("src/lock/build.rs")).unwrap();
+    let source = read("src/lock/build.rs");
     let warning = source.split('"').find(|text| text.starts_with("a single server:")).unwrap();
-    let page = fs::read_to_string(root().join("docs/one-server.md")).unwrap();
+    let page = read("docs/one-server.md");
     let quoted: Vec<_> = page.lines().filter_map(|line| line.strip_prefix("> ")).collect();
     assert_eq!(quoted.join(" "), warning);
 }
 
+fn manifest(folder: &str) -> Table {
+    read(Path::new(folder).join("Cargo.toml")).parse().unwrap()
+}
+
+fn strings(list: &Value) -> Vec<&str> {
+    list.as_array().unwrap().iter().map(|item| item.as_str().unwrap()).collect()
+}
+
+/// What neither `cargo package` nor the other checks of `scripts/publish` refuse.
 #[test]
-fn readme_is_at_most_140_lines() {
-    let lines = fs::read_to_string(root().join("README.md")).unwrap().lines().count();
-    assert!(lines <= 140, "README.md has {lines} lines");
+fn published_manifests_suit_the_registry() {
+    for folder in PUBLISHED {
+        let package = &manifest(folder)["package"];
+        let keywords = strings(&package["keywords"]);
+        assert!((1..=5).contains(&keywords.len()), "{folder}: {keywords:?}");
+        assert!(keywords.iter().all(|keyword| keyword.len() <= 20), "{folder}: {keywords:?}");
+        assert!((1..=5).contains(&strings(&package["categories"]).len()), "{folder}: categories");
+        assert!(package["description"].is_str() && package["readme"].is_str(), "{folder}");
+        assert_eq!(read(Path::new(folder).join("LICENSE")), read("LICENSE"), "{folder}");
+        for shared in ["edition", "license", "repository"] {
+            assert_eq!(package[shared], manifest("")["package"][shared], "{folder}: {shared}");
+        }
+    }
+    // Most of the file of a program that is installed would be debug information.
+    assert_eq!(manifest("")["profile"]["release"]["strip"].as_str(), Some("debuginfo"));
+}
+
+#[test]
+fn publish_script_names_the_published_packages() {
+    let workspace = &manifest("")["workspace"];
+    let members =
+        [strings(&workspace["members"]), strings(&workspace["exclude"]), vec![""]].concat();
+    let published =
+        members.into_iter().map(manifest).filter(|m| m["package"].get("publish").is_none());
+    let names = published.map(|m| m["package"]["name"].as_str().unwrap().to_owned());
+    let script = read("scripts/publish");
+    let crates = script.lines().find_map(|line| line.strip_prefix("crates=")).unwrap();
+    let listed = crates.trim_matches('"').split(' ').map(str::to_owned);
+    assert_eq!(names.collect::<BTreeSet<_>>(), listed.collect());
+}
+
+#[test]
+fn embedded_files_have_a_known_origin() {
+    let page = read("THIRD-PARTY.md");
+    let embedded = PUBLISHED.into_iter().flat_map(|folder| files(Path::new(folder).join("src")));
+    let embedded: Vec<_> = embedded.filter(|file| !has_extension(file, "rs")).collect();
+    assert!(embedded.len() > 20, "{embedded:?}");
+    for file in embedded {
+        let file = file.strip_prefix(root()).unwrap();
+        let extension = file.extension().unwrap_or_default().display();
+        let all = format!("`{}/*.{extension}`", file.parent().unwrap().display());
+        let is_listed = page.contains(&format!("`{}`", file.display())) || page.contains(&all);
+        assert!(is_listed, "{} is not listed", file.display());
+    }
+}
+
+#[test]
+fn embedded_data_of_dependencies_is_listed() {
+    // Of the browser's driver, in tests alone.
+    const TESTS_ONLY: &str = "icu_segmenter_data";
+    let page = read("THIRD-PARTY.md");
+    let lock: Table = read("Cargo.lock").parse().unwrap();
+    let names =
+        lock["package"].as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap());
+    let has_data = |name: &&str| {
+        ["tzdb", "_data", "webpki-roots", "unicode-width"].iter().any(|part| name.contains(part))
+    };
+    let with_data: Vec<_> = names.filter(has_data).filter(|name| *name != TESTS_ONLY).collect();
+    assert!(with_data.len() >= 4, "{with_data:?}");
+    for name in with_data {
+        assert!(page.contains(&format!("`{name}`")), "{name} is not listed");
+    }
+}
+
+/// The metrics in the table that the crate's documentation includes, with their kinds.
+fn documented_metrics() -> BTreeMap<String, String> {
+    let text = read("src/metrics.md");
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| `"));
+    rows.filter_map(|row| row.split_once("` | "))
+        .map(|(name, rest)| (name.to_owned(), rest.split(" | ").next().unwrap().to_owned()))
+        .filter(|(name, _)| name.starts_with("redlock_"))
+        .collect()
+}
+
+/// Words of a text that begin like the name of a metric.
+fn metrics_in(text: &str) -> BTreeSet<&str> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.filter(|word| word.starts_with("redlock_")).collect()
+}
+
+#[test]
+fn table_has_every_metric_with_its_kind() {
+    let source = read("src/metrics.rs");
+    let calls = source.split("note!(").filter_map(|call| {
+        let (kind, rest) = call.split_once(" \"")?;
+        Some((rest.split_once('"')?.0.to_owned(), kind.to_owned()))
+    });
+    let is_kind = |kind: &str| ["counter", "gauge", "histogram"].contains(&kind);
+    let recorded: BTreeMap<_, _> = calls.filter(|(_, kind)| is_kind(kind)).collect();
+    assert!(recorded.len() > 20, "{recorded:?}");
+    assert_eq!(documented_metrics(), recorded);
+
+    // The conventions of Prometheus.
+    for (name, kind) in recorded {
+        assert_eq!(name.ends_with("_total"), kind == "counter", "{name}");
+        assert!(kind != "histogram" || name.ends_with("_seconds"), "{name}: base units");
+        let units = ["_ms", "_millis", "_micros", "_minutes", "_kb", "_percent"];
+        assert!(!units.iter().any(|unit| name.contains(unit)), "{name}: base units");
+    }
+}
+
+#[test]
+fn dashboard_and_alerts_name_metrics_that_exist() {
+    let metrics = documented_metrics();
+    let is_histogram = |name: &str| metrics.get(name).is_some_and(|kind| kind == "histogram");
+    // A scrape has the series of a histogram instead of its name.
+    let is_series = |name: &str| {
+        let mut ends = ["_bucket", "_count", "_sum"].into_iter();
+        let is_of_histogram = ends.any(|end| name.strip_suffix(end).is_some_and(is_histogram));
+        is_of_histogram || metrics.contains_key(name) && !is_histogram(name)
+    };
+    for path in ["contrib/grafana/redlock.json", "contrib/prometheus/alerts.yml"] {
+        let text = read(path);
+        let names = metrics_in(&text);
+        let unknown: Vec<_> = names.iter().filter(|name| !is_series(name)).collect();
+        assert!(names.len() > 2 && unknown.is_empty(), "{path}: {unknown:?}");
+    }
+    let text = read("docs/observability.md");
+    let is_known = |name: &&&str| is_series(name) || metrics.contains_key(**name);
+    let unknown: Vec<_> = metrics_in(&text).into_iter().filter(|name| !is_known(&name)).collect();
+    assert!(unknown.is_empty(), "docs/observability.md: {unknown:?}");
+    assert!(!is_series("redlock_nothing_total") && !is_series("redlock_waiters_sum"));
+}
+
+#[test]
+fn dashboard_shows_every_metric_in_panels_with_descriptions() {
+    let text = read("contrib/grafana/redlock.json");
+    let shown = metrics_in(&text);
+    for metric in documented_metrics().keys() {
+        assert!(shown.iter().any(|name| name.starts_with(metric)), "{metric} is not shown");
+    }
+    let board: Json = serde_json::from_str(&text).unwrap();
+    let panels = board["panels"].as_array().unwrap();
+    let ids: BTreeSet<_> = panels.iter().map(|panel| panel["id"].as_u64().unwrap()).collect();
+    assert_eq!(ids.len(), panels.len(), "identifiers of panels differ");
+    for panel in panels.iter().filter(|panel| panel["type"] != "row") {
+        assert!(panel["description"].as_str().is_some_and(|text| !text.is_empty()), "{panel}");
+        let targets = panel["targets"].as_array().unwrap();
+        assert!(!targets.is_empty(), "{panel}");
+        for query in targets.iter().map(|target| target["expr"].as_str().unwrap()) {
+            assert!(query.contains(r#"job=~"$job", instance=~"$instance""#), "{query}");
+        }
+    }
+}
+
+#[test]
+fn every_alert_has_a_runbook_and_a_test() {
+    let rules = read("contrib/prometheus/alerts.yml");
+    let tests = read("contrib/prometheus/alerts.test.yml");
+    let alerts: Vec<_> = rules.split("- alert: ").skip(1).collect();
+    assert!(alerts.len() > 12, "{} alerts", alerts.len());
+    for alert in alerts {
+        let (name, _) = alert.split_once('\n').unwrap();
+        assert!(tests.contains(&format!("alertname: {name}\n")), "{name} has a test");
+        let (_, runbook) = alert.split_once("runbook: ").expect(name);
+        let words = runbook.lines().next().unwrap().split([' ', '"']);
+        let links: Vec<_> = words.filter(|word| word.starts_with("docs/")).collect();
+        assert!(!links.is_empty(), "{name} names a page");
+        for link in links.iter().map(|link| link.trim_end_matches(['.', ','])) {
+            assert!(link.contains('#'), "{name}: {link} names a section");
+            assert_eq!(link_fault(&root().join("README.md"), link), None, "{name}");
+        }
+    }
 }

@@ -1,8 +1,7 @@
-//! One of several processes that contend for the same names: this program, with its orders in an
-//! environment variable.
+//! One of several processes that contend for the same names: this program in another role.
 
 use std::{
-    process::{Child, Command, Stdio},
+    process::Child,
     sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -12,11 +11,12 @@ use tower_redlock::LockOptions;
 
 use crate::{
     contestants::{Contestant, Kind, Patience},
+    role,
     servers::Servers,
     waits::{Wait, Waits},
 };
 
-const VARIABLE: &str = "TOWER_REDLOCK_BENCH_CHILD";
+pub(crate) const ROLE: &str = "contender";
 /// Time until all processes have started and are connected.
 const HEAD_START: Duration = Duration::from_millis(700);
 
@@ -140,11 +140,7 @@ fn start(part: Part, begin: SystemTime, urls: &[String]) -> Child {
         part.time.as_millis(),
         urls.join(" ")
     );
-    Command::new(std::env::current_exe().expect("it has a path"))
-        .env(VARIABLE, orders)
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("it starts again")
+    role::start(ROLE, &orders)
 }
 
 fn finish(child: Child) -> Vec<Turn> {
@@ -162,11 +158,6 @@ fn finish(child: Child) -> Vec<Turn> {
         }
     };
     text.lines().map(turn).collect()
-}
-
-/// Returns the orders of this process, if it is a child.
-pub(crate) fn orders() -> Option<String> {
-    std::env::var(VARIABLE).ok()
 }
 
 /// Carries out the orders, and prints the turns.

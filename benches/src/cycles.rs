@@ -12,7 +12,7 @@ use crate::{
     contestants::{Contestant, Kind, Patience},
     processor::{Stopwatch, Used},
     report::format::significant,
-    samples::tell,
+    samples::emit,
     servers::Servers,
 };
 
@@ -48,14 +48,14 @@ impl Outcome {
         self.first_failure = self.first_failure.take().or(other.first_failure);
     }
 
-    pub(crate) fn tell(&self, case: &str, kind: Kind) {
+    pub(crate) fn emit(&self, case: &str, kind: Kind) {
         eprintln!("  {case}, {}: {self}", kind.name());
-        tell(case, kind.name(), RATE, self.rate());
-        tell(case, kind.name(), FAILURES, f64::from(self.failures));
+        emit(case, kind.name(), RATE, self.rate());
+        emit(case, kind.name(), FAILURES, f64::from(self.failures));
         let cycles = f64::from(self.cycles);
-        tell(case, kind.name(), CLIENT, self.used.client / cycles);
+        emit(case, kind.name(), CLIENT, self.used.client / cycles);
         if let Some(servers) = self.used.servers {
-            tell(case, kind.name(), SERVERS, servers / cycles);
+            emit(case, kind.name(), SERVERS, servers / cycles);
         }
     }
 }

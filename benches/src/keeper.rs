@@ -22,7 +22,7 @@ const AT_A_TIME: usize = 64;
 /// have their buffers.
 const WARM_UP: usize = 1_000;
 /// Number of times that the validity of all locks is read during the measurement.
-const LOOKS: u32 = 8;
+const VALIDITY_READS: u32 = 8;
 /// Timeout for one lock.
 const WAIT: Duration = Duration::from_secs(60);
 
@@ -82,7 +82,7 @@ impl Fact {
         Self::Released,
     ];
 
-    fn tell(self, value: f64) {
+    fn emit(self, value: f64) {
         println!("{self:?} {value:e}");
     }
 }
@@ -135,40 +135,40 @@ async fn keep(orders: Orders, urls: &[String]) {
     let (begun, before) = (Instant::now(), status("VmRSS") * 1024.0);
     let managers: Vec<_> = (0..managers).map(|_| manager(urls, ttl)).collect();
     join_all(managers.iter().map(|manager| votes(manager, urls.len()))).await;
-    Fact::Connected.tell(begun.elapsed().as_secs_f64());
+    Fact::Connected.emit(begun.elapsed().as_secs_f64());
     acquire(&managers, "warm-up", WARM_UP).for_each(async |lock| drop(lock)).await;
     while managers.iter().any(|manager| manager.snapshot().releasing > 0) {
         sleep(Duration::from_millis(1)).await;
     }
     let connected = status("VmRSS") * 1024.0;
-    Fact::ConnectedMemory.tell(connected - before);
+    Fact::ConnectedMemory.emit(connected - before);
     if !idle.is_zero() {
         // A manager is idle after the longest TTL of the set without an operation.
         let longest = managers[0].health().iter().filter_map(|node| node.max_ttl).max();
         sleep(longest.unwrap_or(ttl) + Duration::from_secs(2)).await;
         let used = processor::own();
-        Fact::IdleBegins.tell(0.0);
+        Fact::IdleBegins.emit(0.0);
         sleep(idle).await;
-        Fact::IdleEnds.tell(processor::own().saturating_sub(used).as_secs_f64());
+        Fact::IdleEnds.emit(processor::own().saturating_sub(used).as_secs_f64());
     }
     let mut events: Vec<_> = managers.iter().map(Redlock::events).collect();
 
     let begun = Instant::now();
     let held: Vec<_> = acquire(&managers, "kept", locks).collect().await;
-    Fact::Acquired.tell(begun.elapsed().as_secs_f64());
-    Fact::Memory.tell(status("VmRSS") * 1024.0 - connected);
+    Fact::Acquired.emit(begun.elapsed().as_secs_f64());
+    Fact::Memory.emit(status("VmRSS") * 1024.0 - connected);
     // Renewals are due after a third of the validity. From then on, all thirds are alike.
     sleep(ttl / 3).await;
-    Fact::Begins.tell(status("Threads"));
+    Fact::Begins.emit(status("Threads"));
     let (used, mut least) = (processor::own(), Duration::MAX);
-    for _ in 0..LOOKS {
-        sleep(time / LOOKS).await;
+    for _ in 0..VALIDITY_READS {
+        sleep(time / VALIDITY_READS).await;
         least = least.min(held.iter().map(Lock::remaining).min().expect("some are held"));
     }
-    Fact::Ends.tell(processor::own().saturating_sub(used).as_secs_f64());
+    Fact::Ends.emit(processor::own().saturating_sub(used).as_secs_f64());
 
-    Fact::Lost.tell(count(held.iter().filter(|lock| !lock.is_valid()).count()));
-    Fact::LeastRemaining.tell(least.as_secs_f64());
+    Fact::Lost.emit(count(held.iter().filter(|lock| !lock.is_valid()).count()));
+    Fact::LeastRemaining.emit(least.as_secs_f64());
     for events in &mut events {
         while let Ok(event) = events.try_recv() {
             if let LockEventKind::Lost { resource, cause, .. } = event.kind {
@@ -179,7 +179,7 @@ async fn keep(orders: Orders, urls: &[String]) {
     let begun = Instant::now();
     drop(held);
     join_all(managers.iter().map(Redlock::shutdown)).await;
-    Fact::Released.tell(begun.elapsed().as_secs_f64());
+    Fact::Released.emit(begun.elapsed().as_secs_f64());
 }
 
 fn manager(urls: &[String], ttl: Duration) -> Redlock {

@@ -1,7 +1,7 @@
 //! Measures how fast locks are acquired and released, compared with rslock and with a lower bound.
 //!
 //! The bench targets `locks` and `costs` measure, and print one sample per line; the program
-//! `report` makes tables and plots of them. `scripts/bench` runs all of them; see `README.md`.
+//! `report` makes tables of them. `scripts/bench` runs all of them; see `README.md`.
 
 mod child;
 mod contestants;
@@ -42,10 +42,8 @@ type Measure = fn(&Servers, &Options);
 ///
 /// If servers don't start, or a lock is not granted that should be.
 pub fn locks() {
-    if let Some(orders) = child::orders() {
-        return child::obey(&orders);
-    }
     match role::of_this_process() {
+        Some((role, orders)) if role == child::ROLE => return child::obey(&orders),
         Some((role, orders)) if role == keeper::ROLE => return keeper::obey(&orders),
         Some((role, orders)) if role == service::ROLE => return service::obey(&orders),
         Some((role, orders)) if role == reconnect::ROLE => return reconnect::obey(&orders),
@@ -77,7 +75,7 @@ pub fn locks() {
     let load = load();
     let [servers] = Servers::start([5]);
     let cores = thread::available_parallelism().map_or(0, usize::from);
-    samples::tell(
+    samples::emit(
         samples::MACHINE,
         samples::MACHINE,
         samples::CORES,

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::spread::Spread;
 
 /// Prints a result of one contestant in one case, such as 64 tasks over five servers.
-pub(crate) fn tell(case: &str, who: &str, what: &str, value: f64) {
+pub(crate) fn emit(case: &str, who: &str, what: &str, value: f64) {
     println!("{case}\t{who}\t{what}\t{value:e}");
 }
 

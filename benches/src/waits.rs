@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use crate::{
     report::format::{significant, time},
-    samples::tell,
+    samples::emit,
     spread::rank,
 };
 
@@ -66,14 +66,14 @@ impl Waits {
         rank(&self.sorted, 100) * self.rate() / f64::from(others)
     }
 
-    pub(crate) fn tell(&self, case: &str, who: &str) {
+    pub(crate) fn emit(&self, case: &str, who: &str) {
         eprintln!("  {case}, {who}: {self}");
-        tell(case, who, RATE, self.rate());
-        tell(case, who, MEAN, self.mean());
-        tell(case, who, P50, rank(&self.sorted, 50));
-        tell(case, who, P99, rank(&self.sorted, 99));
-        tell(case, who, LONGEST, rank(&self.sorted, 100));
-        tell(case, who, LEAST_TO_MOST, self.least_to_most());
+        emit(case, who, RATE, self.rate());
+        emit(case, who, MEAN, self.mean());
+        emit(case, who, P50, rank(&self.sorted, 50));
+        emit(case, who, P99, rank(&self.sorted, 99));
+        emit(case, who, LONGEST, rank(&self.sorted, 100));
+        emit(case, who, LEAST_TO_MOST, self.least_to_most());
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{
     samples::{CORES, Key, MACHINE, Samples, key},
     scenarios::{
         contended,
-        distance::{self, Far, Load, Who},
+        distance::{self, Far, Load},
         distinct,
         faults::{self, Condition},
         handover, layer, linger,
@@ -79,7 +79,7 @@ fn of_distance(samples: &Samples, add: &mut impl FnMut(String, Limit, Option<Spr
     for load in [Load::One, Load::Paced] {
         for far in Far::ALL.into_iter().filter(|far| far.is_away()) {
             let case = far.case(load);
-            let to_third = |what| to_third(samples, &case, Who::Lock(Kind::Ours), what);
+            let to_third = |what| to_third(samples, &case, Kind::Ours.name(), what);
             let [p50, p99] = if load == Load::One { [1.05, 1.1] } else { [1.1, 1.15] };
             add(
                 format!("{case}: p50 of an acquire to the third answer's"),

@@ -3,6 +3,7 @@
 use super::{
     format::{bytes, median, significant, time, times, with_spread},
     table::Table,
+    tables::SERVED,
 };
 use crate::{
     contestants::Kind,
@@ -83,111 +84,70 @@ pub(crate) fn held(samples: &Samples) -> Table {
 }
 
 pub(crate) fn managers(samples: &Samples) -> Table {
-    let mut table = Table::new([
-        "",
-        "memory of a manager",
-        "threads",
-        "until all may acquire",
-        "idle: client's processor time a second",
-        "idle: servers', together",
-        "idle: commands a second, memory on each server",
-    ]);
-    for case in Crowd::ALL.map(Crowd::case) {
-        let of = |what| samples.spread(&key(&case, Kind::Ours.name(), what));
-        table.add([
-            case.clone(),
-            with_spread(of(many::MEMORY_OF_MANAGER), bytes),
-            median(of(many::THREADS), significant),
-            with_spread(of(many::CONNECTED), time),
-            with_spread(of(many::IDLE_CLIENT), time),
-            with_spread(of(many::IDLE_SERVERS), time),
-            format!(
-                "{}, {}",
-                median(of(many::IDLE_COMMANDS), significant),
-                median(of(many::IDLE_MEMORY), bytes)
-            ),
-        ]);
-    }
-    table
+    Table::of_cases(
+        samples,
+        Crowd::ALL.map(Crowd::case),
+        &[
+            ("memory of a manager", |row| row.spread(many::MEMORY_OF_MANAGER, bytes)),
+            ("threads", |row| row.median(many::THREADS, significant)),
+            ("until all may acquire", |row| row.spread(many::CONNECTED, time)),
+            ("idle: client's processor time a second", |row| row.spread(many::IDLE_CLIENT, time)),
+            ("idle: servers', together", |row| row.spread(many::IDLE_SERVERS, time)),
+            ("idle: commands a second", |row| row.median(many::IDLE_COMMANDS, significant)),
+            ("idle: memory on each server", |row| row.median(many::IDLE_MEMORY, bytes)),
+        ],
+    )
 }
 
 pub(crate) fn reconnects(samples: &Samples) -> Table {
-    let mut table = Table::new([
-        "",
-        "longest PING of a healthy server before",
-        "from the restart to the last vote",
-        "its p99",
-        "from the loss to the first vote",
-        "from the first to the last manager",
-    ]);
-    for case in reconnect::MANAGERS.map(reconnect::case) {
-        let of = |what| with_spread(samples.spread(&key(&case, Kind::Ours.name(), what)), time);
-        table.add([
-            case.clone(),
-            of(reconnect::WORST_BEFORE),
-            of(reconnect::WORST),
-            of(reconnect::P99),
-            of(reconnect::PROBATION),
-            of(reconnect::ALL_VOTE),
-        ]);
-    }
-    table
+    Table::of_cases(
+        samples,
+        reconnect::MANAGERS.map(reconnect::case),
+        &[
+            ("longest PING of a healthy server before", |row| {
+                row.spread(reconnect::WORST_BEFORE, time)
+            }),
+            ("from the restart to the last vote", |row| row.spread(reconnect::WORST, time)),
+            ("its p99", |row| row.spread(reconnect::P99, time)),
+            ("from the loss to the first vote", |row| row.spread(reconnect::PROBATION, time)),
+            ("from the first to the last manager", |row| row.spread(reconnect::ALL_VOTE, time)),
+        ],
+    )
 }
 
 pub(crate) fn wanted(samples: &Samples) -> Table {
-    let mut table = Table::new([
-        "",
-        "grants per second",
-        "share of the time held",
-        "wait: p50",
-        "p99",
-        "longest",
-        "least to most served process",
-        "acquires that a server runs for a grant",
-        "scripts",
-    ]);
-    for case in Wanted::ALL.map(Wanted::case) {
-        let of = |what| samples.spread(&key(&case, Kind::Ours.name(), what));
-        table.add([
-            case.clone(),
-            with_spread(of(waits::RATE), significant),
-            with_spread(of(many::HELD), significant),
-            median(of(waits::P50), time),
-            median(of(waits::P99), time),
-            median(of(waits::LONGEST), time),
-            with_spread(of(waits::LEAST_TO_MOST), significant),
-            with_spread(of(many::ACQUIRES), significant),
-            with_spread(of(many::SCRIPTS), significant),
-        ]);
-    }
-    table
+    Table::of_cases(
+        samples,
+        Wanted::ALL.map(Wanted::case),
+        &[
+            ("grants per second", |row| row.spread(waits::RATE, significant)),
+            ("share of the time held", |row| row.spread(many::HELD, significant)),
+            ("wait: p50", |row| row.median(waits::P50, time)),
+            ("p99", |row| row.median(waits::P99, time)),
+            ("longest", |row| row.median(waits::LONGEST, time)),
+            (SERVED, |row| row.spread(waits::LEAST_TO_MOST, significant)),
+            ("acquires that a server runs for a grant", |row| {
+                row.spread(many::ACQUIRES, significant)
+            }),
+            ("scripts", |row| row.spread(many::SCRIPTS, significant)),
+        ],
+    )
 }
 
 pub(crate) fn service(samples: &Samples) -> Table {
-    let mut table = Table::new([
-        "",
-        "requests per second",
-        "p50",
-        "p99",
-        "service's processor time of a request",
-        "servers', together",
-        "requests to those with rslock",
-    ]);
-    for case in service::CONNECTIONS.map(service::case) {
-        for guard in Guard::ALL {
-            let of = |what| samples.spread(&key(&case, guard.name(), what));
-            let [rate, rslock] =
-                [guard, Guard::Rslock].map(|guard| key(&case, guard.name(), service::RATE));
-            table.add([
-                format!("{case}: {}", guard.name()),
-                with_spread(of(service::RATE), significant),
-                with_spread(of(service::P50), time),
-                with_spread(of(service::P99), time),
-                with_spread(of(service::PROCESSOR), time),
-                with_spread(of(service::SERVERS), time),
-                with_spread(samples.ratio(&rate, &rslock), times),
-            ]);
-        }
-    }
-    table
+    Table::of_contestants(
+        samples,
+        service::CONNECTIONS.map(service::case),
+        &Guard::ALL.map(Guard::name),
+        &[
+            ("requests per second", |row| row.spread(service::RATE, significant)),
+            ("p50", |row| row.spread(service::P50, time)),
+            ("p99", |row| row.spread(service::P99, time)),
+            ("service's processor time of a request", |row| row.spread(service::PROCESSOR, time)),
+            ("servers', together", |row| row.spread(service::SERVERS, time)),
+            ("requests to those with rslock", |row| {
+                row.ratio_to_who(service::RATE, Guard::Rslock.name(), times)
+            }),
+        ],
+    )
 }

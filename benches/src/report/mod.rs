@@ -1,11 +1,9 @@
-//! Tables, plots and the aims.
+//! The tables, and the aims.
 
 mod aims;
 mod costs;
 mod distance;
-mod figures;
 pub(crate) mod format;
-mod panel;
 mod table;
 mod tables;
 
@@ -24,7 +22,7 @@ use crate::{
     },
 };
 
-/// Writes `results.md` and the plots to `folder`, from the samples in a file.
+/// Writes `results.md` to `folder`, from the samples in a file.
 ///
 /// # Errors
 ///
@@ -36,17 +34,13 @@ use crate::{
 pub fn report(file: &Path, folder: &Path) -> io::Result<()> {
     let samples = Samples::read(&fs::read_to_string(file)?);
     let mut markdown = heading(&samples);
-    for (title, text, table) in sections(&samples) {
+    for (title, table) in sections(&samples) {
         if !table.is_empty() {
-            let _ = write!(markdown, "\n## {title}\n\n{text}{table}");
+            let _ = write!(markdown, "\n## {title}\n\n{table}");
         }
     }
     let _ = write!(markdown, "\n{}", failures(&samples));
-    fs::write(folder.join("results.md"), markdown)?;
-    for (name, svg) in figures::all(&samples) {
-        fs::write(folder.join(name), svg)?;
-    }
-    Ok(())
+    fs::write(folder.join("results.md"), markdown)
 }
 
 fn heading(samples: &Samples) -> String {
@@ -60,9 +54,7 @@ fn heading(samples: &Samples) -> String {
     text
 }
 
-fn sections(samples: &Samples) -> Vec<(&'static str, String, Table)> {
-    let plot = |name: &str, what: &str| format!("![{what}]({name})\n\n");
-    let none = String::new;
+fn sections(samples: &Samples) -> Vec<(&'static str, Table)> {
     let contended = contended::TASKS.map(contended::case);
     let [few, many] = processes::TASKS;
     let processes = [processes::case(few), processes::case(many), processes::case_held(many)];
@@ -86,59 +78,34 @@ fn sections(samples: &Samples) -> Vec<(&'static str, String, Table)> {
         nodes.iter().filter(|node| !tasks.contains(&(node.0.clone(), node.1.clone())));
     let every = tasks.iter().chain(over_others).cloned();
     vec![
-        ("Aims", none(), aims::table(samples)),
-        ("Servers at a distance: acquire", none(), distance::acquires(samples)),
-        ("Servers at a distance: acquire and release", none(), distance::cycles(samples)),
-        (
-            "One name, one process",
-            plot(figures::CONTENDED, "grants per second and waits"),
-            tables::waits(samples, &contended, "least to most served task"),
-        ),
-        (
-            "One name, several processes",
-            none(),
-            tables::waits(samples, &processes, "least to most served process"),
-        ),
-        ("Slots of one name, several processes", none(), tables::slots(samples)),
-        ("Readers and writers of one name", none(), tables::readers(samples)),
-        ("Hand-over between two processes", none(), tables::handover(samples)),
-        ("As many names as waiters", none(), tables::waiters(samples)),
-        ("Locks that are listed", none(), tables::listing(samples)),
-        ("The same names again", none(), tables::rates(samples, &again, &linger::KINDS)),
-        ("The layer, without any network", none(), tables::layer(samples)),
-        ("Readers that join, without any network", none(), tables::reader_costs(samples)),
-        ("Allocations of a cycle over five servers", none(), tables::allocations(samples)),
-        (
-            "Distinct names, five servers",
-            plot(figures::DISTINCT, "rate over the number of tasks and of servers"),
-            tables::rates(samples, &tasks, &WITH_RUNTIME),
-        ),
-        ("One to nine servers", none(), tables::rates(samples, &nodes, &WITH_RUNTIME)),
+        ("Aims", aims::table(samples)),
+        ("Servers at a distance: acquire", distance::acquires(samples)),
+        ("Servers at a distance: acquire and release", distance::cycles(samples)),
+        ("One name, one process", tables::waits(samples, &contended, "least to most served task")),
+        ("One name, several processes", tables::waits(samples, &processes, tables::SERVED)),
+        ("Slots of one name, several processes", tables::slots(samples)),
+        ("Readers and writers of one name", tables::readers(samples)),
+        ("Hand-over between two processes", tables::handover(samples)),
+        ("As many names as waiters", tables::waiters(samples)),
+        ("Locks that are listed", tables::listing(samples)),
+        ("The same names again", tables::rates(samples, &again, &linger::KINDS)),
+        ("The layer, without any network", tables::layer(samples)),
+        ("Readers that join, without any network", tables::reader_costs(samples)),
+        ("Allocations of a cycle over five servers", tables::allocations(samples)),
+        ("Distinct names, five servers", tables::rates(samples, &tasks, &WITH_RUNTIME)),
+        ("One to nine servers", tables::rates(samples, &nodes, &WITH_RUNTIME)),
         (
             "Processor time of a cycle",
-            none(),
             costs::processor(samples, &every.map(|(_, case)| case).collect::<Vec<_>>()),
         ),
-        (
-            "One of five servers slow, frozen or dead",
-            plot(figures::FAULTS, "rate as a share of the healthy rate"),
-            tables::shares(samples),
-        ),
-        ("The same as rates", none(), tables::rates(samples, &faults, &KINDS)),
-        (
-            "Many locks held and renewed",
-            plot(figures::MANY, "memory and processor time of a lock over the number of locks"),
-            costs::held(samples),
-        ),
-        (
-            "Managers of one process",
-            plot(figures::MANAGERS, "costs of an idle manager over the number of managers"),
-            costs::managers(samples),
-        ),
-        ("A server of many managers restarts", none(), costs::reconnects(samples)),
-        ("Many names, several processes", none(), costs::wanted(samples)),
-        ("Requests to a service over HTTP, three servers", none(), costs::service(samples)),
-        ("Accuracy of the forwarder", none(), distance::lateness(samples)),
+        ("One of five servers slow, frozen or dead", tables::shares(samples)),
+        ("The same as rates", tables::rates(samples, &faults, &KINDS)),
+        ("Many locks held and renewed", costs::held(samples)),
+        ("Managers of one process", costs::managers(samples)),
+        ("A server of many managers restarts", costs::reconnects(samples)),
+        ("Many names, several processes", costs::wanted(samples)),
+        ("Requests to a service over HTTP, three servers", costs::service(samples)),
+        ("Accuracy of the forwarder", distance::lateness(samples)),
     ]
 }
 

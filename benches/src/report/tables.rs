@@ -18,113 +18,80 @@ use crate::{
     waits,
 };
 
-/// The waits of cases in which many tasks contend for one name.
-pub(crate) fn waits(samples: &Samples, cases: &[String], served: &str) -> Table {
-    let mut table = Table::new([
-        "",
-        "grants per second",
-        "wait: mean",
-        "p50",
-        "p99",
-        "longest",
-        "p99 to mean",
-        served,
-        "grants to rslock's",
-    ]);
-    for case in cases {
-        for kind in contended::KINDS {
-            let of = |what| key(case, kind.name(), what);
-            let short = |what| median(samples.spread(&of(what)), time);
-            let rslock = key(case, Kind::Rslock.name(), waits::RATE);
-            table.add([
-                format!("{case}: {}", kind.name()),
-                with_spread(samples.spread(&of(waits::RATE)), significant),
-                short(waits::MEAN),
-                short(waits::P50),
-                short(waits::P99),
-                short(waits::LONGEST),
-                with_spread(samples.ratio(&of(waits::P99), &of(waits::MEAN)), significant),
-                with_spread(samples.spread(&of(waits::LEAST_TO_MOST)), significant),
-                with_spread(samples.ratio(&of(waits::RATE), &rslock), significant),
-            ]);
-        }
-    }
-    table
+/// The column of the number of grants of the least served process as a share of the most served one's.
+pub(crate) const SERVED: &str = "least to most served process";
+
+/// The waits of cases in which many tasks contend for one name. `served` names the column of the
+/// least to the most served task or process.
+pub(crate) fn waits(samples: &Samples, cases: &[String], served: &'static str) -> Table {
+    let kinds = contended::KINDS.map(Kind::name);
+    Table::of_contestants(
+        samples,
+        cases.iter().cloned(),
+        &kinds,
+        &[
+            ("grants per second", |row| row.spread(waits::RATE, significant)),
+            ("wait: mean", |row| row.median(waits::MEAN, time)),
+            ("p50", |row| row.median(waits::P50, time)),
+            ("p99", |row| row.median(waits::P99, time)),
+            ("longest", |row| row.median(waits::LONGEST, time)),
+            ("p99 to mean", |row| row.ratio(waits::P99, waits::MEAN, significant)),
+            (served, |row| row.spread(waits::LEAST_TO_MOST, significant)),
+            ("grants to rslock's", |row| {
+                row.ratio_to_who(waits::RATE, Kind::Rslock.name(), significant)
+            }),
+        ],
+    )
 }
 
 pub(crate) fn handover(samples: &Samples) -> Table {
-    let mut table = Table::new([
-        "",
-        "hand-overs a round",
-        "median",
-        "p90",
-        "p99",
-        "a node's round trip",
-        "median to the round trip",
-        "two third answers of five to the round trip",
-    ]);
-    for case in handover::Place::ALL.map(handover::Place::case) {
-        for kind in handover::KINDS {
-            let of = |what| samples.spread(&key(&case, kind.name(), what));
-            table.add([
-                format!("{case}: {}", kind.name()),
-                median(of(handover::COUNT), significant),
-                with_spread(of(handover::MEDIAN), time),
-                median(of(handover::P90), time),
-                median(of(handover::P99), time),
-                median(of(handover::TRIP), time),
-                with_spread(of(handover::TO_TRIP), times),
-                median(of(handover::TWO_REQUESTS), times),
-            ]);
-        }
-    }
-    table
+    Table::of_contestants(
+        samples,
+        handover::Place::ALL.map(handover::Place::case),
+        &handover::KINDS.map(Kind::name),
+        &[
+            ("hand-overs a round", |row| row.median(handover::COUNT, significant)),
+            ("median", |row| row.spread(handover::MEDIAN, time)),
+            ("p90", |row| row.median(handover::P90, time)),
+            ("p99", |row| row.median(handover::P99, time)),
+            ("a node's round trip", |row| row.median(handover::TRIP, time)),
+            ("median to the round trip", |row| row.spread(handover::TO_TRIP, times)),
+            ("two third answers of five to the round trip", |row| {
+                row.median(handover::TWO_REQUESTS, times)
+            }),
+        ],
+    )
 }
 
 pub(crate) fn waiters(samples: &Samples) -> Table {
-    let mut table = Table::new([
-        "",
-        "grants per second",
-        "until half are granted",
-        "until 99 %",
-        "until the last grant",
-        "not granted",
-        "renewed lock kept, of 1",
-    ]);
-    for course in Course::ALL {
-        for case in waiters::WAITERS.map(|waiters| waiters::case(waiters, course)) {
-            let of = |what| samples.spread(&key(&case, Kind::Ours.name(), what));
-            table.add([
-                case.clone(),
-                with_spread(of(waiters::RATE), significant),
-                median(of(waiters::P50), time),
-                median(of(waiters::P99), time),
-                with_spread(of(waiters::LAST), time),
-                with_spread(of(waiters::MISSED), significant),
-                with_spread(of(waiters::KEPT), significant),
-            ]);
-        }
-    }
-    table
+    let cases = Course::ALL
+        .into_iter()
+        .flat_map(|course| waiters::WAITERS.map(|waiters| waiters::case(waiters, course)));
+    Table::of_cases(
+        samples,
+        cases,
+        &[
+            ("grants per second", |row| row.spread(waiters::RATE, significant)),
+            ("until half are granted", |row| row.median(waiters::P50, time)),
+            ("until 99 %", |row| row.median(waiters::P99, time)),
+            ("until the last grant", |row| row.spread(waiters::LAST, time)),
+            ("not granted", |row| row.spread(waiters::MISSED, significant)),
+            ("renewed lock kept, of 1", |row| row.spread(waiters::KEPT, significant)),
+        ],
+    )
 }
 
 pub(crate) fn listing(samples: &Samples) -> Table {
-    let mut table = Table::new([
-        "",
-        "cycles per second alone",
-        "while locks are listed",
-        "share of the rate alone",
-        "duration of the listing",
-    ]);
-    let of = |what| samples.spread(&key(listing::CASE, Kind::Ours.name(), what));
-    table.add([
-        listing::CASE.into(),
-        with_spread(of(listing::ALONE), significant),
-        with_spread(of(listing::MEANWHILE), significant),
-        with_spread(of(listing::SHARE), significant),
-        with_spread(of(listing::TOOK), time),
-    ]);
-    table
+    Table::of_cases(
+        samples,
+        [listing::CASE.into()],
+        &[
+            ("cycles per second alone", |row| row.spread(listing::ALONE, significant)),
+            ("while locks are listed", |row| row.spread(listing::MEANWHILE, significant)),
+            ("share of the rate alone", |row| row.spread(listing::SHARE, significant)),
+            ("duration of the listing", |row| row.spread(listing::TOOK, time)),
+        ],
+    )
 }
 
 pub(crate) fn layer(samples: &Samples) -> Table {
@@ -151,89 +118,61 @@ pub(crate) fn layer(samples: &Samples) -> Table {
 }
 
 pub(crate) fn slots(samples: &Samples) -> Table {
-    let mut table = Table::new([
-        "",
-        "grants per second",
-        "share of the slots in use",
-        "wait: p50",
-        "p99",
-        "longest",
-        "least to most served process",
-        "acquires for a grant",
-        "scripts for a grant",
-    ]);
-    let case = slots::case();
-    let of = |what| samples.spread(&key(&case, Kind::Ours.name(), what));
-    table.add([
-        case.clone(),
-        with_spread(of(waits::RATE), significant),
-        with_spread(of(slots::IN_USE), significant),
-        median(of(waits::P50), time),
-        median(of(waits::P99), time),
-        median(of(waits::LONGEST), time),
-        with_spread(of(waits::LEAST_TO_MOST), significant),
-        with_spread(of(slots::ACQUIRES), significant),
-        with_spread(of(slots::SCRIPTS), significant),
-    ]);
-    table
+    Table::of_cases(
+        samples,
+        [slots::case()],
+        &[
+            ("grants per second", |row| row.spread(waits::RATE, significant)),
+            ("share of the slots in use", |row| row.spread(slots::IN_USE, significant)),
+            ("wait: p50", |row| row.median(waits::P50, time)),
+            ("p99", |row| row.median(waits::P99, time)),
+            ("longest", |row| row.median(waits::LONGEST, time)),
+            (SERVED, |row| row.spread(waits::LEAST_TO_MOST, significant)),
+            ("acquires for a grant", |row| row.spread(slots::ACQUIRES, significant)),
+            ("scripts for a grant", |row| row.spread(slots::SCRIPTS, significant)),
+        ],
+    )
 }
 
 pub(crate) fn readers(samples: &Samples) -> Table {
-    let mut table = Table::new([
-        "",
-        "grants per second",
-        "wait: p50",
-        "p99",
-        "longest",
-        "least to most served process",
-        "scripts for a reader's grant",
-    ]);
-    for case in readers::WRITERS.map(readers::case) {
-        for group in readers::GROUPS {
-            let of = |what| samples.spread(&key(&case, group, what));
-            table.add([
-                format!("{case}: {group}"),
-                with_spread(of(waits::RATE), significant),
-                median(of(waits::P50), time),
-                median(of(waits::P99), time),
-                with_spread(of(waits::LONGEST), time),
-                with_spread(of(waits::LEAST_TO_MOST), significant),
-                with_spread(of(readers::SCRIPTS), significant),
-            ]);
-        }
-    }
-    table
+    Table::of_contestants(
+        samples,
+        readers::WRITERS.map(readers::case),
+        &readers::GROUPS,
+        &[
+            ("grants per second", |row| row.spread(waits::RATE, significant)),
+            ("wait: p50", |row| row.median(waits::P50, time)),
+            ("p99", |row| row.median(waits::P99, time)),
+            ("longest", |row| row.spread(waits::LONGEST, time)),
+            (SERVED, |row| row.spread(waits::LEAST_TO_MOST, significant)),
+            ("scripts for a reader's grant", |row| row.spread(readers::SCRIPTS, significant)),
+        ],
+    )
 }
 
 pub(crate) fn reader_costs(samples: &Samples) -> Table {
-    let mut table = Table::new(["", "a request", "allocations", "bytes allocated"]);
-    for case in reader_costs::TASKS.map(reader_costs::case) {
-        for who in reader_costs::Subject::ALL.map(reader_costs::Subject::name) {
-            let of = |what| samples.spread(&key(&case, who, what));
-            table.add([
-                format!("{case}: {who}"),
-                with_spread(of(layer::TIME), time),
-                median(of(layer::ALLOCATIONS), significant),
-                median(of(layer::BYTES), significant),
-            ]);
-        }
-    }
-    table
+    Table::of_contestants(
+        samples,
+        reader_costs::TASKS.map(reader_costs::case),
+        &reader_costs::Subject::ALL.map(reader_costs::Subject::name),
+        &[
+            ("a request", |row| row.spread(layer::TIME, time)),
+            ("allocations", |row| row.median(layer::ALLOCATIONS, significant)),
+            ("bytes allocated", |row| row.median(layer::BYTES, significant)),
+        ],
+    )
 }
 
 pub(crate) fn allocations(samples: &Samples) -> Table {
-    let mut table = Table::new(["", "allocations", "bytes allocated"]);
-    for case in allocations::TASKS.map(allocations::case) {
-        for kind in distinct::WITH_AWAITED {
-            let of = |what| samples.spread(&key(&case, kind.name(), what));
-            table.add([
-                format!("{case}: {}", kind.name()),
-                with_spread(of(allocations::ALLOCATIONS), significant),
-                with_spread(of(allocations::BYTES), significant),
-            ]);
-        }
-    }
-    table
+    Table::of_contestants(
+        samples,
+        allocations::TASKS.map(allocations::case),
+        &distinct::WITH_AWAITED.map(Kind::name),
+        &[
+            ("allocations", |row| row.spread(allocations::ALLOCATIONS, significant)),
+            ("bytes allocated", |row| row.spread(allocations::BYTES, significant)),
+        ],
+    )
 }
 
 /// Cycles per second of several cases, named by their differences. Both forms of this crate's cycle

@@ -10,7 +10,7 @@ use crate::{
     counter::Counter,
     cycles::{WARM_UP, run},
     options::Options,
-    samples::tell,
+    samples::emit,
     servers::Servers,
 };
 
@@ -50,6 +50,6 @@ fn measure_one(servers: &Servers, kind: Kind, tasks: usize, counter: &Counter, o
     servers.settle();
     let case = case(tasks);
     eprintln!("  {case}, {}: {allocations:.1} allocations", kind.name());
-    tell(&case, kind.name(), ALLOCATIONS, allocations);
-    tell(&case, kind.name(), BYTES, bytes);
+    emit(&case, kind.name(), ALLOCATIONS, allocations);
+    emit(&case, kind.name(), BYTES, bytes);
 }

@@ -28,7 +28,7 @@ pub(crate) fn measure(servers: &Servers, options: &Options) {
     for tasks in TASKS {
         options.rounds(&KINDS, |kind| {
             let waits = measure_one(servers, kind, tasks, options.time);
-            waits.tell(&case(tasks), kind.name());
+            waits.emit(&case(tasks), kind.name());
         });
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     cycles::{FAILURES, WARM_UP},
     options::{Options, rotated},
     report::format::time,
-    samples::tell,
+    samples::emit,
     servers::Servers,
     spread::rank,
 };
@@ -155,7 +155,7 @@ pub(crate) fn measure(_: &Servers, options: &Options) {
             for load in Load::ALL.into_iter().filter(|load| load.is_measured(far)) {
                 for who in rotated(&Who::ALL, round) {
                     let outcome = measure_one(&servers, who, load, options.time);
-                    outcome.tell(&far.case(load), who, far.round_trip());
+                    outcome.emit(&far.case(load), who, far.round_trip());
                 }
             }
         }
@@ -176,10 +176,10 @@ struct Outcome {
 }
 
 impl Outcome {
-    fn tell(&self, case: &str, who: Who, round_trip: Duration) {
+    fn emit(&self, case: &str, who: Who, round_trip: Duration) {
         let who = who.name();
-        let tell = |what, value| tell(case, who, what, value);
-        tell(FAILURES, f64::from(self.failures));
+        let emit = |what, value| emit(case, who, what, value);
+        emit(FAILURES, f64::from(self.failures));
         if let Some(error) = &self.first_failure {
             eprintln!("  {case}, {who}: {} FAILED, the first: {error}", self.failures);
         }
@@ -188,16 +188,16 @@ impl Outcome {
         }
         let [p50, p99] = [50, 99].map(|percent| rank(&self.acquires, percent));
         eprintln!("  {case}, {who}: acquire {} at p50, {} at p99", time(p50), time(p99));
-        tell(P50, p50);
-        tell(P99, p99);
-        tell(CYCLE_P50, rank(&self.cycles, 50));
-        tell(CYCLE_P99, rank(&self.cycles, 99));
+        emit(P50, p50);
+        emit(P99, p99);
+        emit(CYCLE_P50, rank(&self.cycles, 50));
+        emit(CYCLE_P99, rank(&self.cycles, 99));
         let count = u32::try_from(self.cycles.len()).expect("some millions");
-        tell(RATE, f64::from(count) / self.elapsed.as_secs_f64());
+        emit(RATE, f64::from(count) / self.elapsed.as_secs_f64());
         if !round_trip.is_zero() {
-            tell(NOMINAL, round_trip.as_secs_f64());
-            tell(LATE_P50, rank(&self.lateness, 50));
-            tell(LATE_P99, rank(&self.lateness, 99));
+            emit(NOMINAL, round_trip.as_secs_f64());
+            emit(LATE_P50, rank(&self.lateness, 50));
+            emit(LATE_P99, rank(&self.lateness, 99));
         }
     }
 }

@@ -28,7 +28,7 @@ pub(crate) fn measure(five: &Servers, options: &Options) {
             for &tasks in tasks {
                 for kind in rotated(&WITH_RUNTIME, round) {
                     let outcome = cycles::measure(servers, kind, tasks, options.time, || ());
-                    outcome.tell(&case(tasks, nodes), kind);
+                    outcome.emit(&case(tasks, nodes), kind);
                 }
             }
         }

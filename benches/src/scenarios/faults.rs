@@ -67,7 +67,7 @@ pub(crate) fn measure(healthy: &Servers, options: &Options) {
                 // Interleaved, because the results are reported as ratios.
                 for condition in Condition::ALL {
                     let outcome = sets.measure(condition, kind, tasks, options.time);
-                    outcome.tell(&case(tasks, condition), kind);
+                    outcome.emit(&case(tasks, condition), kind);
                 }
             }
         }

@@ -10,7 +10,7 @@ use crate::{
     contestants::Kind,
     options::Options,
     report::format::time,
-    samples::tell,
+    samples::emit,
     servers::Servers,
     spread::rank,
 };
@@ -68,19 +68,19 @@ fn measure_at(place: Place, servers: &Servers, options: &Options) {
         latencies.extend(self::latencies(&turns[1], &turns[0]));
         latencies.sort_by(f64::total_cmp);
         let who = kind.name();
-        tell(&case, who, TRIP, trip);
-        tell(&case, who, TWO_REQUESTS, twice / trip);
-        tell(&case, who, COUNT, latencies.iter().map(|_| 1.0).sum());
+        emit(&case, who, TRIP, trip);
+        emit(&case, who, TWO_REQUESTS, twice / trip);
+        emit(&case, who, COUNT, latencies.iter().map(|_| 1.0).sum());
         if latencies.is_empty() {
             return eprintln!("  {case}, {who}: none");
         }
         let [median, p90, p99] = [50, 90, 99].map(|percent| rank(&latencies, percent));
         let [middle, trip_time, twice] = [median, trip, twice].map(time);
         eprintln!("  {case}, {who}: {middle}, round trip {trip_time}, two third answers {twice}");
-        tell(&case, who, MEDIAN, median);
-        tell(&case, who, P90, p90);
-        tell(&case, who, P99, p99);
-        tell(&case, who, TO_TRIP, median / trip);
+        emit(&case, who, MEDIAN, median);
+        emit(&case, who, P90, p90);
+        emit(&case, who, P99, p99);
+        emit(&case, who, TO_TRIP, median / trip);
     });
 }
 

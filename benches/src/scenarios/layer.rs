@@ -13,7 +13,7 @@ use tokio::runtime::{Builder, Runtime};
 use tower::{Layer, Service, ServiceExt, service_fn, util::ServiceFn};
 use tower_redlock::{Redlock, RedlockLayer, node::EmbeddedNodes};
 
-use crate::{counter::Counter, options::Options, report::format::time, samples::tell};
+use crate::{counter::Counter, options::Options, report::format::time, samples::emit};
 
 pub(crate) const CASE: &str = "a request without network";
 /// The reported quantities, by the names that the report uses.
@@ -78,9 +78,9 @@ fn measure_one(runtime: &Runtime, subject: Subject, counter: &Counter) {
         let [allocations, bytes] = counter.end().per(REQUESTS);
         let who = subject.name();
         eprintln!("  {CASE}, {who}: {}, {allocations:.2} allocations", time(seconds));
-        tell(CASE, &who, TIME, seconds);
-        tell(CASE, &who, ALLOCATIONS, allocations);
-        tell(CASE, &who, BYTES, bytes);
+        emit(CASE, &who, TIME, seconds);
+        emit(CASE, &who, ALLOCATIONS, allocations);
+        emit(CASE, &who, BYTES, bytes);
     });
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn measure(_: &Servers, options: &Options) {
             let servers = &sets[set.expect("a set for each round trip")];
             for kind in rotated(&KINDS, round) {
                 let outcome = cycles::measure(servers, kind, tasks, options.time, || ());
-                outcome.tell(&case, kind);
+                outcome.emit(&case, kind);
             }
         }
     }

@@ -17,7 +17,7 @@ use crate::{
     contestants::{Kind, votes},
     options::Options,
     report::format::{significant, time},
-    samples::tell,
+    samples::emit,
     servers::Servers,
 };
 
@@ -90,7 +90,7 @@ async fn measure_one(servers: &Servers, window: Duration) {
     );
     let who = Kind::Ours.name();
     for (what, value) in [(ALONE, alone), (MEANWHILE, meanwhile), (SHARE, share), (TOOK, took)] {
-        tell(CASE, who, what, value);
+        emit(CASE, who, what, value);
     }
 }
 

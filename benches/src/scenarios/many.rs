@@ -9,7 +9,7 @@ use crate::{
     options::Options,
     processor::Stopwatch,
     report::format::{significant, time},
-    samples::tell,
+    samples::emit,
     servers::Servers,
 };
 
@@ -145,9 +145,9 @@ pub(crate) fn measure(servers: &Servers, options: &Options) {
 
 fn measure_crowd(servers: &Servers, crowd: Crowd, ttl: Duration) {
     let case = crowd.case();
-    let tell = |what, value| tell(&case, Kind::Ours.name(), what, value);
+    let emit = |what, value| emit(&case, Kind::Ours.name(), what, value);
     let [locks, managers] = [crowd.locks(), crowd.managers()].map(f64::from);
-    tell(TTL_OF_ALL, ttl.as_secs_f64());
+    emit(TTL_OF_ALL, ttl.as_secs_f64());
     // The window has one renewal of each lock.
     let window = ttl / 3;
     let orders = Orders {
@@ -162,11 +162,11 @@ fn measure_crowd(servers: &Servers, crowd: Crowd, ttl: Duration) {
     let (mut begun, mut memory) = (None, 0.0);
     while let Some((fact, value)) = keeper.next() {
         match fact {
-            Fact::Connected => tell(CONNECTED, value),
+            Fact::Connected => emit(CONNECTED, value),
             Fact::ConnectedMemory => {
                 memory = servers.memory();
-                tell(MEMORY_OF_MANAGER, value / managers);
-                tell(IDLE_MEMORY, (memory - before) / servers.count() / managers);
+                emit(MEMORY_OF_MANAGER, value / managers);
+                emit(IDLE_MEMORY, (memory - before) / servers.count() / managers);
             }
             Fact::IdleBegins => {
                 commands = servers.commands();
@@ -175,44 +175,44 @@ fn measure_crowd(servers: &Servers, crowd: Crowd, ttl: Duration) {
             Fact::IdleEnds => {
                 let (stopwatch, begun) = begun.take().expect("it began");
                 let manager_seconds = begun.elapsed().as_secs_f64() * managers;
-                tell(IDLE_CLIENT, value / manager_seconds);
+                emit(IDLE_CLIENT, value / manager_seconds);
                 let all = stopwatch.stop(servers).servers.unwrap_or(f64::NAN) / manager_seconds;
-                tell(IDLE_SERVERS, all);
+                emit(IDLE_SERVERS, all);
                 let commands = (servers.commands() - commands) / servers.count() / manager_seconds;
-                tell(IDLE_COMMANDS, commands);
+                emit(IDLE_COMMANDS, commands);
                 eprintln!(
                     "  {case}, idle: servers {} a manager, {} commands",
                     time(all),
                     significant(commands)
                 );
             }
-            Fact::Acquired => tell(ACQUIRED, value),
-            Fact::Memory => tell(MEMORY, value / locks),
+            Fact::Acquired => emit(ACQUIRED, value),
+            Fact::Memory => emit(MEMORY, value / locks),
             Fact::Begins => {
-                tell(THREADS, value);
+                emit(THREADS, value);
                 begun = Some((Stopwatch::start(servers), Instant::now()));
             }
             Fact::Ends => {
                 let (stopwatch, begun) = begun.expect("it began");
                 let lock_seconds = begun.elapsed().as_secs_f64() * locks;
                 let used = stopwatch.stop(servers);
-                tell(CLIENT, value / lock_seconds);
+                emit(CLIENT, value / lock_seconds);
                 if let Some(used) = used.servers {
-                    tell(SERVERS, used / lock_seconds);
+                    emit(SERVERS, used / lock_seconds);
                 }
                 let each = (servers.memory() - memory) / servers.count() / locks;
-                tell(SERVER_MEMORY, each);
+                emit(SERVER_MEMORY, each);
                 let [client, all] = [value, used.servers.unwrap_or(f64::NAN)]
                     .map(|used| significant(used / begun.elapsed().as_secs_f64()));
                 eprintln!("  {case}: {client} of a core, servers {all}");
             }
             Fact::Lost => {
-                tell(LOST, value);
+                emit(LOST, value);
                 eprintln!("    {value} lost");
             }
-            Fact::LeastRemaining => tell(LEAST_REMAINING, value / ttl.as_secs_f64()),
+            Fact::LeastRemaining => emit(LEAST_REMAINING, value / ttl.as_secs_f64()),
             Fact::Released => {
-                tell(RELEASED, value);
+                emit(RELEASED, value);
                 eprintln!("    released in {}", time(value));
             }
         }
@@ -236,13 +236,13 @@ fn measure_wanted(servers: &Servers, wanted: Wanted, time: Duration) {
     for (command, before) in commands {
         let each = (servers.calls(command) - before) / child::count(&turns) / servers.count();
         let what = if command == "zscore" { ACQUIRES } else { SCRIPTS };
-        tell(&case, Kind::Ours.name(), what, each);
+        emit(&case, Kind::Ours.name(), what, each);
         eprintln!("    {} {what}", significant(each));
     }
-    child::waits(&turns, time).tell(&case, Kind::Ours.name());
+    child::waits(&turns, time).emit(&case, Kind::Ours.name());
     let share = child::held_at_a_time(&turns, time) / f64::from(wanted.names);
     eprintln!("    held {} of the time", significant(share));
-    tell(&case, Kind::Ours.name(), HELD, share);
+    emit(&case, Kind::Ours.name(), HELD, share);
 }
 
 /// Formats a number as `100,000`.

@@ -8,7 +8,7 @@ use crate::{
     contestants::Kind,
     options::Options,
     report::format::significant,
-    samples::tell,
+    samples::emit,
     servers::Servers,
 };
 
@@ -47,12 +47,12 @@ pub(crate) fn measure(servers: &Servers, options: &Options) {
             let turns = run_all(servers, part, PROCESSES);
             let acquires = servers.calls("zscore") - before;
             let waits = child::waits(&turns, options.time);
-            waits.tell(&case, kind.name());
+            waits.emit(&case, kind.name());
             let others = u32::try_from(PROCESSES * tasks - 1).expect("a few");
-            tell(&case, kind.name(), LONGEST_TO_FAIR, waits.longest_to_fair(others));
+            emit(&case, kind.name(), LONGEST_TO_FAIR, waits.longest_to_fair(others));
             if kind == Kind::Ours {
                 let each = acquires / child::count(&turns) / servers.count();
-                tell(&case, kind.name(), ACQUIRES, each);
+                emit(&case, kind.name(), ACQUIRES, each);
                 eprintln!("    {} acquires for a grant", significant(each));
             }
         });

@@ -11,7 +11,7 @@ use tower::{Layer, Service, ServiceExt, service_fn};
 use tower_redlock::{LockOptions, Redlock, RedlockLayer, node::EmbeddedNodes};
 
 use super::layer::{ALLOCATIONS, BYTES, TIME};
-use crate::{counter::Counter, options::Options, report::format::time, samples::tell};
+use crate::{counter::Counter, options::Options, report::format::time, samples::emit};
 
 /// Numbers of tasks. If there are several, each holds its lock until all others had the processor.
 pub(crate) const TASKS: [u32; 2] = [1, 64];
@@ -95,9 +95,9 @@ fn measure_one(runtime: &Runtime, subject: Subject, tasks: u32, counter: &Counte
         let [allocations, bytes] = counter.end().per(REQUESTS);
         let (case, who) = (case(tasks), subject.name());
         eprintln!("  {case}, {who}: {}, {allocations:.2} allocations", time(seconds));
-        tell(&case, who, TIME, seconds);
-        tell(&case, who, ALLOCATIONS, allocations);
-        tell(&case, who, BYTES, bytes);
+        emit(&case, who, TIME, seconds);
+        emit(&case, who, ALLOCATIONS, allocations);
+        emit(&case, who, BYTES, bytes);
     });
 }
 

@@ -7,7 +7,7 @@ use crate::{
     contestants::Kind,
     options::Options,
     report::format::significant,
-    samples::tell,
+    samples::emit,
     servers::Servers,
 };
 
@@ -54,12 +54,12 @@ pub(crate) fn measure(servers: &Servers, options: &Options) {
         };
         let of_readers = of(&|turn| turn.task >= writers);
         let [readers, writing] = GROUPS;
-        child::waits(&of_readers, options.time).tell(&case, readers);
+        child::waits(&of_readers, options.time).emit(&case, readers);
         if writers > 0 {
-            child::waits(&of(&|turn| turn.task < writers), options.time).tell(&case, writing);
+            child::waits(&of(&|turn| turn.task < writers), options.time).emit(&case, writing);
         }
         let each = scripts / child::count(&of_readers) / servers.count();
-        tell(&case, readers, SCRIPTS, each);
+        emit(&case, readers, SCRIPTS, each);
         eprintln!("    {} scripts for a reader's grant", significant(each));
     });
 }

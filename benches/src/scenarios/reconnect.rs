@@ -21,7 +21,7 @@ use crate::{
     options::Options,
     report::format::time,
     role,
-    samples::tell,
+    samples::emit,
     servers::Servers,
     spread::rank,
 };
@@ -30,10 +30,10 @@ pub(crate) const ROLE: &str = "fleet";
 
 /// The longest TTL of the managers' locks, by which a server without its data waits.
 const TTL: Duration = Duration::from_secs(3);
-/// Pause between two PINGs of one server.
-const PAUSE: Duration = Duration::from_millis(2);
-/// Time between two looks at whether all managers count a vote.
-const LOOK: Duration = Duration::from_millis(20);
+/// Interval between PINGs of one server.
+const PING_INTERVAL: Duration = Duration::from_millis(2);
+/// Interval between checks whether all managers count a vote.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 const QUICK: Duration = Duration::from_secs(1);
 
 /// The numbers of managers.
@@ -64,7 +64,7 @@ pub(crate) fn measure(_: &Servers, options: &Options) {
 
 fn measure_one(managers: usize) {
     let case = case(managers);
-    let tell = |what, value| tell(&case, Kind::Ours.name(), what, value);
+    let emit = |what, value| emit(&case, Kind::Ours.name(), what, value);
     let [mut servers] = Servers::start([5]);
     let mut fleet = role::start(ROLE, &format!("{managers} {}", servers.urls().join(" ")));
     let mut lines = BufReader::new(fleet.stdout.take().expect("it is piped")).lines();
@@ -88,11 +88,11 @@ fn measure_one(managers: usize) {
     assert!(fleet.wait().expect("our child").success(), "the fleet failed");
 
     let worst = |times: &[f64]| times.last().copied().expect("there are some");
-    tell(WORST_BEFORE, worst(&before));
-    tell(WORST, worst(&during));
-    tell(P99, rank(&during, 99));
-    tell(PROBATION, first);
-    tell(ALL_VOTE, last - first);
+    emit(WORST_BEFORE, worst(&before));
+    emit(WORST, worst(&during));
+    emit(P99, rank(&during, 99));
+    emit(PROBATION, first);
+    emit(ALL_VOTE, last - first);
     eprintln!(
         "  {case}: all within {}, PING {} at the most ({} before)",
         time(last - first),
@@ -137,7 +137,7 @@ fn ping(address: SocketAddr, is_over: &AtomicBool) -> Vec<f64> {
         stream.write_all(b"PING\r\n").expect("it is up");
         stream.read_exact(&mut answer).expect("it answers");
         times.push(begun.elapsed().as_secs_f64());
-        thread::sleep(PAUSE);
+        thread::sleep(PING_INTERVAL);
     }
     times
 }
@@ -156,15 +156,15 @@ pub(crate) fn obey(orders: &str) {
         println!("all_vote 0");
         let counting = || managers.iter().filter(|manager| counts_last(manager)).count();
         while counting() > 0 {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         let begun = Instant::now();
         while counting() == 0 {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         println!("first_votes {}", begun.elapsed().as_secs_f64());
         while counting() < managers.len() {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         println!("all_vote {}", begun.elapsed().as_secs_f64());
         join_all(managers.iter().map(Redlock::shutdown)).await;

@@ -12,7 +12,7 @@ use crate::{
     cycles::WARM_UP,
     options::Options,
     report::format::{significant, time},
-    samples::tell,
+    samples::emit,
     servers::Servers,
     service::{Guard, Service},
     spread::rank,
@@ -63,12 +63,12 @@ fn measure_one(servers: &Servers, guard: Guard, connections: usize, time_of_all:
     let rate = requests / elapsed.as_secs_f64();
     let [rate_text, p50_text, p99_text] = [significant(rate), time(p50), time(p99)];
     eprintln!("  {case}, {who}: {rate_text} requests per s, {p50_text} at p50, {p99_text} at p99");
-    tell(&case, who, RATE, rate);
-    tell(&case, who, P50, p50);
-    tell(&case, who, P99, p99);
+    emit(&case, who, RATE, rate);
+    emit(&case, who, P50, p50);
+    emit(&case, who, P99, p99);
     for (what, used) in [PROCESSOR, SERVERS].into_iter().zip(used) {
         if let Some(used) = used {
-            tell(&case, who, what, used / requests);
+            emit(&case, who, what, used / requests);
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     contestants::Kind,
     options::Options,
     report::format::significant,
-    samples::tell,
+    samples::emit,
     servers::Servers,
 };
 
@@ -38,13 +38,13 @@ pub(crate) fn measure(servers: &Servers, options: &Options) {
         let before = calls();
         let turns = run_all(servers, part, PROCESSES);
         let after = calls();
-        child::waits(&turns, options.time).tell(&case, who);
+        child::waits(&turns, options.time).emit(&case, who);
         let slots = f64::from(u32::try_from(SLOTS).expect("256 at most"));
         let in_use = child::held_at_a_time(&turns, options.time) / slots;
         let each = |i: usize| (after[i] - before[i]) / child::count(&turns) / servers.count();
         let [acquires, scripts] = [0, 1].map(each);
         for (what, value) in [(IN_USE, in_use), (ACQUIRES, acquires), (SCRIPTS, scripts)] {
-            tell(&case, who, what, value);
+            emit(&case, who, what, value);
         }
         let [in_use, acquires, scripts] = [in_use, acquires, scripts].map(significant);
         eprintln!(

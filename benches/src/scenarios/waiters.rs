@@ -15,22 +15,22 @@ use crate::{
     contestants::{Kind, votes},
     options::Options,
     report::format::{significant, time},
-    samples::tell,
+    samples::emit,
     servers::Servers,
     spread::rank,
 };
 
 pub(crate) const WAITERS: [usize; 3] = [1_000, 5_000, 20_000];
 /// Duration of the pause, beyond which connections to a silent server are replaced.
-const PAUSE: Duration = Duration::from_secs(1);
+const SERVER_PAUSE: Duration = Duration::from_secs(1);
 /// Timeout for the last waiter.
-const LIMIT: Duration = Duration::from_secs(60);
+const LAST_GRANT_TIMEOUT: Duration = Duration::from_secs(60);
 /// TTL of the lock that the waiting process holds.
 const RENEWED_TTL: Duration = Duration::from_secs(3);
 
 /// TTL of the locks that are released. They are not renewed, as 20,000 renewals would be a load of
 /// their own.
-const HELD_TTL: Duration = LIMIT;
+const HELD_TTL: Duration = LAST_GRANT_TIMEOUT;
 /// Number of names that are released and not yet granted again, if they are not released all at
 /// once.
 const AT_A_TIME: usize = 64;
@@ -78,7 +78,7 @@ pub(crate) fn measure(servers: &Servers, options: &Options) {
             let outcome = runtime.block_on(measure_one(servers, waiters, course));
             drop(runtime);
             servers.settle();
-            outcome.tell(&case(waiters, course), waiters);
+            outcome.emit(&case(waiters, course), waiters);
         });
     }
 }
@@ -92,7 +92,7 @@ struct Outcome {
 
 impl Outcome {
     #[expect(clippy::cast_precision_loss, reason = "numbers for people")]
-    fn tell(&self, case: &str, waiters: usize) {
+    fn emit(&self, case: &str, waiters: usize) {
         let who = Kind::Ours.name();
         let granted = self.sorted.len();
         let missed = (waiters - granted) as f64;
@@ -102,13 +102,13 @@ impl Outcome {
             let [p50, p99, slowest] = [50, 99, 100].map(|percent| rank(&self.sorted, percent));
             let per_second = granted as f64 / slowest;
             eprintln!("    {} per s, last after {}", significant(per_second), time(slowest));
-            tell(case, who, RATE, per_second);
-            tell(case, who, P50, p50);
-            tell(case, who, P99, p99);
-            tell(case, who, LAST, slowest);
+            emit(case, who, RATE, per_second);
+            emit(case, who, P50, p50);
+            emit(case, who, P99, p99);
+            emit(case, who, LAST, slowest);
         }
-        tell(case, who, MISSED, missed);
-        tell(case, who, KEPT, f64::from(u8::from(self.is_kept)));
+        emit(case, who, MISSED, missed);
+        emit(case, who, KEPT, f64::from(u8::from(self.is_kept)));
     }
 }
 
@@ -119,7 +119,7 @@ async fn measure_one(servers: &Servers, waiters: usize, course: Course) -> Outco
     let renewed = crowded.lock("bench:renewed").ttl(RENEWED_TTL).await.expect("it is free");
     let mut waiting = JoinSet::new();
     for waiter in 0..waiters {
-        let request = crowded.lock(name(waiter)).wait(2 * LIMIT);
+        let request = crowded.lock(name(waiter)).wait(2 * LAST_GRANT_TIMEOUT);
         waiting.spawn(async move {
             drop(request.await.expect("it has time"));
             Instant::now()
@@ -130,19 +130,19 @@ async fn measure_one(servers: &Servers, waiters: usize, course: Course) -> Outco
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    if timeout(LIMIT, all_listen).await.is_err() {
-        eprintln!("    not all of {waiters} were told of releases after {LIMIT:?}");
+    if timeout(LAST_GRANT_TIMEOUT, all_listen).await.is_err() {
+        eprintln!("    not all of {waiters} were told of releases after {LAST_GRANT_TIMEOUT:?}");
     }
     if course == Course::AfterPause {
         let frozen = servers.freeze_most();
-        thread::sleep(PAUSE);
+        thread::sleep(SERVER_PAUSE);
         drop(frozen);
     }
     let started = Instant::now();
     held.truncate(held.len().saturating_sub(course.at_a_time()));
     let mut sorted = Vec::new();
     while let Ok(Some(granted)) =
-        timeout(LIMIT.saturating_sub(started.elapsed()), waiting.join_next()).await
+        timeout(LAST_GRANT_TIMEOUT.saturating_sub(started.elapsed()), waiting.join_next()).await
     {
         drop(held.pop());
         let granted = granted.expect("no task panics");
@@ -170,7 +170,8 @@ fn name(waiter: usize) -> String {
 }
 
 async fn hold_all(redlock: &Redlock, count: usize) -> Vec<Lock> {
-    let request = |i| redlock.lock(name(i)).wait(LIMIT).ttl(HELD_TTL).auto_extend(false);
+    let request =
+        |i| redlock.lock(name(i)).wait(LAST_GRANT_TIMEOUT).ttl(HELD_TTL).auto_extend(false);
     let requests = (0..count).map(|i| request(i).into_future());
     let held = stream::iter(requests).buffer_unordered(64);
     held.map(|lock| lock.expect("it is free")).collect().await

@@ -58,7 +58,7 @@ const RETRY: Duration = Duration::from_millis(200);
 /// Pause before the retry of a takeover, or of the start of a moved node.
 const MOVE_RETRY: Duration = Duration::from_secs(1);
 /// Number of probations for which a server must own a regained name until it counts as settled.
-const LASTING: u32 = 16;
+const SETTLED_AFTER_PROBATIONS: u32 = 16;
 
 impl Enrolment {
     /// Creates the probations of `nodes` nodes, for locks of at most `max_ttl`.
@@ -149,7 +149,7 @@ impl Enrolment {
             }
         }
         let needed = self.needed();
-        let lasting = self.probation(self.max_ttl) * LASTING;
+        let lasting = self.probation(self.max_ttl) * SETTLED_AFTER_PROBATIONS;
         for node in 0..self.nodes.len() {
             let voters =
                 self.group_around(node, |_, entry| entry.known.is_active()).len() >= needed;

@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::other_sets::{ForeignSet, SetAndSize};
 use crate::{
     protocol::views::{Incarnation, View},
     timestamp::Timestamp,
@@ -60,6 +59,22 @@ impl NodeStatus {
         }
     }
 }
+
+/// The other set that a node belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ForeignSet {
+    /// The layout of the set, which identifies it.
+    pub layout: Arc<str>,
+    /// Number of nodes in the set; zero if it is unknown.
+    pub size: usize,
+    /// The latest mark of the set's clients. It changes while one of them is alive.
+    pub seen: Arc<str>,
+    /// The longest TTL of the set's locks.
+    pub max_ttl: Duration,
+}
+
+/// The layout of a set, and its number of nodes.
+pub type SetAndSize = (Arc<str>, usize);
 
 /// The steps that a client has to take for the nodes of its set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

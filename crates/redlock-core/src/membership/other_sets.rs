@@ -20,26 +20,11 @@
 //!   If a set has no quorum without its unused nodes, they move, and start once enough of them were
 //!   taken with an unchanged mark: if a client returns before, its set keeps its quorum.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
+pub use super::node_status::{ForeignSet, SetAndSize};
 use super::{enrol::Enrolment, node_status::NodeStatus};
 use crate::{protocol::formulas, timestamp::Timestamp};
-
-/// The other set that a node belongs to.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct ForeignSet {
-    /// The layout of the set, which identifies it.
-    pub layout: Arc<str>,
-    /// Number of nodes in the set; zero if it is unknown.
-    pub size: usize,
-    /// The latest mark of the set's clients. It changes while one of them is alive.
-    pub seen: Arc<str>,
-    /// The longest TTL of the set's locks.
-    pub max_ttl: Duration,
-}
-
-/// The layout of a set, and its number of nodes.
-pub type SetAndSize = (Arc<str>, usize);
 
 /// Maximum time between two marks of a client that is alive: it reads the record at least every 5 s,
 /// and leaves its mark where a quarter of `max_ttl` is over since the last one; its process or the
@@ -150,7 +135,7 @@ mod tests {
 
     const TTL: Duration = Duration::from_secs(10);
     /// `max_ttl`, 1 % and 2 ms, a quarter of `max_ttl`, and 10 s.
-    const END: u64 = 10_102 + 12_500;
+    const UNUSED_AFTER: u64 = 10_102 + 12_500;
 
     fn at(ms: u64) -> Timestamp {
         Timestamp::ZERO + Duration::from_millis(ms)
@@ -177,9 +162,9 @@ mod tests {
     fn unused_nodes_are_taken_together() {
         let set = || foreign("old", 3, "1");
         let enrolment = watching([(set(), 0), (set(), 500)]);
-        assert_eq!(enrolment.next_wake(), Some(at(500 + END)));
-        assert_eq!(unused(&enrolment, 500 + END - 1), [0_usize; 0]);
-        assert_eq!(unused(&enrolment, 500 + END), [0, 1]);
+        assert_eq!(enrolment.next_wake(), Some(at(500 + UNUSED_AFTER)));
+        assert_eq!(unused(&enrolment, 500 + UNUSED_AFTER - 1), [0_usize; 0]);
+        assert_eq!(unused(&enrolment, 500 + UNUSED_AFTER), [0, 1]);
     }
 
     #[test]
@@ -188,19 +173,19 @@ mod tests {
         let mut enrolment =
             watching([(set(), 0), (set(), 0), (set(), 500), (foreign("another", 3, "1"), 0)]);
 
-        assert_eq!(unused(&enrolment, END), [0, 1]);
+        assert_eq!(unused(&enrolment, UNUSED_AFTER), [0, 1]);
         for node in [0, 1] {
-            enrolment.see_other_set(node, None, Some(("old".into(), 3)), at(END));
+            enrolment.see_other_set(node, None, Some(("old".into(), 3)), at(UNUSED_AFTER));
         }
-        assert_eq!(unused(&enrolment, 499 + END), [0_usize; 0]);
-        assert_eq!(unused(&enrolment, 500 + END), [2]);
+        assert_eq!(unused(&enrolment, 499 + UNUSED_AFTER), [0_usize; 0]);
+        assert_eq!(unused(&enrolment, 500 + UNUSED_AFTER), [2]);
 
         // Those that began anew were not moved.
         for node in [0, 1] {
-            enrolment.see_other_set(node, None, None, at(END));
+            enrolment.see_other_set(node, None, None, at(UNUSED_AFTER));
         }
 
-        assert_eq!(unused(&enrolment, 9_000 + END), [0_usize; 0]);
+        assert_eq!(unused(&enrolment, 9_000 + UNUSED_AFTER), [0_usize; 0]);
     }
 
     #[test]
@@ -210,8 +195,8 @@ mod tests {
         for node in [0, 1] {
             enrolment.see_other_set(node, Some(foreign("old", 3, "2")), None, at(9_000));
         }
-        assert_eq!(unused(&enrolment, 9_000 + END - 1), [0_usize; 0]);
-        assert_eq!(unused(&enrolment, 9_000 + END), [0, 1, 2]);
+        assert_eq!(unused(&enrolment, 9_000 + UNUSED_AFTER - 1), [0_usize; 0]);
+        assert_eq!(unused(&enrolment, 9_000 + UNUSED_AFTER), [0, 1, 2]);
     }
 
     #[test]
@@ -228,7 +213,7 @@ mod tests {
     fn small_sets_need_one_node() {
         for size in [1, 2] {
             let enrolment = watching([(foreign("old", size, "1"), 0)]);
-            assert_eq!(unused(&enrolment, END), [0], "{size}");
+            assert_eq!(unused(&enrolment, UNUSED_AFTER), [0], "{size}");
         }
     }
 
@@ -263,9 +248,9 @@ mod tests {
         enrolment.see(0, NodeStatus::Out, at(5_000));
         assert_eq!(enrolment.next_wake(), None);
         enrolment.see_other_set(0, Some(foreign("old", 1, "1")), None, at(6_000));
-        assert_eq!(enrolment.next_wake(), Some(at(6_000 + END)));
+        assert_eq!(enrolment.next_wake(), Some(at(6_000 + UNUSED_AFTER)));
         enrolment.put_forward(Duration::from_secs(1));
-        assert_eq!(enrolment.next_wake(), Some(at(7_000 + END)));
+        assert_eq!(enrolment.next_wake(), Some(at(7_000 + UNUSED_AFTER)));
     }
 
     fn left<const N: usize>(views: [&str; N]) -> [Option<String>; N] {
@@ -295,8 +280,8 @@ mod tests {
         enrolment.see(2, NodeStatus::OtherLayout, at(0));
         enrolment.see_other_set(2, Some(foreign("old", 3, "1")), None, at(0));
         enrolment.see(2, NodeStatus::Out, at(5_000));
-        assert!(is_used(&enrolment, 5_000 + END - 1));
-        assert!(!is_used(&enrolment, 5_000 + END));
+        assert!(is_used(&enrolment, 5_000 + UNUSED_AFTER - 1));
+        assert!(!is_used(&enrolment, 5_000 + UNUSED_AFTER));
         // It returns without its data.
         enrolment.see(2, NodeStatus::Out, at(60_000));
         assert!(!is_used(&enrolment, 60_000));

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Nonce, ScannedAnswer, TickClaim};
+use super::{lease_id::Nonce, scan::ScannedAnswer, tick_claim::TickClaim};
 
 /// The answer of a node whose vote counts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -2,11 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-#[cfg(doc)]
-use super::Op;
-use super::{JobDocument, TickClaim};
+use super::tick_claim::{JobDocument, TickClaim};
 
-/// The parameters of [`Op::Prepare`].
+/// The parameters of [`Op::Prepare`](super::Op::Prepare).
 #[derive(Clone, Debug)]
 pub struct PrepareOp {
     /// The job.
@@ -24,7 +22,7 @@ impl PrepareOp {
     }
 }
 
-/// The parameters of [`Op::Claim`].
+/// The parameters of [`Op::Claim`](super::Op::Claim).
 #[derive(Clone, Debug)]
 pub struct ClaimOp {
     /// The job.
@@ -42,7 +40,7 @@ impl ClaimOp {
     }
 }
 
-/// The parameters of [`Op::ForgetJob`].
+/// The parameters of [`Op::ForgetJob`](super::Op::ForgetJob).
 #[derive(Clone, Debug)]
 pub struct ForgetJobOp {
     /// The job.

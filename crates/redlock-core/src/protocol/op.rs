@@ -3,8 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 #[cfg(doc)]
-use super::{Answer, TickClaim};
-use super::{ClaimOp, ForgetJobOp, LeaseId, Nonce, PrepareOp, Record, ScanOp};
+use super::{answer::Answer, tick_claim::TickClaim};
+use super::{
+    answer::Record,
+    job_op::{ClaimOp, ForgetJobOp, PrepareOp},
+    lease_id::{LeaseId, Nonce},
+    scan::ScanOp,
+};
 use crate::timestamp::Timestamp;
 
 /// A request to one node.

@@ -142,7 +142,7 @@ impl Lease {
         } else if switches::is_out(Switch::RaiseRound) {
             Some(self.rounds.number(0))
         } else {
-            self.rounds.agreed(&self.ballots)
+            self.ballots.agreed_number(&self.rounds)
         }
     }
 

@@ -9,6 +9,7 @@ use std::{
 use super::{
     ballot::{Ballot, ReleaseState},
     event::ReleaseVerdict,
+    token_rounds::TokenRounds,
 };
 use crate::{
     protocol::{formulas, views},
@@ -47,6 +48,13 @@ impl Ballots {
     pub(super) fn count_agreeing(&self, wanted: impl Fn(&Ballot) -> bool) -> usize {
         let ballots = self.nodes.iter().filter(|ballot| wanted(ballot));
         views::largest_group(ballots.map(|ballot| ballot.view.as_ref())).0
+    }
+
+    /// Returns the largest number that a quorum granted and accepted.
+    pub(super) fn agreed_number(&self, rounds: &TokenRounds) -> Option<u64> {
+        let is_agreed =
+            |round: &u8| self.count_agreeing(|ballot| ballot.has_accepted(*round)) >= self.quorum;
+        rounds.started().find(is_agreed).map(|round| rounds.number(round))
     }
 
     /// Discounts the grants that don't agree with all others, where these prevented a quorum: an

@@ -26,7 +26,6 @@
 //! block, because a quorum stored its end. When the block is used up, the lock returns to the
 //! nodes.
 
-use super::ballots::Ballots;
 use crate::token::{TOKEN_LEAD, TOKEN_LIMIT, block_end};
 
 /// Maximum number of raises in an attempt.
@@ -88,12 +87,9 @@ impl TokenRounds {
         (self.round > 0).then(|| (self.round, self.number(self.round)))
     }
 
-    /// Returns the largest number that a quorum granted and accepted.
-    pub(super) fn agreed(&self, ballots: &Ballots) -> Option<u64> {
-        let is_agreed = |round: &u8| {
-            ballots.count_agreeing(|ballot| ballot.has_accepted(*round)) >= ballots.quorum
-        };
-        (0..=self.round).rev().find(is_agreed).map(|round| self.number(round))
+    /// Returns the rounds that were started, the latest first.
+    pub(super) fn started(&self) -> impl Iterator<Item = u8> + use<> {
+        (0..=self.round).rev()
     }
 
     /// Starts a raise above the fences: above all, or above those only that a sound node can have.

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use super::WallTime;
+use super::wall_time::WallTime;
 
 /// What is wrong with a schedule. No job was started with it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -49,6 +49,7 @@
 #[cfg(feature = "cron")]
 mod cron;
 mod error;
+mod latest;
 #[expect(clippy::module_inception, reason = "the file of the type that the module is about")]
 pub mod schedule;
 mod text;

@@ -6,8 +6,12 @@ use std::{
 };
 
 #[cfg(feature = "cron")]
-use super::cron::{CronSchedule, CronTicks};
-use super::{ScheduleError, Ticks, WallTime, ticks::latest, wall_time::millis};
+use super::cron::ticks::CronTicks;
+use super::{
+    error::ScheduleError,
+    latest::latest,
+    wall_time::{WallTime, millis},
+};
 use crate::hash::{fnv, mix};
 
 /// When a job is due.
@@ -106,16 +110,6 @@ impl Schedule {
         Self::new(tick.map(Rule::At))
     }
 
-    /// Creates a schedule of a cron expression, in UTC or in a given [zone](CronSchedule::in_tz).
-    #[cfg(feature = "cron")]
-    ///
-    /// # Errors
-    ///
-    /// [`ScheduleError`] if the expression is invalid, or no date matches it.
-    pub fn cron(expression: impl Into<String>) -> Result<CronSchedule, ScheduleError> {
-        CronSchedule::new(expression.into())
-    }
-
     /// Creates a schedule of a custom rule.
     ///
     /// `name` describes the rule (`"first banking day of the month"`) to people and to other
@@ -199,15 +193,6 @@ impl Schedule {
     /// ticks.
     pub fn latest(&self, at: WallTime) -> Option<WallTime> {
         latest(|after| self.tick_after(after), at)
-    }
-
-    /// Returns an iterator over the ticks strictly after `after` and not after `until`; empty for
-    /// [`every_after`](Schedule::every_after).
-    ///
-    /// Ticks are computed lazily, from either end. There may be very many, so bound them: `take(n)`
-    /// for the oldest, `rev().take(n)` for the newest.
-    pub const fn ticks(&self, after: WallTime, until: WallTime) -> Ticks<'_> {
-        Ticks::new(self, after, until)
     }
 
     /// Returns when the run of `tick` starts, for the job with this name: the tick plus its

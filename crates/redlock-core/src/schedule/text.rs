@@ -3,9 +3,8 @@
 use std::{fmt, time::Duration};
 
 use super::{
-    Schedule, WallTime,
-    schedule::Rule,
-    wall_time::{DAY, millis},
+    schedule::{Rule, Schedule},
+    wall_time::{DAY, WallTime, millis},
 };
 
 impl Schedule {

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::fixture::lease_params;
 use crate::{
     protocol::{Answer, GrantedAnswer, HeldAnswer, OpId, ReleasedAnswer},
     quorum::{Action, Event, LeadNode, Lease, LeaseCommand, LeaseParams},
@@ -61,16 +62,11 @@ impl Race {
     /// All contenders try once. Returns the numbers of winners and of commands.
     fn round(&mut self, contenders: usize, lead_node: Option<usize>) -> (usize, usize) {
         let params = LeaseParams {
-            nodes: self.nodes.len(),
-            validity: Duration::from_secs(9),
-            slack: Duration::ZERO,
-            node_timeout: Duration::from_millis(50),
-            max_hold: Duration::MAX,
             auto_extend: false,
             proposal: None,
             block: 1,
-            shared_at: None,
             lead_node: lead_node.map(|node| LeadNode { node, patience: Duration::from_millis(10) }),
+            ..lease_params(self.nodes.len())
         };
         let mut out = Vec::new();
         let mut sent: Vec<(usize, usize, LeaseCommand)> = Vec::new();
@@ -115,19 +111,19 @@ fn rounds(
     const RACES: u32 = 1_000;
     let (mut sum, mut most) = (0, 0);
     for race in 1..=RACES {
-        let mut scene = Race {
+        let mut race = Race {
             random: u64::from(race).wrapping_mul(0x9E37_79B9_7F4A_7C15),
             nodes: vec![None; nodes],
             down,
         };
         let mut rounds = 1;
         loop {
-            let (winners, _) = scene.round(contenders, lead_node);
+            let (winners, _) = race.round(contenders, lead_node);
             assert!(winners <= 1, "two have it");
             if winners == 1 {
                 break;
             }
-            assert!(scene.nodes.iter().all(Option::is_none), "who lost keeps nothing");
+            assert!(race.nodes.iter().all(Option::is_none), "who lost keeps nothing");
             rounds += 1;
         }
         sum += rounds;
@@ -167,8 +163,8 @@ fn two_contenders_need_no_lead() {
 
 #[test]
 fn refused_contender_asked_one_node() {
-    let mut scene = Race { random: 1, nodes: vec![None; 5], down: None };
-    let (winners, asked) = scene.round(20, Some(0));
+    let mut race = Race { random: 1, nodes: vec![None; 5], down: None };
+    let (winners, asked) = race.round(20, Some(0));
     // Each contender asked the lead node, and the winner asked the other four.
     assert_eq!((winners, asked), (1, 20 + 4));
 }

@@ -5,19 +5,18 @@ use std::time::Duration;
 use proptest::{collection::vec, option, prelude::*};
 
 use super::{
+    fixture::{TIMEOUT, lease_params},
     node::{op_id, reasons},
     safety::config,
 };
 use crate::{
     protocol::{Answer, GrantedAnswer, HeldAnswer, OpId, RaisedAnswer, formulas},
-    quorum::{Action, Event, Lease, LeaseCommand, LeaseParams, Refusal},
+    quorum::{Action, Event, Lease, LeaseCommand, Refusal},
     timestamp::Timestamp,
     vote::Reason,
 };
 
 type Said = Result<Answer, Reason>;
-
-const TIMEOUT: Duration = Duration::from_millis(50);
 
 fn reason() -> impl Strategy<Value = Said> {
     (0..reasons().len()).prop_map(|kind| Err(reasons()[kind].clone()))
@@ -57,21 +56,9 @@ struct AttemptRun {
 
 impl AttemptRun {
     fn start(nodes: usize) -> Self {
-        let params = LeaseParams {
-            nodes,
-            validity: Duration::from_secs(9),
-            slack: Duration::ZERO,
-            node_timeout: TIMEOUT,
-            max_hold: Duration::MAX,
-            auto_extend: true,
-            proposal: Some(1_000),
-            block: 256,
-            shared_at: None,
-            lead_node: None,
-        };
         let mut out = Vec::new();
         let now = Timestamp::from_nanos(1);
-        Self { lease: Lease::start(params, now, &mut out), now, out, seen: 0 }
+        Self { lease: Lease::start(lease_params(nodes), now, &mut out), now, out, seen: 0 }
     }
 
     fn answer(&mut self, node: usize, op: OpId, result: Said) {

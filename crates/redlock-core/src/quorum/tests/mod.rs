@@ -4,6 +4,7 @@
 //! |---|---|
 //! | a node in memory, with the semantics of the scripts | `node` |
 //! | one lease and its traffic, with a check of each action | `attempt` |
+//! | the usual parameters of a lease | `fixture` |
 //! | what a node answered a lease, independent of the lease | `heard_answers` |
 //! | many leases, nodes, and an unreliable network; its steps | `world`; `world_steps` |
 //! | exclusion, validity, release, over random worlds | `safety` |
@@ -12,7 +13,6 @@
 //! | every attempt ends in time, and the order of the answers does not matter | `decision` |
 //! | contenders that start at once, until one wins | `contention` |
 //! | jobs: which run is the latest, case by case | `claims` |
-//! | jobs: one start per tick, over random worlds | `claim_model` |
 //! | a lower `max_ttl` while leases have longer TTLs, over random worlds | `max_ttl_model` |
 //! | records of work that is done: what a quorum stores, every quorum reports | `records` |
 //! | names that move between servers: the rule of which servers vote and start | `names` |
@@ -26,12 +26,12 @@
 
 mod attempt;
 mod cases;
-mod claim_model;
 mod claims;
 mod contention;
 mod decision;
 mod explored;
 mod fencing;
+mod fixture;
 mod heard_answers;
 mod layouts;
 mod max_ttl_model;

@@ -94,142 +94,120 @@ impl ModelNode {
         self.shared.retain(|_, ends| now < *ends);
     }
 
-    /// Runs a command of a shared lease as a server would.
-    pub(super) fn run_shared(
-        &mut self,
-        lease: usize,
-        command: LeaseCommand,
-        now: Timestamp,
-    ) -> Result<Answer, Reason> {
-        match command {
-            LeaseCommand::Acquire { token, expires } => {
-                if now >= expires + self.patience {
-                    return Err(Reason::Late);
-                }
-                self.check_tag()?;
-                if let Some(held) = self.held_alone(now) {
-                    return Ok(held);
-                }
-                self.shared.insert(lease, now + self.life);
-                let (accepted, fence) = self.accept_shared(token);
-                Ok(Answer::Granted(GrantedAnswer { accepted, fence }))
-            }
-            LeaseCommand::Raise { token, .. } => {
-                self.check_tag()?;
-                check_lead(token, now)?;
-                if !self.is_shared_with(lease, now) {
-                    return Err(Reason::KeyGone);
-                }
-                let (accepted, fence) = self.accept_shared(token);
-                Ok(Answer::Raised(RaisedAnswer { accepted, fence }))
-            }
-            LeaseCommand::Extend { until, .. } => {
-                // The exclusive lease with this number becomes the shared one.
-                let is_own = self.holds(lease, now);
-                if let Some(held) = self.held_alone(now).filter(|_| !is_own) {
-                    return Ok(held);
-                }
-                self.check_tag()?;
-                if !is_own && !self.is_shared_with(lease, now) && now >= until {
-                    return Err(Reason::Late);
-                }
-                self.key = self.key.filter(|_| !is_own);
-                self.shared.insert(lease, now + self.life);
-                Ok(Answer::Extended(ExtendedAnswer::UNAWAITED))
-            }
-            LeaseCommand::Release => {
-                let is_own = self.holds(lease, now);
-                self.key = self.key.filter(|_| !is_own);
-                let existed = is_own || self.is_shared_with(lease, now);
-                self.shared.remove(&lease);
-                Ok(Answer::Released(ReleasedAnswer { existed, awaited: false }))
-            }
-        }
-    }
-
-    /// Returns the answer for a shared lease where an exclusive one has the key.
-    fn held_alone(&self, now: Timestamp) -> Option<Answer> {
-        let key = self.key(now)?;
-        let remaining = key.expires.map(|at| at.saturating_duration_since(now));
-        Some(Answer::Held(HeldAnswer::new(None, remaining, self.fence)))
-    }
-
-    /// Returns whether the token of a shared lease was accepted, and the fence before.
-    fn accept_shared(&mut self, token: u64) -> (bool, u64) {
-        let before = self.fence;
-        self.fence = before.max(token);
-        (token >= before, before)
-    }
-
-    /// Runs a command as a server would.
+    /// Runs a command of an exclusive lease as a server would.
     pub(super) fn run(
         &mut self,
         lease: usize,
         command: LeaseCommand,
         now: Timestamp,
     ) -> Result<Answer, Reason> {
+        self.run_as(lease, command, now, false)
+    }
+
+    /// Runs a command of a lease, which is shared or exclusive.
+    pub(super) fn run_as(
+        &mut self,
+        lease: usize,
+        command: LeaseCommand,
+        now: Timestamp,
+        shared: bool,
+    ) -> Result<Answer, Reason> {
         match command {
             LeaseCommand::Acquire { token, expires } => {
                 if now >= expires + self.patience {
                     return Err(Reason::Late);
                 }
                 self.check_tag()?;
-                check_lead(token, now)?;
-                if let Some(held) = self.held(lease, now) {
+                if !shared {
+                    check_lead(token, now)?;
+                }
+                if let Some(held) = self.held(lease, now, shared) {
                     return Ok(held);
                 }
-                self.store(lease, now);
-                let (accepted, fence) = self.accept(token);
+                self.store(lease, now, shared);
+                let (accepted, fence) = self.accept(token, shared);
                 Ok(Answer::Granted(GrantedAnswer { accepted, fence }))
             }
             LeaseCommand::Raise { token, .. } => {
                 self.check_tag()?;
                 check_lead(token, now)?;
-                if !self.holds(lease, now) {
+                let is_held =
+                    if shared { self.is_shared_with(lease, now) } else { self.holds(lease, now) };
+                if !is_held {
                     return Err(Reason::KeyGone);
                 }
-                let (accepted, fence) = self.accept(token);
+                let (accepted, fence) = self.accept(token, shared);
                 Ok(Answer::Raised(RaisedAnswer { accepted, fence }))
             }
             LeaseCommand::Extend { until, .. } => {
-                if let Some(held) = self.held(lease, now) {
+                // The exclusive lease with this number may become the shared one.
+                let is_own = self.holds(lease, now);
+                if !(shared && is_own)
+                    && let Some(held) = self.held(lease, now, shared)
+                {
                     return Ok(held);
                 }
                 self.check_tag()?;
-                if !self.holds(lease, now) && now >= until {
+                let is_held = is_own || (shared && self.is_shared_with(lease, now));
+                if !is_held && now >= until {
                     return Err(Reason::Late);
                 }
-                self.store(lease, now);
+                if shared && is_own {
+                    self.key = None;
+                }
+                self.store(lease, now, shared);
                 Ok(Answer::Extended(ExtendedAnswer::UNAWAITED))
             }
             LeaseCommand::Release => {
-                let existed = self.holds(lease, now);
-                if existed {
+                let is_own = self.holds(lease, now);
+                let existed = is_own || (shared && self.is_shared_with(lease, now));
+                if is_own {
                     self.key = None;
+                }
+                if shared {
+                    self.shared.remove(&lease);
                 }
                 Ok(Answer::Released(ReleasedAnswer { existed, awaited: false }))
             }
         }
     }
 
-    fn held(&self, lease: usize, now: Timestamp) -> Option<Answer> {
+    /// Returns the answer where another lease has the key: an exclusive one, or for an exclusive
+    /// lease also a shared one.
+    fn held(&self, lease: usize, now: Timestamp, shared: bool) -> Option<Answer> {
+        let remaining = |ends: Timestamp| ends.saturating_duration_since(now);
+        if shared {
+            let key = self.key(now)?;
+            return Some(Answer::Held(HeldAnswer::new(
+                None,
+                key.expires.map(remaining),
+                self.fence,
+            )));
+        }
         if let Some(ends) = self.shared.values().filter(|ends| now < **ends).max() {
-            let remaining = Some(ends.saturating_duration_since(now));
-            return Some(Answer::Held(HeldAnswer::new(None, remaining, self.fence).shared(true)));
+            let held = HeldAnswer::new(None, Some(remaining(*ends)), self.fence);
+            return Some(Answer::Held(held.shared(true)));
         }
         let key = self.key(now).filter(|key| key.lease != Some(lease))?;
         let owner = key.lease.map(|other| format!("lease {other}").into());
-        let remaining = key.expires.map(|at| at.saturating_duration_since(now));
-        Some(Answer::Held(HeldAnswer::new(owner, remaining, self.fence)))
+        Some(Answer::Held(HeldAnswer::new(owner, key.expires.map(remaining), self.fence)))
     }
 
-    fn store(&mut self, lease: usize, now: Timestamp) {
-        self.key = Some(ModelKey { lease: Some(lease), expires: Some(now + self.life) });
+    fn store(&mut self, lease: usize, now: Timestamp, shared: bool) {
+        if shared {
+            self.shared.insert(lease, now + self.life);
+        } else {
+            self.key = Some(ModelKey { lease: Some(lease), expires: Some(now + self.life) });
+        }
     }
 
     /// Returns whether the token was accepted, and the fence before.
-    fn accept(&mut self, token: u64) -> (bool, u64) {
+    fn accept(&mut self, token: u64, shared: bool) -> (bool, u64) {
         let before = self.fence;
+        if shared {
+            self.fence = before.max(token);
+            return (token >= before, before);
+        }
         let accepted = token > before;
         if accepted {
             self.fence = block_end(token, 256);

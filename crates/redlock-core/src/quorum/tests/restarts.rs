@@ -68,12 +68,12 @@ fn pointed() -> impl Strategy<Value = Vec<WorldStep>> {
         4 => (any::<Index>(), most(), 0_u8..70, most()).prop_map(|(node, nodes, parts, reached)| {
             vec![
                 WorldStep::Restart { node, keeps_fence: false },
-                WorldStep::Look { process: 0, nodes },
+                WorldStep::Observe { process: 0, nodes },
                 WorldStep::Pass(parts),
                 WorldStep::Enrol { process: 0, reached },
             ]
         }),
-        3 => most().prop_map(|nodes| vec![WorldStep::Look { process: 0, nodes }]),
+        3 => most().prop_map(|nodes| vec![WorldStep::Observe { process: 0, nodes }]),
         2 => (0_u8..30).prop_map(|parts| vec![WorldStep::Pass(parts)]),
         // A probation is a little longer than the validity.
         2 => (60_u8..70).prop_map(|parts| vec![WorldStep::Pass(parts)]),
@@ -127,7 +127,7 @@ fn step() -> impl Strategy<Value = WorldStep> {
         1 => (any::<Index>(), any::<bool>()).prop_map(|(node, keeps_fence)| {
             WorldStep::Restart { node, keeps_fence }
         }),
-        5 => (who(), most()).prop_map(|(process, nodes)| WorldStep::Look { process, nodes }),
+        5 => (who(), most()).prop_map(|(process, nodes)| WorldStep::Observe { process, nodes }),
         5 => (who(), most()).prop_map(|(process, reached)| WorldStep::Enrol { process, reached }),
     ]
 }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::search::Random;
+use super::{fixture::lease_params, search::Random};
 use crate::{
     membership::offsets::{Interval, Offsets, Reading},
     protocol::{Answer, ExtendedAnswer, GrantedAnswer, OpId, formulas},
@@ -87,16 +87,11 @@ impl StepCase {
     /// clock.
     fn hold(&self, slack: Duration) -> (Timestamp, u64) {
         let params = LeaseParams {
-            nodes: 1,
             validity: formulas::validity(self.ttl, slack),
             slack,
             node_timeout: formulas::node_timeout(Duration::from_millis(50), self.ttl),
-            max_hold: Duration::from_secs(300),
             auto_extend: false,
-            proposal: Some(1),
-            block: 1,
-            shared_at: None,
-            lead_node: None,
+            ..lease_params(1)
         };
         let mut actions = Vec::new();
         let mut lease = Lease::start(params, at(START), &mut actions);

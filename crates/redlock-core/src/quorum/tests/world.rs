@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{
     attempt::{Attempt, ReplyInTransit},
+    fixture::lease_params,
     node::{ModelKey, ModelNode, TOKEN_LEAD, wall},
 };
 use crate::{
@@ -78,16 +79,12 @@ impl LeaseWorld {
         let drift = formulas::drift(setup.ttl, 0.01);
         let validity = formulas::validity(setup.ttl, drift);
         let params = LeaseParams {
-            nodes: setup.nodes,
             validity,
-            slack: Duration::ZERO,
             node_timeout: formulas::node_timeout(Duration::from_millis(50), setup.ttl),
             max_hold: setup.max_hold,
             auto_extend: setup.auto_extend,
             proposal: setup.fencing.then_some(0),
-            block: 256,
-            shared_at: None,
-            lead_node: None,
+            ..lease_params(setup.nodes)
         };
         // Every other node has a clock as fast as the drift allows.
         let life = |node| if node % 2 == 0 { validity } else { setup.ttl };

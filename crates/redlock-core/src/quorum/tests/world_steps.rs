@@ -71,7 +71,7 @@ pub(super) enum WorldStep {
         keeps_fence: bool,
     },
     /// A process looks how these nodes stand.
-    Look {
+    Observe {
         process: u8,
         nodes: u16,
     },
@@ -178,7 +178,7 @@ fn take(world: &mut LeaseWorld, step: &WorldStep) {
         WorldStep::Restart { node, keeps_fence } => {
             return world.restart(node.index(count), keeps_fence);
         }
-        WorldStep::Look { process, nodes } => {
+        WorldStep::Observe { process, nodes } => {
             for node in (0..count).filter(|node| nodes & (1 << node) != 0) {
                 world.look(usize::from(process), node);
             }

@@ -4,7 +4,7 @@ use super::{
     days::Days,
     field::{HOUR, MINUTE, SECOND, Values, first_bit},
 };
-use crate::schedule::ScheduleError;
+use crate::schedule::error::ScheduleError;
 
 /// The local times that match, in any time zone.
 ///

@@ -13,9 +13,8 @@ mod days;
 mod expression;
 mod field;
 mod schedule;
-mod ticks;
+pub(super) mod ticks;
 mod zones;
 
 pub use schedule::CronSchedule;
-pub(super) use ticks::CronTicks;
 pub use zones::zone_database_version;

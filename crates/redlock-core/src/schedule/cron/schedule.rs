@@ -3,7 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use super::ticks::CronTicks;
-use crate::schedule::{Schedule, ScheduleError, schedule::Rule};
+use crate::schedule::{
+    error::ScheduleError,
+    schedule::{Rule, Schedule},
+};
 
 /// The ticks of a cron expression; see [`Schedule::cron`].
 ///
@@ -66,6 +69,17 @@ use crate::schedule::{Schedule, ScheduleError, schedule::Rule};
 pub struct CronSchedule {
     expression: String,
     ticks: Arc<CronTicks>,
+}
+
+impl Schedule {
+    /// Creates a schedule of a cron expression, in UTC or in a given [zone](CronSchedule::in_tz).
+    ///
+    /// # Errors
+    ///
+    /// [`ScheduleError`] if the expression is invalid, or no date matches it.
+    pub fn cron(expression: impl Into<String>) -> Result<CronSchedule, ScheduleError> {
+        CronSchedule::new(expression.into())
+    }
 }
 
 impl CronSchedule {

@@ -1,7 +1,7 @@
 //! Ticks of a cron expression in a time zone.
 
 use super::{expression::Expression, zones::Zone};
-use crate::schedule::{ScheduleError, WallTime};
+use crate::schedule::{error::ScheduleError, wall_time::WallTime};
 
 /// The times at which the local time of a zone matches an expression.
 #[derive(Debug)]

@@ -6,18 +6,17 @@ use crate::{
     protocol::{
         Answer, ExtendedAnswer, GrantedAnswer, HeldAnswer, OpId, RaisedAnswer, ReleasedAnswer,
     },
-    quorum::{Action, Event, Lease, LeaseCommand, LeaseParams},
+    quorum::{Action, Event, Lease, LeaseCommand, LeaseParams, tests::fixture::lease_params},
     timestamp::Timestamp,
     vote::{Reason, VoteOutcome},
 };
 
-pub(super) const VALIDITY: Duration = Duration::from_secs(9);
+pub(super) use crate::quorum::tests::fixture::{PROPOSAL, TIMEOUT, VALIDITY};
+
 pub(super) const SLACK: Duration = Duration::from_millis(100);
-pub(super) const TIMEOUT: Duration = Duration::from_millis(50);
-pub(super) const PROPOSAL: u64 = 1_000;
 
 /// A lease that started at 0 ms, and the present moment.
-pub(super) struct Bench {
+pub(super) struct Fixture {
     pub(super) lease: Lease,
     pub(super) now: Timestamp,
     out: Vec<Action>,
@@ -30,21 +29,10 @@ pub(super) fn at(ms: u64) -> Timestamp {
 
 /// Returns the usual params: 9 s valid, 50 ms for each node, 5 min at most.
 pub(super) fn params(nodes: usize) -> LeaseParams {
-    LeaseParams {
-        nodes,
-        validity: VALIDITY,
-        slack: SLACK,
-        node_timeout: TIMEOUT,
-        max_hold: Duration::from_secs(300),
-        auto_extend: true,
-        proposal: Some(PROPOSAL),
-        block: 256,
-        shared_at: None,
-        lead_node: None,
-    }
+    LeaseParams { slack: SLACK, max_hold: Duration::from_secs(300), ..lease_params(nodes) }
 }
 
-impl Bench {
+impl Fixture {
     pub(super) fn start(nodes: usize) -> Self {
         Self::with(params(nodes))
     }
@@ -62,12 +50,12 @@ impl Bench {
     }
 
     pub(super) fn held_with(params: LeaseParams) -> Self {
-        let mut bench = Self::with(params);
+        let mut fixture = Self::with(params);
         for node in 0..=params.nodes / 2 {
-            bench.answer(node, OpId::Acquire, granted());
+            fixture.answer(node, OpId::Acquire, granted());
         }
-        assert!(bench.lease.end() > at(0), "held");
-        bench
+        assert!(fixture.lease.end() > at(0), "held");
+        fixture
     }
 
     pub(super) fn at(&mut self, ms: u64) -> &mut Self {
@@ -155,7 +143,7 @@ pub(super) fn renewed(ms: u64) -> Action {
     Action::Renewed { until: at(ms) }
 }
 
-pub(super) fn unheard(reason: Reason) -> VoteOutcome {
+pub(super) fn not_counted(reason: Reason) -> VoteOutcome {
     VoteOutcome::NotCounted(reason)
 }
 

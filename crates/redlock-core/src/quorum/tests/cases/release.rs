@@ -1,6 +1,6 @@
 //! R3: the release of a lease.
 
-use super::fixture::{Bench, at, granted, held, releases, unheard};
+use super::fixture::{Fixture, at, granted, held, not_counted, releases};
 use crate::{
     protocol::{Answer, ExtendedAnswer, OpId},
     quorum::{Action, ReleaseVerdict},
@@ -13,61 +13,62 @@ fn verdict(verdict: ReleaseVerdict) -> Vec<Action> {
 
 #[test]
 fn every_node_is_released_once() {
-    let mut bench = Bench::held();
-    assert_eq!(bench.at(100).release(true), releases(3), "node 2 never answered");
-    assert_eq!(bench.release(true), []);
+    let mut fixture = Fixture::held();
+    assert_eq!(fixture.at(100).release(true), releases(3), "node 2 never answered");
+    assert_eq!(fixture.release(true), []);
 }
 
 #[test]
 fn released_once_quorum_deleted_key() {
-    let mut bench = Bench::held();
-    bench.release(true);
-    assert_eq!(bench.lease.next_wake(), Some(at(50)));
-    assert_eq!(bench.acknowledge(0, true), []);
-    assert_eq!(bench.acknowledge(0, true), [], "a node has one voice");
-    assert_eq!(bench.acknowledge(1, true), verdict(ReleaseVerdict::Released));
-    assert_eq!(bench.acknowledge(2, false), []);
-    assert_eq!(bench.lease.next_wake(), None);
+    let mut fixture = Fixture::held();
+    fixture.release(true);
+    assert_eq!(fixture.lease.next_wake(), Some(at(50)));
+    assert_eq!(fixture.acknowledge(0, true), []);
+    assert_eq!(fixture.acknowledge(0, true), [], "a node has one voice");
+    assert_eq!(fixture.acknowledge(1, true), verdict(ReleaseVerdict::Released));
+    assert_eq!(fixture.acknowledge(2, false), []);
+    assert_eq!(fixture.lease.next_wake(), None);
 }
 
 #[test]
 fn already_lost_without_quorum_of_keys() {
-    let mut bench = Bench::held();
-    bench.release(true);
-    assert_eq!(bench.acknowledge(1, false), []);
-    assert_eq!(bench.acknowledge(0, true), []);
-    assert_eq!(bench.acknowledge(2, false), verdict(ReleaseVerdict::AlreadyLost));
+    let mut fixture = Fixture::held();
+    fixture.release(true);
+    assert_eq!(fixture.acknowledge(1, false), []);
+    assert_eq!(fixture.acknowledge(0, true), []);
+    assert_eq!(fixture.acknowledge(2, false), verdict(ReleaseVerdict::AlreadyLost));
 }
 
 /// With an even number of nodes, half of them is enough to deny a quorum.
 #[test]
 fn already_lost_if_half_are_missing() {
-    let mut bench = Bench::held_with(super::fixture::params(4));
-    bench.release(true);
-    assert_eq!(bench.acknowledge(1, false), []);
-    assert_eq!(bench.acknowledge(2, false), verdict(ReleaseVerdict::AlreadyLost));
+    let mut fixture = Fixture::held_with(super::fixture::params(4));
+    fixture.release(true);
+    assert_eq!(fixture.acknowledge(1, false), []);
+    assert_eq!(fixture.acknowledge(2, false), verdict(ReleaseVerdict::AlreadyLost));
 }
 
 #[test]
 fn no_quorum_acknowledged_in_time() {
-    let mut bench = Bench::held();
-    bench.at(100).release(true);
-    bench.acknowledge(0, true);
-    assert_eq!(bench.at(149).wake(), []);
-    let silent = unheard(Reason::TimedOut);
+    let mut fixture = Fixture::held();
+    fixture.at(100).release(true);
+    fixture.acknowledge(0, true);
+    assert_eq!(fixture.at(149).wake(), []);
+    let silent = not_counted(Reason::TimedOut);
     let votes = vec![VoteOutcome::Granted, silent.clone(), silent];
-    assert_eq!(bench.at(150).wake(), verdict(ReleaseVerdict::NoQuorum { votes }));
-    assert_eq!(bench.acknowledge(1, true), [], "said once");
+    assert_eq!(fixture.at(150).wake(), verdict(ReleaseVerdict::NoQuorum { votes }));
+    assert_eq!(fixture.acknowledge(1, true), [], "said once");
 }
 
 #[test]
 fn no_quorum_once_all_answered() {
-    let mut bench = Bench::held();
-    bench.vote(2, held("b", None));
-    bench.release(true);
-    bench.acknowledge(0, true);
-    let failed = bench.answer(1, OpId::Release, Err(Reason::Disconnected));
-    let votes = vec![VoteOutcome::Granted, unheard(Reason::Disconnected), unheard(Reason::KeyGone)];
+    let mut fixture = Fixture::held();
+    fixture.vote(2, held("b", None));
+    fixture.release(true);
+    fixture.acknowledge(0, true);
+    let failed = fixture.answer(1, OpId::Release, Err(Reason::Disconnected));
+    let votes =
+        vec![VoteOutcome::Granted, not_counted(Reason::Disconnected), not_counted(Reason::KeyGone)];
     let expected =
         [vec![Action::Orphaned { node: 1 }], verdict(ReleaseVerdict::NoQuorum { votes })];
     assert_eq!(failed, expected.concat());
@@ -75,47 +76,48 @@ fn no_quorum_once_all_answered() {
 
 #[test]
 fn late_answer_to_a_raise_hides_no_failed_release() {
-    let mut bench = Bench::held();
-    bench.release(true);
-    bench.acknowledge(0, true);
-    bench.answer(1, OpId::Release, Err(Reason::Disconnected));
-    bench.answer(1, OpId::Raise(1), Err(Reason::Overloaded));
+    let mut fixture = Fixture::held();
+    fixture.release(true);
+    fixture.acknowledge(0, true);
+    fixture.answer(1, OpId::Release, Err(Reason::Disconnected));
+    fixture.answer(1, OpId::Raise(1), Err(Reason::Overloaded));
 
-    let votes = vec![VoteOutcome::Granted, unheard(Reason::Disconnected), unheard(Reason::KeyGone)];
-    assert_eq!(bench.acknowledge(2, false), verdict(ReleaseVerdict::NoQuorum { votes }));
+    let votes =
+        vec![VoteOutcome::Granted, not_counted(Reason::Disconnected), not_counted(Reason::KeyGone)];
+    assert_eq!(fixture.acknowledge(2, false), verdict(ReleaseVerdict::NoQuorum { votes }));
 }
 
 /// Of a set of names, another lease may have one, and this lease the others.
 #[test]
 fn refused_extension_leaves_a_key_to_release() {
-    let mut bench = Bench::held();
-    bench.at(3_000).wake();
-    bench.extension(0, 3_000, held("b", Some(1_000)));
-    assert_eq!(bench.at(3_100).release(false), releases(3));
-    let failed = bench.answer(0, OpId::Release, Err(Reason::Disconnected));
+    let mut fixture = Fixture::held();
+    fixture.at(3_000).wake();
+    fixture.extension(0, 3_000, held("b", Some(1_000)));
+    assert_eq!(fixture.at(3_100).release(false), releases(3));
+    let failed = fixture.answer(0, OpId::Release, Err(Reason::Disconnected));
     assert_eq!(failed, [Action::Orphaned { node: 0 }]);
 }
 
 #[test]
 fn nobody_waits_and_nothing_is_said() {
-    let mut bench = Bench::held();
-    assert_eq!(bench.release(false), releases(3));
-    assert_eq!(bench.lease.next_wake(), None);
-    assert_eq!(bench.acknowledge(0, true), []);
-    assert_eq!(bench.acknowledge(1, true), []);
-    assert_eq!(bench.at(1_000).wake(), []);
+    let mut fixture = Fixture::held();
+    assert_eq!(fixture.release(false), releases(3));
+    assert_eq!(fixture.lease.next_wake(), None);
+    assert_eq!(fixture.acknowledge(0, true), []);
+    assert_eq!(fixture.acknowledge(1, true), []);
+    assert_eq!(fixture.at(1_000).wake(), []);
 }
 
 #[test]
 fn unacknowledged_release_reports_orphan() {
-    let mut bench = Bench::start(5);
+    let mut fixture = Fixture::start(5);
 
-    bench.vote(0, granted());
-    bench.vote(1, held("b", Some(5)));
-    bench.vote(2, Err(Reason::NotConnected("refused".into())));
-    bench.vote(3, Err(Reason::TimedOut));
-    bench.release(false);
-    let mut fail = |node| bench.answer(node, OpId::Release, Err(Reason::Unknown));
+    fixture.vote(0, granted());
+    fixture.vote(1, held("b", Some(5)));
+    fixture.vote(2, Err(Reason::NotConnected("refused".into())));
+    fixture.vote(3, Err(Reason::TimedOut));
+    fixture.release(false);
+    let mut fail = |node| fixture.answer(node, OpId::Release, Err(Reason::Unknown));
 
     assert_eq!(fail(0), [Action::Orphaned { node: 0 }], "it granted");
     assert_eq!(fail(1), [], "it keeps another's key");
@@ -127,9 +129,9 @@ fn unacknowledged_release_reports_orphan() {
 
 #[test]
 fn other_answer_is_no_acknowledgement() {
-    let mut bench = Bench::held();
-    bench.release(false);
-    let odd = bench.answer(0, OpId::Release, Ok(Answer::Extended(ExtendedAnswer::UNAWAITED)));
+    let mut fixture = Fixture::held();
+    fixture.release(false);
+    let odd = fixture.answer(0, OpId::Release, Ok(Answer::Extended(ExtendedAnswer::UNAWAITED)));
     assert_eq!(odd, [Action::Orphaned { node: 0 }]);
 }
 
@@ -139,12 +141,12 @@ fn other_answer_is_no_acknowledgement() {
 fn late_refusal_keeps_extension_orphan() {
     for stored in [Ok(Answer::Extended(ExtendedAnswer::UNAWAITED)), Err(Reason::TimedOut)] {
         for refusal in [Err(Reason::Late), held("b", Some(1))] {
-            let mut bench = Bench::held();
-            bench.at(10).extend();
-            bench.at(20).vote(2, refusal);
-            bench.extension(2, 10, stored.clone());
-            bench.release(false);
-            let failed = bench.answer(2, OpId::Release, Err(Reason::Disconnected));
+            let mut fixture = Fixture::held();
+            fixture.at(10).extend();
+            fixture.at(20).vote(2, refusal);
+            fixture.extension(2, 10, stored.clone());
+            fixture.release(false);
+            let failed = fixture.answer(2, OpId::Release, Err(Reason::Disconnected));
             assert_eq!(failed, [Action::Orphaned { node: 2 }]);
         }
     }
@@ -153,12 +155,12 @@ fn late_refusal_keeps_extension_orphan() {
 /// The same with two rounds of renewal under way.
 #[test]
 fn earlier_round_keeps_later_orphan() {
-    let mut bench = Bench::held();
-    bench.at(3_000).wake();
-    bench.at(3_250).wake();
-    bench.extension(2, 3_000, held("b", Some(1)));
-    bench.extension(2, 3_250, Err(Reason::TimedOut));
-    bench.release(false);
-    let failed = bench.answer(2, OpId::Release, Err(Reason::Disconnected));
+    let mut fixture = Fixture::held();
+    fixture.at(3_000).wake();
+    fixture.at(3_250).wake();
+    fixture.extension(2, 3_000, held("b", Some(1)));
+    fixture.extension(2, 3_250, Err(Reason::TimedOut));
+    fixture.release(false);
+    let failed = fixture.answer(2, OpId::Release, Err(Reason::Disconnected));
     assert_eq!(failed, [Action::Orphaned { node: 2 }]);
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::fixture::{Bench, at, extended, granted, granted_below, renewed, round, send};
+use super::fixture::{Fixture, at, extended, granted, granted_below, renewed, round, send};
 use crate::{
     protocol::{
         Answer, OpId, RaisedAnswer,
@@ -22,7 +22,7 @@ fn view(epochs: [u32; 3]) -> Option<Arc<View>> {
     Some((0..3).map(|node| Some(server(node, epochs[node]))).collect())
 }
 
-impl Bench {
+impl Fixture {
     fn hear(
         &mut self,
         (node, epochs): (usize, [u32; 3]),
@@ -39,19 +39,19 @@ const MOVED: [u32; 3] = [1, 2, 1];
 
 #[test]
 fn grants_of_agreeing_servers_count() {
-    let mut bench = Bench::start(3);
-    bench.hear((0, MOVED), OpId::Acquire, granted());
-    let acquired = bench.hear((1, MOVED), OpId::Acquire, granted());
+    let mut fixture = Fixture::start(3);
+    fixture.hear((0, MOVED), OpId::Acquire, granted());
+    let acquired = fixture.hear((1, MOVED), OpId::Acquire, granted());
     assert!(matches!(acquired[..], [Action::Acquired { .. }]), "{acquired:?}");
 }
 
 #[test]
 fn former_servers_grant_does_not_count() {
-    let mut bench = Bench::start(3);
+    let mut fixture = Fixture::start(3);
 
-    bench.hear((0, MOVED), OpId::Acquire, granted());
-    assert_eq!(bench.hear((1, FIRST), OpId::Acquire, granted()), []);
-    let refused = bench.vote(2, Err(Reason::TimedOut));
+    fixture.hear((0, MOVED), OpId::Acquire, granted());
+    assert_eq!(fixture.hear((1, FIRST), OpId::Acquire, granted()), []);
+    let refused = fixture.vote(2, Err(Reason::TimedOut));
     let Some(Action::Refused(Refusal::NoQuorum { votes })) = refused.last() else {
         panic!("{refused:?}")
     };
@@ -65,14 +65,14 @@ fn former_servers_grant_does_not_count() {
 #[test]
 fn raise_by_another_server_voids_grant() {
     let raise = |view_of_raise: [u32; 3]| {
-        let mut bench = Bench::start(3);
-        bench.hear((0, FIRST), OpId::Acquire, granted_below(5_000));
-        let asked = bench.hear((1, FIRST), OpId::Acquire, granted_below(5_000));
+        let mut fixture = Fixture::start(3);
+        fixture.hear((0, FIRST), OpId::Acquire, granted_below(5_000));
+        let asked = fixture.hear((1, FIRST), OpId::Acquire, granted_below(5_000));
         let command = LeaseCommand::Raise { round: 1, token: 5_001 };
         assert_eq!(asked, [send(0, command), send(1, command)]);
         let raised = || Ok(Answer::Raised(RaisedAnswer { accepted: true, fence: 0 }));
-        assert_eq!(bench.hear((0, FIRST), OpId::Raise(1), raised()), []);
-        bench.hear((1, view_of_raise), OpId::Raise(1), raised())
+        assert_eq!(fixture.hear((0, FIRST), OpId::Raise(1), raised()), []);
+        fixture.hear((1, view_of_raise), OpId::Raise(1), raised())
     };
 
     assert_eq!(raise(FIRST), [Action::Acquired { token: 5_001, until: at(9_000) }]);
@@ -82,13 +82,13 @@ fn raise_by_another_server_voids_grant() {
 #[test]
 fn former_servers_extension_does_not_count() {
     let extend = |view_of_second: [u32; 3]| {
-        let mut bench = Bench::start(3);
-        bench.hear((0, FIRST), OpId::Acquire, granted());
-        bench.hear((1, FIRST), OpId::Acquire, granted());
-        let sent = bench.at(3_000).wake();
+        let mut fixture = Fixture::start(3);
+        fixture.hear((0, FIRST), OpId::Acquire, granted());
+        fixture.hear((1, FIRST), OpId::Acquire, granted());
+        let sent = fixture.at(3_000).wake();
         assert_eq!(sent, round(3, 3_000, 9_000));
-        bench.hear((0, MOVED), OpId::Extend(at(3_000)), extended());
-        bench.hear((1, view_of_second), OpId::Extend(at(3_000)), extended())
+        fixture.hear((0, MOVED), OpId::Extend(at(3_000)), extended());
+        fixture.hear((1, view_of_second), OpId::Extend(at(3_000)), extended())
     };
 
     assert_eq!(extend(MOVED), [renewed(12_000)]);

@@ -1,26 +1,30 @@
-//! Ticks of a job over three nodes (R12): which replica starts a tick, and the ends of runs.
+//! Ticks of a job (R12): which replica starts a tick, and the ends of runs. Every state over three
+//! nodes, and random walks over one to seven.
 //!
 //! A node's answer reaches the replica at once: the replica decides at any later moment, and on any
 //! quorum of the answers, which covers answers that are late or lost.
 
 use std::time::Duration;
 
+use proptest::prelude::*;
 use stateright::{Model, Property};
 
-use super::{explore, sort_key, violates};
+use super::{explore, sort_key, violates, walk};
 use crate::{
     protocol::{TickClaim, TickRun, formulas},
     quorum::{
         claims::{ClaimStatus, status},
-        tests::claims::{claim, run_of},
+        tests::{
+            claims::{claim, run_of},
+            safety::config,
+        },
     },
 };
-
-const NODES: usize = 3;
 
 /// A world of replicas that claim ticks.
 #[derive(Clone, Debug)]
 struct ClaimWorld {
+    nodes: usize,
     /// Attempts of each replica.
     attempts: Vec<u8>,
     /// Number of nodes that forget.
@@ -74,8 +78,8 @@ struct Replica {
 struct Message {
     node: usize,
     replica: usize,
-    /// Sent before a node forgot that is still in probation.
-    is_old: bool,
+    /// The nodes in probation that forgot after it was sent; one bit for each.
+    outdated: u8,
     kind: MessageKind,
 }
 
@@ -97,8 +101,8 @@ enum ClaimStep {
     Conclude { replica: usize, starts: bool },
     /// A node loses its data.
     Crash { node: usize },
-    /// Its probation ends.
-    Activate { node: usize },
+    /// Its probation ends, after it learnt from these others; one bit for each.
+    Activate { node: usize, from: u8 },
 }
 
 fn tick(run: &TickRun) -> u64 {
@@ -107,8 +111,8 @@ fn tick(run: &TickRun) -> u64 {
 
 impl ClaimState {
     fn send(&mut self, replica: usize, kind: &MessageKind) {
-        for node in 0..NODES {
-            self.messages.push(Message { node, replica, is_old: false, kind: kind.clone() });
+        for node in 0..self.voters.len() {
+            self.messages.push(Message { node, replica, outdated: 0, kind: kind.clone() });
         }
     }
 }
@@ -141,7 +145,7 @@ impl ClaimWorld {
                 if is_awaited {
                     of.accepted.push(node);
                     of.accepted.sort_unstable();
-                    if of.accepted.len() == formulas::quorum(NODES) && of.replacing.is_some() {
+                    if of.accepted.len() == formulas::quorum(self.nodes) && of.replacing.is_some() {
                         state.replaced.push((claim.token, claim.run));
                         state.replaced.sort_by_key(|(token, _)| *token);
                     }
@@ -155,7 +159,7 @@ impl ClaimWorld {
         let of = &mut state.replicas[replica];
         let counted = || of.promises.iter().filter(|(node, _)| Some(*node) != without);
         let promises = || counted().map(|(_, claim)| claim.as_ref());
-        let latest = match status(promises(), NODES, &of.never_started) {
+        let latest = match status(promises(), state.voters.len(), &of.never_started) {
             ClaimStatus::TooFew => return,
             ClaimStatus::Known(latest) => latest,
             ClaimStatus::Likely(latest) => Some(latest),
@@ -190,10 +194,10 @@ impl ClaimWorld {
         state.send(replica, &MessageKind::Claim { claim: claim.into() });
     }
 
-    fn activate(&self, state: &mut ClaimState, node: usize) {
-        let others = || state.voters.iter().filter(|other| !other.in_probation);
-        let promised = others().map(|other| other.promised).max().unwrap_or(0);
-        let stored = others().filter_map(|other| other.claim.clone());
+    fn activate(&self, state: &mut ClaimState, node: usize, from: u8) {
+        let others = || (0..self.nodes).filter(|other| from & (1 << other) != 0);
+        let promised = others().map(|other| state.voters[other].promised).max().unwrap_or(0);
+        let stored = others().filter_map(|other| state.voters[other].claim.clone());
         let claim = stored.max_by_key(|claim| (claim.token, claim.number));
         state.voters[node] = if self.learns {
             Voter { promised, claim, in_probation: false }
@@ -201,7 +205,16 @@ impl ClaimWorld {
             Voter::default()
         };
         // A probation is longer than the deadline of any request that was sent before.
-        state.messages.retain(|message| !message.is_old);
+        state.messages.retain(|message| message.outdated & (1 << node) == 0);
+    }
+
+    /// Returns the sets of N−q+1 voting nodes; one bit for each.
+    fn sources(&self, state: &ClaimState) -> impl Iterator<Item = u8> {
+        let is_voting = |(node, voter): (usize, &Voter)| u8::from(!voter.in_probation) << node;
+        let voting: u8 = state.voters.iter().enumerate().map(is_voting).sum();
+        let needed = self.nodes - formulas::quorum(self.nodes) + 1;
+        let sets = 0..1 << self.nodes;
+        sets.filter(move |set: &u8| set & !voting == 0 && set.count_ones() as usize == needed)
     }
 }
 
@@ -211,7 +224,7 @@ impl Model for ClaimWorld {
 
     fn init_states(&self) -> Vec<ClaimState> {
         vec![ClaimState {
-            voters: vec![Voter::default(); NODES],
+            voters: vec![Voter::default(); self.nodes],
             replicas: vec![Replica { is_decided: true, ..Replica::default() }; self.attempts.len()],
             messages: Vec::new(),
             crashes: self.crashes,
@@ -227,27 +240,23 @@ impl Model for ClaimWorld {
             if of.attempts < self.attempts[replica] {
                 steps.push(ClaimStep::Begin { replica });
             }
-            if !of.is_decided && of.promises.len() >= formulas::quorum(NODES) {
+            if !of.is_decided && of.promises.len() >= formulas::quorum(self.nodes) {
                 steps.push(ClaimStep::Decide { replica, without: None });
-                if of.promises.len() == NODES {
-                    steps.extend(
-                        (0..NODES).map(|node| ClaimStep::Decide { replica, without: Some(node) }),
-                    );
+                if of.promises.len() == self.nodes {
+                    let without = (0..self.nodes).map(Some);
+                    steps.extend(without.map(|without| ClaimStep::Decide { replica, without }));
                 }
             }
-            if of.claiming.is_some() && of.accepted.len() >= formulas::quorum(NODES) {
+            if of.claiming.is_some() && of.accepted.len() >= formulas::quorum(self.nodes) {
                 steps.push(ClaimStep::Conclude { replica, starts: true });
                 steps.push(ClaimStep::Conclude { replica, starts: false });
             }
         }
         steps.extend((0..state.messages.len()).map(|index| ClaimStep::Deliver { index }));
-        let voting = state.voters.iter().filter(|voter| !voter.in_probation).count();
         for (node, voter) in state.voters.iter().enumerate() {
             if voter.in_probation {
-                // N−q+1 others.
-                if voting > NODES - formulas::quorum(NODES) {
-                    steps.push(ClaimStep::Activate { node });
-                }
+                let sources = self.sources(state);
+                steps.extend(sources.map(|from| ClaimStep::Activate { node, from }));
             } else if state.crashes > 0 {
                 steps.push(ClaimStep::Crash { node });
             }
@@ -276,9 +285,9 @@ impl Model for ClaimWorld {
             ClaimStep::Crash { node } => {
                 next.crashes -= 1;
                 next.voters[node] = Voter { in_probation: true, ..Voter::default() };
-                next.messages.iter_mut().for_each(|message| message.is_old = true);
+                next.messages.iter_mut().for_each(|message| message.outdated |= 1 << node);
             }
-            ClaimStep::Activate { node } => self.activate(&mut next, node),
+            ClaimStep::Activate { node, from } => self.activate(&mut next, node, from),
         }
         next.messages.sort_by_cached_key(sort_key);
         Some(next)
@@ -295,10 +304,8 @@ impl Model for ClaimWorld {
             }),
         ];
         if self.attempts.iter().sum::<u8>() > 1 {
-            properties
-                .push(Property::sometimes("two ticks are started", |_, state: &ClaimState| {
-                    state.started.len() == 2
-                }));
+            let is_reached = |_: &Self, state: &ClaimState| state.started.len() == 2;
+            properties.push(Property::sometimes("two ticks are started", is_reached));
         }
         properties
     }
@@ -306,6 +313,7 @@ impl Model for ClaimWorld {
 
 fn world(attempts: &[u8]) -> ClaimWorld {
     ClaimWorld {
+        nodes: 3,
         attempts: attempts.to_vec(),
         crashes: 0,
         keeps_promises: true,
@@ -337,4 +345,56 @@ fn without_numbers_an_end_is_lost() {
 fn without_learning_a_tick_starts_twice() {
     let world = ClaimWorld { learns: false, crashes: 1, ..world(&[1, 1]) };
     violates("no learning", world, "one start of a tick");
+}
+
+/// Takes a random walk. Returns the number of started ticks.
+fn walk_claims(world: &ClaimWorld, seed: u64) -> Result<usize, String> {
+    let weight = |step: &ClaimStep| match step {
+        ClaimStep::Crash { .. } => 1,
+        ClaimStep::Begin { .. } | ClaimStep::Activate { .. } => 5,
+        ClaimStep::Decide { .. } => 20,
+        ClaimStep::Deliver { .. } => 50,
+        ClaimStep::Conclude { .. } => 100,
+    };
+    walk(world, weight, 400, seed).map(|state| state.started.len())
+}
+
+fn walked(nodes: usize, replicas: usize, crashes: u8) -> ClaimWorld {
+    ClaimWorld { nodes, crashes, ..world(&vec![8; replicas]) }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn no_tick_is_started_twice(nodes in 1_usize..=7, replicas in 1_usize..=4, seed: u64) {
+        let found = walk_claims(&walked(nodes, replicas, 0), seed);
+        prop_assert!(found.is_ok(), "{}", found.unwrap_err());
+    }
+
+    #[test]
+    fn restarts_start_no_tick_twice(nodes in 3_usize..=7, replicas in 1_usize..=4, seed: u64) {
+        let found = walk_claims(&walked(nodes, replicas, 8), seed);
+        prop_assert!(found.is_ok(), "{}", found.unwrap_err());
+    }
+}
+
+#[test]
+fn walks_start_ticks() {
+    let started: usize =
+        (0..50).map(|seed| walk_claims(&walked(5, 3, 8), seed).expect("no violation")).sum();
+    assert!(started > 100, "{started} ticks are started in 50 walks");
+}
+
+#[test]
+fn walks_violate_rules_that_are_left_out() {
+    let rule = || walked(3, 3, 4);
+    for (rule, world) in [
+        ("promises", ClaimWorld { keeps_promises: false, ..rule() }),
+        ("numbers", ClaimWorld { has_numbers: false, ..rule() }),
+        ("learning", ClaimWorld { learns: false, ..rule() }),
+    ] {
+        let violations = (0..200).filter(|seed| walk_claims(&world, *seed).is_err()).count();
+        assert!(violations > 0, "no walk without {rule} finds a violation");
+    }
 }

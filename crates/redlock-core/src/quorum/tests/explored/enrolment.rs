@@ -227,7 +227,7 @@ impl Model for EnrolWorld {
         if !self.is_new {
             for client in 0..self.max_ttls.len() {
                 (0..NODES)
-                    .for_each(|node| self.take(&mut state, &EnrolStep::Look { client, node }));
+                    .for_each(|node| self.take(&mut state, &EnrolStep::Observe { client, node }));
             }
         }
         vec![state]

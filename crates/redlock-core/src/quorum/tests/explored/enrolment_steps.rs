@@ -19,7 +19,7 @@ pub(super) enum EnrolStep {
     /// A tick passes.
     Tick,
     /// A client reads a server, and enrols it if it is blank or was restarted.
-    Look { client: usize, node: usize },
+    Observe { client: usize, node: usize },
     /// A client loses its connection to a server, until it looks again.
     Cut { client: usize, node: usize },
     /// A client tells a server the owners that it lacks.
@@ -47,7 +47,7 @@ impl EnrolWorld {
         }
         for (client, of_client) in state.clients.iter().enumerate() {
             for node in 0..NODES {
-                steps.push(EnrolStep::Look { client, node });
+                steps.push(EnrolStep::Observe { client, node });
                 if state.budget.cuts > 0 && of_client.tags[node].is_some() {
                     steps.push(EnrolStep::Cut { client, node });
                 }
@@ -105,7 +105,7 @@ impl EnrolWorld {
                     server.key = server.key.filter(|(_, end)| state.tick < *end);
                 }
             }
-            EnrolStep::Look { client, node } => self.look(state, client, node),
+            EnrolStep::Observe { client, node } => self.look(state, client, node),
             EnrolStep::Cut { client, node } => {
                 state.budget.cuts -= 1;
                 let now = state.now();

@@ -9,7 +9,10 @@ use crate::{
     protocol::Answer,
     quorum::{
         Lease, LeaseCommand, LeaseParams,
-        tests::node::{ModelNode, wall},
+        tests::{
+            fixture::lease_params,
+            node::{ModelNode, wall},
+        },
     },
     timestamp::Timestamp,
     vote::Reason,
@@ -217,9 +220,7 @@ impl LockWorld {
         let is_shared = self.is_shared(client);
         let (proposal, block) = if is_shared { (1, 1) } else { (proposal, 256) };
         LeaseParams {
-            nodes: 3,
             validity: self.ttl(),
-            slack: Duration::ZERO,
             // Timeouts change verdicts, not what is safe.
             node_timeout: TICK * 100,
             max_hold: TICK * 100,
@@ -227,7 +228,7 @@ impl LockWorld {
             proposal: self.fencing.then_some(proposal),
             block,
             shared_at: is_shared.then_some(wall(Timestamp::ZERO)),
-            lead_node: None,
+            ..lease_params(3)
         }
     }
 

@@ -395,8 +395,7 @@ impl LockWorld {
             node.fence = 0;
         }
         let held_before = node.holds(id, now) || node.is_shared_with(id, now);
-        let result =
-            if is_shared { node.run_shared(id, command, now) } else { node.run(id, command, now) };
+        let result = node.run_as(id, command, now, is_shared);
         if let LeaseCommand::Acquire { expires: end, .. } | LeaseCommand::Extend { until: end, .. } =
             command
             && !held_before

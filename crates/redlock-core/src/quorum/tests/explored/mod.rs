@@ -7,7 +7,7 @@
 //! | what | where |
 //! |---|---|
 //! | leases over three nodes: exclusion, tokens, renewal, hand-off, a crash | `lock`, `lock_steps`, `lock_worlds` |
-//! | ticks of a job, and the ends of their runs | `claims` |
+//! | ticks of a job, and the ends of their runs; also random walks over more nodes | `claims` |
 //! | probations of servers that forgot | `enrolment`, `enrolment_steps`, `enrolment_worlds` |
 //!
 //! Each world also runs with a part of the rules left out, and the checker has to find what breaks.
@@ -22,7 +22,9 @@ mod lock_worlds;
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 
-use stateright::{Checker, HasDiscoveries, Model};
+use stateright::{Checker, Expectation, HasDiscoveries, Model};
+
+use super::search::Random;
 
 /// Visits all states. Panics if an `always` property is violated, or a `sometimes` property is not
 /// reached. Prints what was visited.
@@ -52,6 +54,45 @@ where
     let trace = checker.discovery(property);
     let trace = trace.unwrap_or_else(|| panic!("{name}: {property}: nothing in {states} states"));
     println!("{name}: found after {states} states, in {} steps", trace.into_actions().len());
+}
+
+/// Takes random steps, each with a probability in proportion to its weight. Returns the last state,
+/// or the steps to the violation of an `always` property.
+fn walk<M>(
+    model: &M,
+    weight: impl Fn(&M::Action) -> usize,
+    steps: usize,
+    seed: u64,
+) -> Result<M::State, String>
+where
+    M: Model,
+    M::State: Clone + std::fmt::Debug,
+    M::Action: Clone + std::fmt::Debug,
+{
+    let properties = model.properties();
+    let mut random = Random(seed);
+    let mut state = model.init_states().remove(0);
+    let (mut possible, mut trace) = (Vec::new(), Vec::new());
+    for _ in 0..steps {
+        possible.clear();
+        model.actions(&state, &mut possible);
+        let weights: Vec<_> = possible.iter().map(&weight).collect();
+        if weights.is_empty() {
+            break;
+        }
+        let step = possible.swap_remove(random.weighted(&weights));
+        trace.push(step.clone());
+        let Some(next) = model.next_state(&state, step) else { continue };
+        state = next;
+        for property in &properties {
+            let is_kept =
+                property.expectation != Expectation::Always || (property.condition)(model, &state);
+            if !is_kept {
+                return Err(format!("{} is violated: {trace:#?}", property.name));
+            }
+        }
+    }
+    Ok(state)
 }
 
 /// Returns a key by which to sort things whose order does not belong to a state.

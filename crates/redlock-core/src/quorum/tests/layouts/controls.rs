@@ -3,48 +3,39 @@
 use super::{
     holds::WALKS,
     plans::{by_tokens, quiet, relocates, replaces, same, without},
-    state::{LayoutPlan, Layouts},
+    state::Layouts,
     step::LayoutStep::{In, LeaseCommand, Move, Proceed, TakeNew, TakeOld, Tick},
     walk::{run, search},
 };
 use crate::quorum::tests::names::{
     rule::RulePart,
     step::{
-        NamesStep::{Activate, Begin, Look, Open, Store},
+        NamesStep::{Activate, Begin, Observe, Open, Store},
         Violation,
     },
 };
 
-fn finds(part: RulePart, plan: LayoutPlan) -> Violation {
-    search(without(part, plan), WALKS).expect("the search finds what the part prevents").0
+/// Makes a test of each part of the rule: without it, a search with this number of walks finds
+/// this violation.
+macro_rules! finds {
+    ($($(#[$attribute:meta])* $name:ident: $part:ident, $plan:expr, $walks:expr => $found:ident,)+) => {$(
+        $(#[$attribute])*
+        #[test]
+        fn $name() {
+            let found = search(without(RulePart::$part, $plan), $walks);
+            let (violation, _) = found.expect("the search finds what the part prevents");
+            assert_eq!(violation, Violation::$found);
+        }
+    )+};
 }
 
-#[test]
-fn moved_server_waits() {
-    assert_eq!(finds(RulePart::MovedProbation, relocates()), Violation::DisjointGroups);
-}
-
-#[test]
-fn enough_servers_leave() {
-    assert_eq!(finds(RulePart::EnoughLeave, relocates()), Violation::DisjointGroups);
-}
-
-#[test]
-fn moved_server_does_not_self_start() {
-    let setup = quiet(0, replaces());
-    assert_eq!(finds(RulePart::MovedMark, setup), Violation::DisjointGroups);
-}
-
-#[test]
-fn new_layout_learns_fences() {
-    assert_eq!(finds(RulePart::LeftFences, by_tokens(relocates())), Violation::TokenIssuedTwice);
-}
-
-#[test]
-#[ignore = "takes more walks: see verify/model.md"]
-fn set_waits_while_another_may_grant() {
-    let found = search(without(RulePart::OldSet, relocates()), 30_000);
-    assert_eq!(found.expect("a violation").0, Violation::DisjointGroups);
+finds! {
+    moved_server_waits: MovedProbation, relocates(), WALKS => DisjointGroups,
+    enough_servers_leave: EnoughLeave, relocates(), WALKS => DisjointGroups,
+    moved_server_does_not_self_start: MovedMark, quiet(0, replaces()), WALKS => DisjointGroups,
+    new_layout_learns_fences: LeftFences, by_tokens(relocates()), WALKS => TokenIssuedTwice,
+    #[ignore = "takes more walks: see verify/model.md"]
+    set_waits_while_another_may_grant: OldSet, relocates(), 30_000 => DisjointGroups,
 }
 
 /// Name 0 moves to a blank server. The operator reaches it and server 1: they do not stop the
@@ -66,12 +57,12 @@ fn blank_server_does_not_count() {
         Proceed { operator: 0 },
         TakeNew { operator: 0, node: 0 },
         TakeNew { operator: 0, node: 1 },
-        of_new(Look { client: 0, node: 0 }),
-        of_new(Look { client: 0, node: 1 }),
+        of_new(Observe { client: 0, node: 0 }),
+        of_new(Observe { client: 0, node: 1 }),
         of_new(Store { client: 0, into: 0, of: 1 }),
         of_new(Store { client: 0, into: 1, of: 0 }),
-        of_new(Look { client: 0, node: 0 }),
-        of_new(Look { client: 0, node: 1 }),
+        of_new(Observe { client: 0, node: 0 }),
+        of_new(Observe { client: 0, node: 1 }),
         Tick,
         Tick,
         Tick,

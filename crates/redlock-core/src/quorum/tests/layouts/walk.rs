@@ -144,7 +144,7 @@ impl LayoutsWalk {
             if opens || driver.conn[node].is_none() || driver.is_displaced(node) {
                 self.apply(LayoutStep::In { layout, step: NamesStep::Open { client, node } });
             }
-            self.apply(LayoutStep::In { layout, step: NamesStep::Look { client, node } });
+            self.apply(LayoutStep::In { layout, step: NamesStep::Observe { client, node } });
             self.apply(LayoutStep::In { layout, step: NamesStep::Reenrol { client, node } });
         }
         for &into in names {
@@ -154,7 +154,7 @@ impl LayoutsWalk {
             self.apply(LayoutStep::In { layout, step: NamesStep::Merge { client, node: into } });
         }
         for &node in names {
-            self.apply(LayoutStep::In { layout, step: NamesStep::Look { client, node } });
+            self.apply(LayoutStep::In { layout, step: NamesStep::Observe { client, node } });
         }
         for &node in names {
             let begun = LayoutStep::In { layout, step: NamesStep::Begin { client, node } };
@@ -177,7 +177,7 @@ impl LayoutsWalk {
             let step = match self.random.below(3) {
                 0 => LayoutStep::TakeOver { layout, client, node },
                 1 => LayoutStep::StartMoved { layout, client, node },
-                _ => LayoutStep::In { layout, step: NamesStep::Look { client, node } },
+                _ => LayoutStep::In { layout, step: NamesStep::Observe { client, node } },
             };
             self.apply(step);
         }

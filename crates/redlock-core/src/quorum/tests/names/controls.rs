@@ -8,30 +8,40 @@ use super::{
     holds::WALKS,
     rule::RulePart,
     setups::{
-        by_groups, claiming, clocks_only, drifting, fails_over, moves, recording,
+        by_groups, claiming, clocks_only, drifting, fails_over, moves, plain, recording,
         recording_in_turns, restarts, run, search, without,
     },
     step::{NamesStep, Violation},
     world::{NamesSetup, NamesWorld},
 };
 
-fn finds(part: RulePart, setup: NamesSetup, walks: u64) -> (Violation, Vec<NamesStep>) {
-    search(without(part, setup), walks).expect("the search finds what the part prevents")
+/// Makes a test of each part of the rule: without it, a search of the set with this number of walks
+/// finds this violation.
+macro_rules! finds {
+    ($($(#[$attribute:meta])* $name:ident: $part:ident, $setup:expr, $walks:expr => $found:pat,)+) => {$(
+        $(#[$attribute])*
+        #[test]
+        fn $name() {
+            let found = search(without(RulePart::$part, $setup), $walks);
+            let (violation, _) = found.expect("the search finds what the part prevents");
+            assert!(matches!(violation, $found), "{violation:?}");
+        }
+    )+};
 }
 
 /// Name 0 leads client 0 to another server, which it activates; client 1 stays with the former one.
 fn name_0_moves_for_client_0() -> impl Iterator<Item = NamesStep> + Clone {
-    use NamesStep::{Activate, Begin, Fence, Look, Merge, Move, Open, Store, Tick};
+    use NamesStep::{Activate, Begin, Fence, Merge, Move, Observe, Open, Store, Tick};
     let steps = [
         Move { client: Some(0), node: 0, machine: 1 },
         Open { client: 0, node: 0 },
-        Look { client: 0, node: 0 },
+        Observe { client: 0, node: 0 },
         Store { client: 0, into: 1, of: 0 },
         Store { client: 0, into: 2, of: 0 },
         Merge { client: 0, node: 0 },
-        Look { client: 0, node: 1 },
-        Look { client: 0, node: 2 },
-        Look { client: 0, node: 0 },
+        Observe { client: 0, node: 1 },
+        Observe { client: 0, node: 2 },
+        Observe { client: 0, node: 0 },
         Tick,
         Tick,
         Tick,
@@ -40,118 +50,73 @@ fn name_0_moves_for_client_0() -> impl Iterator<Item = NamesStep> + Clone {
         Fence { client: 0, node: 2 },
         Activate { client: 0 },
         // It reads the view under which the server votes.
-        Look { client: 0, node: 0 },
+        Observe { client: 0, node: 0 },
     ];
     steps.into_iter()
 }
 
-mod groups {
-    use super::*;
-
-    fn finds_disjoint_groups(part: RulePart, names: usize) {
-        let (violation, _) = finds(part, by_groups(moves(names)), WALKS);
-        assert_eq!(violation, Violation::DisjointGroups);
-    }
-
-    #[test]
-    fn servers_name_each_other() {
-        finds_disjoint_groups(RulePart::Views, 3);
-    }
-
-    #[test]
-    fn enough_servers_witness() {
-        finds_disjoint_groups(RulePart::EnoughWitnesses, 3);
-    }
-
-    #[test]
-    fn wait_begins_with_witnesses() {
-        finds_disjoint_groups(RulePart::Wait, 3);
-    }
-
-    #[test]
-    fn minority_does_not_bootstrap() {
-        finds_disjoint_groups(RulePart::Starters, 3);
-    }
-
-    #[test]
-    fn promoted_replica_is_enrolled_anew() {
-        let (violation, _) = finds(RulePart::OwnRun, by_groups(fails_over(3)), WALKS);
-        assert_eq!(violation, Violation::DisjointGroups);
-    }
-
-    #[test]
-    fn failover_needs_the_wait() {
-        let (violation, _) = finds(RulePart::Wait, by_groups(fails_over(3)), WALKS);
-        assert_eq!(violation, Violation::DisjointGroups);
-    }
-
-    #[test]
+// Watched by groups.
+finds! {
+    groups_need_equal_views: Views, by_groups(moves(3)), WALKS => Violation::DisjointGroups,
+    groups_need_witnesses: EnoughWitnesses, by_groups(moves(3)), WALKS => Violation::DisjointGroups,
+    groups_need_wait_from_witnesses: Wait, by_groups(moves(3)), WALKS => Violation::DisjointGroups,
+    groups_need_starters: Starters, by_groups(moves(3)), WALKS => Violation::DisjointGroups,
+    promoted_replica_is_enrolled_anew:
+        OwnRun, by_groups(fails_over(3)), WALKS => Violation::DisjointGroups,
+    failover_needs_the_wait: Wait, by_groups(fails_over(3)), WALKS => Violation::DisjointGroups,
     #[ignore = "takes more walks: see verify/model.md"]
-    fn witnesses_are_active() {
-        let (violation, _) = finds(RulePart::ActiveWitnesses, by_groups(moves(5)), 20_000);
-        assert_eq!(violation, Violation::DisjointGroups);
-    }
+    groups_need_active_witnesses:
+        ActiveWitnesses, by_groups(moves(5)), 20_000 => Violation::DisjointGroups,
 }
 
-mod drift {
-    use super::*;
-
-    #[test]
-    fn validity_allows_for_drift() {
-        let (violation, _) = finds(RulePart::DriftInValidity, clocks_only(3), WALKS);
-        assert_eq!(violation, Violation::TwoHolders);
-    }
-
-    #[test]
-    fn probation_allows_for_drift() {
-        let setup = by_groups(drifting(moves(3)));
-        let (violation, _) = finds(RulePart::WaitBeyondValidity, setup, WALKS);
-        assert_eq!(violation, Violation::DisjointGroups);
-    }
+// Clocks drift.
+finds! {
+    validity_allows_for_drift: DriftInValidity, clocks_only(3), WALKS => Violation::TwoHolders,
+    probation_allows_for_drift:
+        WaitBeyondValidity, by_groups(drifting(moves(3))), WALKS => Violation::DisjointGroups,
 }
 
-mod locks {
-    use super::*;
-
-    #[test]
-    fn servers_name_each_other() {
-        finds(RulePart::Views, moves(3), WALKS);
-    }
-
-    #[test]
-    fn activated_server_learns_fences() {
-        let (violation, _) = finds(RulePart::Fences, moves(3), WALKS);
-        assert_eq!(violation, Violation::TokenIssuedTwice);
-    }
-
-    #[test]
+// Watched by locks.
+finds! {
+    locks_need_equal_views: Views, moves(3), WALKS => _,
+    activated_server_learns_fences: Fences, moves(3), WALKS => Violation::TokenIssuedTwice,
     #[ignore = "takes more walks: see verify/model.md"]
-    fn enough_servers_witness() {
-        finds(RulePart::EnoughWitnesses, moves(3), 20_000);
-    }
-
-    #[test]
+    locks_need_witnesses: EnoughWitnesses, moves(3), 20_000 => _,
     #[ignore = "takes more walks: see verify/model.md"]
-    fn wait_begins_with_witnesses() {
-        finds(RulePart::Wait, moves(3), 60_000);
-    }
-
-    #[test]
+    locks_need_wait_from_witnesses: Wait, moves(3), 60_000 => _,
     #[ignore = "takes more walks: see verify/model.md"]
-    fn minority_does_not_bootstrap() {
-        finds(RulePart::Starters, moves(3), 60_000);
-    }
-
-    #[test]
+    locks_need_starters: Starters, moves(3), 60_000 => _,
     #[ignore = "takes more walks: see verify/model.md"]
-    fn extensions_compare_views() {
-        let (violation, _) = finds(RulePart::ViewsOnExtensions, moves(3), 100_000);
-        assert_eq!(violation, Violation::TwoHolders);
-    }
+    extensions_compare_views: ViewsOnExtensions, moves(3), 100_000 => Violation::TwoHolders,
+    fences_are_named_by_the_view: NamedFences, plain(moves(3)), WALKS => _,
 }
 
-mod plain {
-    use super::{super::setups::plain, *};
+// Ticks that are claimed, and work that is done once.
+finds! {
+    activated_server_learns_claims:
+        Claims, claiming(moves(3)), WALKS => Violation::TickClaimedTwice,
+    bootstrapped_server_burns_ticks:
+        Burnt, claiming(two_restart_blank()), WALKS => Violation::TickClaimedTwice,
+    #[ignore = "takes more walks: see verify/model.md"]
+    records_compare_views: ViewsOnWork, recording(moves(3)), 200_000 => Violation::WorkDoneTwice,
+    server_that_lacks_records_abstains:
+        Copies, recording(moves(3)), WALKS => Violation::WorkDoneTwice,
+    #[ignore = "takes more walks: see verify/model.md"]
+    enough_servers_are_copied:
+        EnoughCopies, recording(moves(3)), 100_000 => Violation::WorkDoneTwice,
+    // A server in probation may stand in front of the one that keeps the record, which votes.
+    #[ignore = "takes more walks: see verify/model.md"]
+    servers_that_are_copied_vote:
+        VotingSources, recording_in_turns(moves(3)), 100_000 => Violation::WorkDoneTwice,
+}
+
+fn two_restart_blank() -> NamesSetup {
+    let faults = FaultBudget { blank_restarts: 2, ..FaultBudget::default() };
+    NamesSetup { faults, ..restarts(3) }
+}
+
+mod plain_votes {
+    use super::*;
 
     /// Name 0 moves for client 0 alone, which takes the lock on its new server and on server 1. Client 1 knows
     /// the former views, and asks the former server of name 0, and server 2.
@@ -175,29 +140,14 @@ mod plain {
         assert_eq!(holders(rule), 1, "the votes of client 1 do not count");
         assert_eq!(holders(without(RulePart::SecondCommand, rule)), 2);
     }
-
-    #[test]
-    fn fences_are_named_by_the_view() {
-        finds(RulePart::NamedFences, plain(moves(3)), WALKS);
-    }
 }
 
 mod work {
     use super::*;
     use NamesStep::{
-        Activate, Ask, Attempt, Begin, BeginCopy, CopyFrom, EndCopy, Fence, Look, Merge,
+        Activate, Ask, Attempt, Begin, BeginCopy, CopyFrom, EndCopy, Fence, Merge, Observe,
     };
     use NamesStep::{Open, Raise, RaiseVote, Release, Restart, Store, Tick, Vote, Work};
-
-    fn finds_tick_twice(part: RulePart, setup: NamesSetup, walks: u64) {
-        let (violation, _) = finds(part, claiming(setup), walks);
-        assert_eq!(violation, Violation::TickClaimedTwice);
-    }
-
-    fn finds_work_twice(part: RulePart, walks: u64) {
-        let (violation, _) = finds(part, recording(moves(3)), walks);
-        assert_eq!(violation, Violation::WorkDoneTwice);
-    }
 
     /// Name 0 moves for client 0 alone. Client 1 takes the lock on servers 1 and 2, and claims the
     /// tick on the former server of name 0 and on server 1; client 0 asks the others.
@@ -239,42 +189,6 @@ mod work {
         assert_eq!(world.violation, None);
     }
 
-    #[test]
-    fn activated_server_learns_claims() {
-        finds_tick_twice(RulePart::Claims, moves(3), WALKS);
-    }
-
-    #[test]
-    fn bootstrapped_server_burns_ticks() {
-        let faults = FaultBudget { blank_restarts: 2, ..FaultBudget::default() };
-        finds_tick_twice(RulePart::Burnt, NamesSetup { faults, ..restarts(3) }, WALKS);
-    }
-
-    #[test]
-    #[ignore = "takes more walks: see verify/model.md"]
-    fn records_compare_views() {
-        finds_work_twice(RulePart::ViewsOnWork, 200_000);
-    }
-
-    #[test]
-    fn server_that_lacks_records_abstains() {
-        finds_work_twice(RulePart::Copies, WALKS);
-    }
-
-    #[test]
-    #[ignore = "takes more walks: see verify/model.md"]
-    fn enough_servers_are_copied() {
-        finds_work_twice(RulePart::EnoughCopies, 100_000);
-    }
-
-    /// A server in probation may stand in front of the one that keeps the record, which votes.
-    #[test]
-    #[ignore = "takes more walks: see verify/model.md"]
-    fn servers_that_are_copied_vote() {
-        let found = search(without(RulePart::VotingSources, recording_in_turns(moves(3))), 100_000);
-        assert_eq!(found.expect("a violation").0, Violation::WorkDoneTwice);
-    }
-
     /// Servers 0 and 1 keep the record. 0 and then 2 restart, and learn. While each is copied to,
     /// the other one lacks records too, and the connection to 1 fails: 0 and 2 are a quorum, and no
     /// new set.
@@ -297,13 +211,13 @@ mod work {
                 Restart { node, machine: 0, keeps_data: false },
                 Open { client: 0, node },
                 Open { client: 1, node },
-                Look { client: 1, node },
+                Observe { client: 1, node },
                 Store { client: 1, into: one, of: node },
                 Store { client: 1, into: two, of: node },
                 Merge { client: 1, node },
-                Look { client: 1, node: one },
-                Look { client: 1, node: two },
-                Look { client: 1, node },
+                Observe { client: 1, node: one },
+                Observe { client: 1, node: two },
+                Observe { client: 1, node },
                 Tick,
                 Tick,
                 Tick,
@@ -311,11 +225,11 @@ mod work {
                 Fence { client: 1, node: one },
                 Fence { client: 1, node: two },
                 Activate { client: 1 },
-                Look { client: 1, node },
+                Observe { client: 1, node },
             ]
         };
         let copy = [
-            Look { client: 0, node: 2 },
+            Observe { client: 0, node: 2 },
             BeginCopy { client: 0, node: 0 },
             BeginCopy { client: 1, node: 2 },
             CopyFrom { client: 0, node: 2 },
@@ -341,8 +255,11 @@ mod work {
         let mut world = NamesWorld::new(rule);
         assert!(start.iter().all(|&step| world.apply(step)));
         assert!(!end.iter().any(|&step| world.apply(step)), "a copy ends");
-        let read =
-            [Look { client: 0, node: 1 }, CopyFrom { client: 0, node: 1 }, EndCopy { client: 0 }];
+        let read = [
+            Observe { client: 0, node: 1 },
+            CopyFrom { client: 0, node: 1 },
+            EndCopy { client: 0 },
+        ];
 
         assert!(read.iter().all(|&step| world.apply(step)));
     }
@@ -354,7 +271,7 @@ mod work {
 mod compare_and_set {
     use super::*;
     use NamesStep::{
-        Activate, Attempt, Begin, Fence, Look, Move, Open, Restart, Store, Tick, Vote,
+        Activate, Attempt, Begin, Fence, Move, Observe, Open, Restart, Store, Tick, Vote,
     };
 
     /// Client 0 sees the first server of `node` through its probation.
@@ -362,17 +279,17 @@ mod compare_and_set {
         let [one, two] = [(node + 1) % 3, (node + 2) % 3];
         let mut steps = vec![
             Open { client: 0, node },
-            Look { client: 0, node },
+            Observe { client: 0, node },
             Store { client: 0, into: one, of: node },
             Store { client: 0, into: two, of: node },
             Store { client: 0, into: node, of: one },
-            Look { client: 0, node },
+            Observe { client: 0, node },
             Store { client: 0, into: node, of: two },
         ];
-        steps.extend([one, two, node].map(|node| Look { client: 0, node }));
+        steps.extend([one, two, node].map(|node| Observe { client: 0, node }));
         steps.extend([Tick, Tick, Tick, Begin { client: 0, node }]);
         steps.extend([one, two].map(|node| Fence { client: 0, node }));
-        steps.extend([Activate { client: 0 }, Look { client: 0, node }]);
+        steps.extend([Activate { client: 0 }, Observe { client: 0, node }]);
         steps
     }
 
@@ -383,7 +300,7 @@ mod compare_and_set {
         // 1.
         let set_back = [
             Open { client: 1, node: 2 },
-            Look { client: 1, node: 2 },
+            Observe { client: 1, node: 2 },
             Store { client: 1, into: 2, of: 0 },
             Store { client: 1, into: 0, of: 2 },
         ];

@@ -70,7 +70,7 @@ fn choices(setup: &NamesSetup) -> Vec<Steps> {
     let mut all: Vec<Steps> = Vec::new();
     for client in clients.clone() {
         for node in names.clone() {
-            all.push(vec![NamesStep::Look { client, node }]);
+            all.push(vec![NamesStep::Observe { client, node }]);
             let stores = names.clone().map(|of| NamesStep::Store { client, into: node, of });
             all.push(stores.chain([NamesStep::Merge { client, node }]).collect());
             all.push(vec![NamesStep::Begin { client, node }]);

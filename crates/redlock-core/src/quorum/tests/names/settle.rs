@@ -29,7 +29,7 @@ fn settles(mut world: NamesWorld, ticks: usize) -> bool {
                     if driver.conn[node].is_none() || driver.is_displaced(node) {
                         world.apply(NamesStep::Open { client, node });
                     }
-                    world.apply(NamesStep::Look { client, node });
+                    world.apply(NamesStep::Observe { client, node });
                     world.apply(NamesStep::Reenrol { client, node });
                 }
                 for into in world.names() {
@@ -39,7 +39,7 @@ fn settles(mut world: NamesWorld, ticks: usize) -> bool {
                     world.apply(NamesStep::Merge { client, node: into });
                 }
                 for node in world.names() {
-                    world.apply(NamesStep::Look { client, node });
+                    world.apply(NamesStep::Observe { client, node });
                 }
                 for node in world.names() {
                     world.apply(NamesStep::Begin { client, node });
@@ -47,7 +47,7 @@ fn settles(mut world: NamesWorld, ticks: usize) -> bool {
                         world.apply(NamesStep::Fence { client, node: of });
                     }
                     world.apply(NamesStep::Activate { client });
-                    world.apply(NamesStep::Look { client, node });
+                    world.apply(NamesStep::Observe { client, node });
                 }
             }
         }

@@ -43,7 +43,7 @@ pub(crate) enum NamesStep {
         node: usize,
     },
     /// The client reads the server, and enrols it if it is blank or was restarted.
-    Look {
+    Observe {
         client: usize,
         node: usize,
     },
@@ -157,7 +157,7 @@ impl NamesWorld {
             NamesStep::Crash { client } => self.crash(client),
             NamesStep::Cut { client, node } => self.cut(client, node),
             NamesStep::Open { client, node } => self.open(client, node),
-            NamesStep::Look { client, node } => self.look(client, node),
+            NamesStep::Observe { client, node } => self.look(client, node),
             NamesStep::Reenrol { client, node } => self.reenrol(client, node),
             NamesStep::Store { client, into, of } => self.store(client, into, of),
             NamesStep::Merge { client, node } => self.merge(client, node),
@@ -184,7 +184,7 @@ impl NamesWorld {
         let changes = matches!(
             step,
             NamesStep::Tick
-                | NamesStep::Look { .. }
+                | NamesStep::Observe { .. }
                 | NamesStep::Reenrol { .. }
                 | NamesStep::Store { .. }
                 | NamesStep::Merge { .. }

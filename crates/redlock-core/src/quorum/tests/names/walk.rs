@@ -211,7 +211,7 @@ impl NamesWalk {
             {
                 self.apply(NamesStep::Open { client, node });
             }
-            self.apply(NamesStep::Look { client, node });
+            self.apply(NamesStep::Observe { client, node });
         }
     }
 
@@ -285,7 +285,7 @@ impl ModelWalk for NamesWalk {
             0 => self.apply(NamesStep::Tick),
             1 => self.disturb(client, node, machine),
             2 => self.apply(NamesStep::Open { client, node }),
-            3 => self.apply(NamesStep::Look { client, node }),
+            3 => self.apply(NamesStep::Observe { client, node }),
             4 => self.apply(NamesStep::Store { client, into: node, of: other }),
             5 => self.apply(NamesStep::Merge { client, node }),
             6 => self.apply(NamesStep::Begin { client, node }),

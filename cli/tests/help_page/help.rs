@@ -1,5 +1,4 @@
-//! The page of the command `redlock`, from its `--help`: `cli/command-line.md`. Shared with the test
-//! of the command that compares the page.
+//! The page of the command `redlock`, from its `--help`: `cli/command-line.md`.
 
 use std::{fmt::Write, path::Path, process::Command};
 
