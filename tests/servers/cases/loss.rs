@@ -174,7 +174,7 @@ async fn unrenewable_work_stops_at_deadline() {
     };
     assert!(polls > 1, "the work is polled while the lock is held");
 
-    // tests/hard_stop checks the same on a manual clock.
+    // tests/virtual/hard_stop checks the same on a manual clock.
     let (began, deadline) = last;
     assert!(began < deadline, "{:?} late", began.saturating_duration_since(deadline));
     assert!(RecordingClock.now() < deadline + HANG_GUARD);
