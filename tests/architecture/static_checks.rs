@@ -37,53 +37,40 @@ const fn is_send<T: Send>(_: &T) {}
 const fn serves<S: tower::Service<R, Future: Send + Unpin + 'static>, R>() {}
 const fn object_safe(_: Option<&dyn Node>, _: Option<&dyn Clock>) {}
 
+/// Checks each of the types.
+macro_rules! each {
+    ($check:ident: $($type:ty),* $(,)?) => { $($check::<$type>();)* };
+}
+
 type Inner = tower::util::BoxCloneSyncService<String, (), std::io::Error>;
 
 #[test]
 fn handles_are_shared() {
-    shared::<Redlock>();
-    cloned::<Redlock>();
-    shared::<RedlockBuilder>();
-    sendable::<RedlockBuilder>();
-    shared::<LockRequest>();
-    cloned::<LockRequest>();
-    shared::<Blocking>();
-    cloned::<Blocking>();
-    shared::<BlockingRequest>();
-    cloned::<BlockingRequest>();
-    shared::<BlockingLock>();
-    shared::<DiagnosisRequest>();
-    cloned::<DiagnosisRequest>();
-    sendable::<DiagnosisFuture>();
+    each!(shared:
+        Redlock, RedlockBuilder, LockRequest, Blocking, BlockingRequest, BlockingLock,
+        DiagnosisRequest, Diagnosis, Advice, (Verdict, Severity), LockContext,
+    );
+    each!(cloned: Redlock, LockRequest, Blocking, BlockingRequest, DiagnosisRequest, LockContext);
+    each!(sendable: RedlockBuilder, DiagnosisFuture);
     unpinned::<DiagnosisFuture>();
-    shared::<Diagnosis>();
-    shared::<Advice>();
-    shared::<(Verdict, Severity)>();
-    shared::<LockContext>();
-    cloned::<LockContext>();
     #[cfg(feature = "http")]
     shared::<tower_redlock::LockContexts>();
     #[cfg(feature = "http")]
     cloned::<tower_redlock::LockContexts>();
-    shared::<Lock>();
+    each!(shared:
+        Lock, EmbeddedNodes, RedlockLayer<fn(&u8) -> String>,
+        RedlockService<(), fn(&u8) -> String>,
+    );
     unpinned::<Lock>();
-    shared::<EmbeddedNodes>();
-    cloned::<EmbeddedNodes>();
-    shared::<RedlockLayer<fn(&u8) -> String>>();
-    cloned::<RedlockLayer<fn(&u8) -> String>>();
-    shared::<RedlockService<(), fn(&u8) -> String>>();
-    cloned::<RedlockService<(), fn(&u8) -> String>>();
+    each!(cloned:
+        EmbeddedNodes, RedlockLayer<fn(&u8) -> String>, RedlockService<(), fn(&u8) -> String>,
+    );
     #[cfg(feature = "config")]
     shared::<tower_redlock::Config>();
     #[cfg(feature = "config")]
     cloned::<tower_redlock::Config>();
-    shared::<Credentials>();
-    cloned::<Credentials>();
-    shared::<AuthToken>();
-    cloned::<AuthToken>();
-    shared::<TlsOptions>();
-
-    cloned::<TlsOptions>();
+    each!(shared: Credentials, AuthToken, TlsOptions);
+    each!(cloned: Credentials, AuthToken, TlsOptions);
 }
 
 #[test]
@@ -95,20 +82,13 @@ fn once_futures_are_sent() {
     };
     type Layer = OnceLayer<fn(&u8) -> String, fn(&u8) -> bool>;
     type Service = OnceService<Inner, fn(&u8) -> String>;
-    shared::<OnceRequest>();
-    cloned::<OnceRequest>();
-    shared::<Layer>();
-    cloned::<Layer>();
-    shared::<Service>();
-    cloned::<Service>();
+    each!(shared: OnceRequest, Layer, Service);
+    each!(cloned: OnceRequest, Layer, Service);
     sendable::<OnceFuture<String, std::io::Error>>();
     unpinned::<OnceFuture<String, std::io::Error>>();
     serves::<OnceService<Inner, fn(&String) -> String>, String>();
-    shared::<Once<u8>>();
+    each!(shared: Once<u8>, OnceStatus, OnceState, UnknownOutcome);
     cloned::<Once<u8>>();
-    shared::<OnceStatus>();
-    shared::<OnceState>();
-    shared::<UnknownOutcome>();
     error::<OnceError<ResourceError>>();
     let work = OnceError::Work(ResourceError::EmptyName);
     assert_eq!(work.to_string(), ResourceError::EmptyName.to_string());
@@ -153,13 +133,15 @@ fn once_http_futures_are_sent() {
     type Over<B> =
         tower::util::BoxCloneSyncService<Request<B>, http::Response<Body>, std::io::Error>;
     type Keeping = OnceHttp<DefaultResponse, Idempotency>;
-    shared::<OnceLayer<Key<Header>, Always, OnceHttp>>();
-    cloned::<OnceLayer<Key<Header>, Always, OnceHttp>>();
-    shared::<OnceLayer<Key<JsonPointer>, Always, OnceHttp<DefaultResponse, ByBody>>>();
-    cloned::<OnceLayer<Scope, Always, Keeping>>();
-    shared::<OnceLayer<Scope, Always, Keeping>>();
-    shared::<OnceService<Over<Body>, Key<Header>, Always, OnceHttp>>();
-    cloned::<OnceService<Over<Body>, Key<Header>, Always, Keeping>>();
+    each!(shared:
+        OnceLayer<Key<Header>, Always, OnceHttp>,
+        OnceLayer<Key<JsonPointer>, Always, OnceHttp<DefaultResponse, ByBody>>,
+        OnceLayer<Scope, Always, Keeping>, OnceService<Over<Body>, Key<Header>, Always, OnceHttp>,
+    );
+    each!(cloned:
+        OnceLayer<Key<Header>, Always, OnceHttp>, OnceLayer<Scope, Always, Keeping>,
+        OnceService<Over<Body>, Key<Header>, Always, Keeping>,
+    );
     serves::<OnceService<Over<Body>, Key<Header>, Always, OnceHttp>, Request<Body>>();
     serves::<
         OnceService<
@@ -171,15 +153,11 @@ fn once_http_futures_are_sent() {
         Request<Body>,
     >();
     serves::<OnceService<Over<RestoredBody<Body>>, Scope, Always, Keeping>, Request<Body>>();
-    shared::<Missing>();
-    shared::<RequestOutcome>();
-    shared::<ServerErrors>();
-    shared::<KeptStatuses>();
-    cloned::<KeptStatuses>();
-    shared::<Rejection<'static>>();
-    cloned::<Rejection<'static>>();
-
-    shared::<RejectReason<'static>>();
+    each!(shared:
+        Missing, RequestOutcome, ServerErrors, KeptStatuses, Rejection<'static>,
+        RejectReason<'static>,
+    );
+    each!(cloned: KeptStatuses, Rejection<'static>);
 }
 
 #[cfg(feature = "tonic")]
@@ -199,14 +177,15 @@ fn once_grpc_futures_are_sent() {
     type Over =
         tower::util::BoxCloneSyncService<Request<Body>, http::Response<Body>, std::io::Error>;
     type OnReject = fn(tower_redlock::reject::Rejection<'_>) -> tonic::Status;
-    shared::<OnceLayer<Key<Header>, Always, OnceGrpc>>();
-    cloned::<OnceLayer<Key<Header>, Always, OnceGrpc>>();
-    shared::<OnceService<Over, Key<Header>, Always, OnceGrpc>>();
-    cloned::<OnceService<Over, Key<Header>, Always, OnceGrpc>>();
+    each!(shared:
+        OnceLayer<Key<Header>, Always, OnceGrpc>, OnceService<Over, Key<Header>, Always, OnceGrpc>,
+    );
+    each!(cloned:
+        OnceLayer<Key<Header>, Always, OnceGrpc>, OnceService<Over, Key<Header>, Always, OnceGrpc>,
+    );
     serves::<OnceService<Over, Key<Header>, Always, OnceGrpc<OnReject>>, Request<Body>>();
     sendable::<OnceGrpcBody<Body>>();
     shared::<CallOutcome>();
-
     cloned::<CallOutcome>();
 }
 
@@ -217,18 +196,16 @@ fn schedules_are_shared() {
         Schedule,
         schedule::{ScheduleError, Ticks, WallTime},
     };
-    shared::<Schedule>();
-    cloned::<Schedule>();
-    shared::<Ticks<'static>>();
-    cloned::<Ticks<'static>>();
+    each!(shared:
+        Schedule, Ticks<'static>, tower_redlock::scheduler::Claim,
+        tower_redlock::scheduler::Missed, tower_redlock::scheduler::Overlap,
+    );
+    each!(cloned:
+        Schedule, Ticks<'static>, tower_redlock::scheduler::Claim,
+        tower_redlock::scheduler::Missed, tower_redlock::scheduler::Overlap,
+    );
     value::<WallTime>();
     error::<ScheduleError>();
-    shared::<tower_redlock::scheduler::Claim>();
-    cloned::<tower_redlock::scheduler::Claim>();
-    shared::<tower_redlock::scheduler::Missed>();
-    cloned::<tower_redlock::scheduler::Missed>();
-    shared::<tower_redlock::scheduler::Overlap>();
-    cloned::<tower_redlock::scheduler::Overlap>();
     #[cfg(feature = "cron")]
     shared::<tower_redlock::schedule::CronSchedule>();
 
@@ -240,12 +217,8 @@ fn schedules_are_shared() {
 #[test]
 fn candidate_runs_are_sent() {
     use tower_redlock::{Leader, Term, leader::Leadership};
-    shared::<Leader>();
-    cloned::<Leader>();
-    shared::<Term>();
-    cloned::<Term>();
-    shared::<Leadership>();
-    cloned::<Leadership>();
+    each!(shared: Leader, Term, Leadership);
+    each!(cloned: Leader, Term, Leadership);
     let leader = Redlock::embedded().leader("x").on_lost(async |_| {});
     let run = leader.run(|_| std::future::ready(()));
     is_send(&run);
@@ -261,14 +234,10 @@ fn candidate_runs_are_sent() {
 fn fencing_futures_are_sent() {
     type Layer = FencingLayer<fn(&u8) -> String, fn(&u8) -> u64>;
     type Service = FencingService<Inner, fn(&u8) -> String, fn(&u8) -> u64>;
-    shared::<Layer>();
-    cloned::<Layer>();
-    shared::<Service>();
-    cloned::<Service>();
+    each!(shared: Layer, Service);
+    each!(cloned: Layer, Service);
     sendable::<fencing::FencingFuture<std::future::Ready<()>>>();
-    error::<FencingError>();
-    error::<TokenError>();
-    error::<fencing::FencingServiceError<ResourceError>>();
+    each!(error: FencingError, TokenError, fencing::FencingServiceError<ResourceError>);
 
     let error = fencing::FencingServiceError::<ResourceError>::Fencing(
         TokenError::Missing("no".into()).into(),
@@ -313,31 +282,18 @@ fn keys_are_shared_and_cloned() {
 fn testing_kit_is_shared() {
     use tower_redlock::testing::{ManualClock, ManualSleep, ManualSpawner, Nodes, Replica, Task};
 
-    shared::<ManualClock>();
-    cloned::<ManualClock>();
+    each!(shared: ManualClock, Nodes, Replica, ManualSpawner, ManualSleep, Task<u8>);
+    each!(cloned: ManualClock, Nodes, Replica);
     clock::<ManualClock>();
-    shared::<Nodes>();
-    cloned::<Nodes>();
-    shared::<Replica>();
-    cloned::<Replica>();
-    shared::<ManualSpawner>();
-    shared::<ManualSleep>();
-    unpinned::<ManualSleep>();
-    shared::<Task<u8>>();
-    unpinned::<Task<Box<dyn Future<Output = ()> + Send>>>();
+    each!(unpinned: ManualSleep, Task<Box<dyn Future<Output = ()> + Send>>);
 }
 
 #[test]
 fn lock_futures_are_sent_and_unpinned() {
-    sendable::<Acquire>();
-    unpinned::<Acquire>();
-    shared::<Lost>();
+    each!(sendable: Acquire, Reply);
+    each!(unpinned: Acquire, Lost, Release, Reply);
+    each!(shared: Lost, Release);
     cloned::<Lost>();
-    unpinned::<Lost>();
-    shared::<Release>();
-    unpinned::<Release>();
-    sendable::<Reply>();
-    unpinned::<Reply>();
 
     let redlock = Redlock::embedded();
     is_send(&redlock.lock("x").into_future());
@@ -355,50 +311,24 @@ fn lock_futures_are_sent_and_unpinned() {
 
 #[test]
 fn values_are_copied_compared_and_hashed() {
-    value::<FencingToken>();
-    value::<Timestamp>();
-    shared::<FencingToken>();
-    shared::<Nonce>();
-    shared::<Resource>();
-    cloned::<Resource>();
-    shared::<Released>();
-    shared::<Vote>();
-    shared::<Votes>();
-    cloned::<Votes>();
-    shared::<VoteOutcome>();
-    shared::<Reason>();
-    shared::<LossCause>();
-    shared::<NodeHealth>();
-    shared::<NodeState>();
-    shared::<Role>();
-    shared::<Blocked>();
-    shared::<ClockOffset>();
-    shared::<Memory>();
-    shared::<Persistence>();
-    shared::<RestartGuard>();
-    shared::<EvictionGuard>();
-    shared::<Holder>();
-    cloned::<Holder>();
-    shared::<Op>();
-    shared::<Answer>();
-    shared::<LeaseId>();
-    shared::<SystemClock>();
+    each!(value: FencingToken, Timestamp);
+    each!(shared:
+        FencingToken, Nonce, Resource, Released, Vote, Votes, VoteOutcome, Reason, LossCause,
+        NodeHealth, NodeState, Role, Blocked, ClockOffset, Memory, Persistence, RestartGuard,
+        EvictionGuard, Holder, Op, Answer, LeaseId, SystemClock,
+    );
+    each!(cloned: Resource, Votes, Holder);
     clock::<SystemClock>();
     object_safe(None, None);
-    unwinds::<FencingToken>();
-
-    unwinds::<Resource>();
+    each!(unwinds: FencingToken, Resource);
 }
 
 #[test]
 fn errors_are_errors() {
-    error::<LockError>();
-    error::<ReleaseError>();
-    error::<BuildError>();
-    error::<AdoptError>();
-    error::<ResourceError>();
-    error::<KeyError>();
-    error::<layer::GuardError<ResourceError>>();
+    each!(error:
+        LockError, ReleaseError, BuildError, AdoptError, ResourceError, KeyError,
+        layer::GuardError<ResourceError>,
+    );
 }
 
 /// The error type of many tower services does not implement `Error`.
