@@ -6,7 +6,7 @@ mod handlers;
 #[path = "../support/mod.rs"]
 mod support;
 #[allow(dead_code, reason = "the tools of another test, of which only a part is used here")]
-#[path = "../virtual/hard_stop/tools.rs"]
+#[path = "../virtual/hard_stop/fixture.rs"]
 mod tools;
 
 mod answers;

@@ -3,7 +3,9 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod durations;
 mod embedded;
+mod fixture;
 mod hard_stop;
 mod leader;
 mod schedule;

@@ -54,7 +54,6 @@ fn threads_exclude_each_other() {
     const RUNS: u32 = 50;
     let redlock = embedded();
     let (is_inside, runs) = (AtomicBool::new(false), AtomicU32::new(0));
-
     thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
@@ -71,7 +70,6 @@ fn threads_exclude_each_other() {
             });
         }
     });
-
     assert_eq!(runs.into_inner(), THREADS * RUNS);
 }
 
@@ -108,12 +106,10 @@ fn panic_of_the_work_releases() {
 #[test]
 fn lock_by_hand_is_extended_shared_and_released() {
     let redlock = embedded();
-
     let lock = redlock.lock("x").auto_extend(true).acquire().unwrap();
     assert!(lock.extend().unwrap() > Duration::ZERO);
     let shared = lock.downgrade().unwrap();
     let beside = redlock.lock("x").shared().acquire().unwrap();
-
     assert!(shared.is_shared() && beside.is_valid());
     shared.release().unwrap();
     beside.release().unwrap();
@@ -129,11 +125,9 @@ fn lost_lock_is_an_error_of_the_work() {
         assert!(cx.is_stopping() && cx.remaining().is_zero());
         cx.ensure_valid()
     };
-
     let ran = redlock.lock("x").ttl(SHORT).auto_extend(false).run(until_lost);
     let tried = redlock.lock("y").ttl(SHORT).auto_extend(false).try_run(until_lost);
     let failed = redlock.lock("z").try_run(|_| Err::<(), _>("of the work"));
-
     let Err(LockError::Lost { cause: LossCause::Expired { .. } }) = ran else { panic!("{ran:?}") };
     assert!(matches!(tried, Err(GuardError::Lock(LockError::Lost { .. }))), "{tried:?}");
     assert_eq!(failed, Err(GuardError::Service("of the work")));
@@ -165,7 +159,6 @@ fn flags_come_with_the_margin_and_the_end() {
     let clock = ManualClock::new();
     let nodes = Nodes::new(3, &clock);
     let redlock = nodes.replica("blue").redlock().blocking();
-
     let ended = redlock.lock("x").run(|cx| {
         nodes.stop([0, 1]);
         let margin = cx.remaining() / 10;
@@ -178,7 +171,6 @@ fn flags_come_with_the_margin_and_the_end() {
         clock.advance(NANOSECOND);
         assert!(!cx.is_valid());
     });
-
     assert!(matches!(ended, Err(LockError::Lost { .. })), "{ended:?}");
 }
 
@@ -196,9 +188,9 @@ mod runtimes {
 
     /// Panics unless `call` panics as tokio's own blocking methods do.
     fn is_refused<T>(call: impl FnOnce() -> T) {
-        let panic = catch_unwind(AssertUnwindSafe(call)).err().expect("it panics");
+        let panic = catch_unwind(AssertUnwindSafe(call)).err().expect("the call panics");
         let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or(panic.downcast_ref::<&str>().copied()).expect("a text");
+        let text = text.or(panic.downcast_ref::<&str>().copied()).expect("the panic has a text");
         assert!(text.contains("Cannot block the current thread from within a runtime"), "{text}");
     }
 
@@ -218,7 +210,11 @@ mod runtimes {
         let redlock = Redlock::embedded();
         redlock.ready().await.unwrap();
         assert_all_refused(&redlock);
-        redlock.lock("x").run(async |_| ()).await.expect("it is open, and nothing is held");
+        redlock
+            .lock("x")
+            .run(async |_| ())
+            .await
+            .expect("the manager is open and the lock is free");
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

@@ -1,10 +1,12 @@
 //! Counts of requests and losses.
 
-use std::time::Duration;
+use tower_redlock::{
+    Redlock,
+    node::EmbeddedNodes,
+    testing::{ManualClock, Nodes},
+};
 
-use tower_redlock::{Redlock, node::EmbeddedNodes};
-
-use crate::support::in_time;
+use crate::durations::{MS, SECOND};
 
 fn managers() -> (Redlock, Redlock) {
     let nodes = EmbeddedNodes::new(3);
@@ -35,15 +37,18 @@ async fn each_request_counts_once() {
 
 #[tokio::test]
 async fn only_unplanned_ends_are_losses() {
-    let (ours, other) = managers();
-    let request = ours.lock("a").max_hold(Duration::from_millis(50));
-    in_time(request.run(|_| std::future::pending::<()>())).await.unwrap_err();
+    let clock = ManualClock::new();
+    let nodes = Nodes::new(3, &clock);
+    let [ours, other] = ["ours", "other"].map(|owner| nodes.replica(owner).redlock());
+    let request = ours.lock("a").max_hold(SECOND);
+    let mut run = clock.spawn(request.run(|_| std::future::pending::<()>()));
+    clock.advance(SECOND);
+    run.take().expect("the hold ends").unwrap_err();
     assert_eq!(ours.counts().lost, 0);
-
     let lock = ours.lock("b").await.unwrap();
     other.revoke("b").await.unwrap();
     let _next = other.lock("b").await.unwrap();
+    clock.advance(MS);
     lock.extend().await.unwrap_err();
-
     assert_eq!(ours.counts().lost, 1);
 }

@@ -11,10 +11,14 @@ use tower_redlock::{
     error::LossCause,
     lock::{LockEvent, LockEventKind, Released},
     node::{AcquireOp, EmbeddedNodes, LeaseId, Nonce, Op, Reply},
+    testing::{ManualClock, Nodes},
     time::Timestamp,
 };
 
-use crate::support::in_time;
+use crate::{
+    durations::{MS, SECOND},
+    support::in_time,
+};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -51,7 +55,6 @@ async fn refusals_and_waits_are_reported() {
     };
     assert_eq!((resource.to_string().as_str(), &error), ("a", &refused));
     assert!(matches!(error, LockError::Held { .. }), "{error}");
-
     let waiting = tokio::spawn(ours.lock("a").wait(LONG).into_future());
     // It waits in this process's queue, after the first one.
     let behind = tokio::spawn(ours.lock("a").wait(LONG).into_future());
@@ -74,10 +77,14 @@ async fn refusals_and_waits_are_reported() {
 
 #[tokio::test]
 async fn losses_and_hard_stops_are_reported() {
-    let (ours, other) = managers();
+    let clock = ManualClock::new();
+    let nodes = Nodes::new(3, &clock);
+    let [ours, other] = ["ours", "other"].map(|owner| nodes.replica(owner).redlock());
     let mut events = ours.events();
-    let request = ours.lock("a").max_hold(Duration::from_millis(50));
-    let stopped = in_time(request.run(|_| std::future::pending::<()>())).await;
+    let request = ours.lock("a").max_hold(SECOND);
+    let mut stopped = clock.spawn(request.run(|_| std::future::pending::<()>()));
+    clock.advance(SECOND);
+    let stopped = stopped.take().expect("the hold ends");
     assert!(matches!(stopped, Err(LockError::Lost { .. })), "{stopped:?}");
     let lost = next(&mut events).await;
     assert!(
@@ -86,10 +93,10 @@ async fn losses_and_hard_stops_are_reported() {
     );
     let stop = next(&mut events).await;
     assert!(matches!(stop, LockEventKind::HardStopped { .. }), "{stop:?}");
-
     let lock = ours.lock("b").await.unwrap();
     other.revoke("b").await.unwrap();
     let _next = other.lock("b").await.unwrap();
+    clock.advance(MS);
     lock.extend().await.unwrap_err();
     let lost = next(&mut events).await;
     assert!(
@@ -103,15 +110,12 @@ async fn lagging_receivers_are_notified() {
     let (ours, other) = managers();
     let (mut first, mut second) = (ours.events(), ours.events());
     let _held = other.lock("a").await.unwrap();
-
     for _ in 0..1_030 {
         ours.lock("a").await.unwrap_err();
     }
-
     assert_eq!(first.try_recv(), Err(TryRecvError::Lagged(6)));
     assert!(first.try_recv().is_ok());
     assert_eq!(second.try_recv(), Err(TryRecvError::Lagged(6)));
-
     drop((first, second));
     ours.lock("a").await.unwrap_err();
 }
@@ -133,11 +137,8 @@ async fn raised_fence_is_reported_once() {
     }
     let redlock = Redlock::builder().nodes_from(&nodes).build().unwrap();
     let mut events = redlock.events();
-
     let lock = redlock.lock("a").await.unwrap();
-
     assert!(lock.fencing_token().get() > token);
-
     let raised = next(&mut events).await;
     let LockEventKind::FenceRaised { resource, token, .. } = &raised else { panic!("{raised:?}") };
     assert_eq!((resource.to_string().as_str(), *token), ("a", lock.fencing_token()));

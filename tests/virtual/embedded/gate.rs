@@ -6,7 +6,7 @@ use tokio::time::timeout;
 use tower_redlock::{Lock, LockError, Redlock, error::Reason};
 
 use crate::{
-    embedded::handoff::scene::{granted, poll, waiting},
+    embedded::handoff::fixture::{granted, poll, waiting},
     embedded::nodes::shared,
     support::{
         HANG_GUARD,
@@ -19,23 +19,23 @@ use crate::{
 /// Five nodes, as a manager sees them: another client has the key of the first, the second is free,
 /// and the others can't be reached. The votes are split, and the next attempt asks only the first
 /// node.
-struct Scene {
+struct Fixture {
     clock: HandClock,
     redlock: Redlock,
     _strangers: (Redlock, Lock),
 }
 
-impl Scene {
+impl Fixture {
     fn new() -> Self {
-        let scene = support::Scene::by_hand(2);
-        let builder = || scene.clock.builder();
-        let mut nodes = shared(&scene.nodes);
+        let fixture = support::Scene::by_hand(2);
+        let builder = || fixture.clock.builder();
+        let mut nodes = shared(&fixture.nodes);
         let stranger = builder().node(nodes[0].clone()).owner("stranger").build().unwrap();
         let lock = granted(&mut stranger.lock("x").into_future());
         let down = |_| Err(Reason::NotConnected("down".into()));
         nodes.extend(["n3", "n4", "n5"].map(|name| MockNode::answering(name, down)));
         let redlock = with_nodes(builder(), nodes).build().unwrap();
-        Self { clock: scene.clock, redlock, _strangers: (stranger, lock) }
+        Self { clock: fixture.clock, redlock, _strangers: (stranger, lock) }
     }
 
     /// Waits until the pause before the next attempt is over.
@@ -47,27 +47,25 @@ impl Scene {
 
 #[tokio::test]
 async fn answer_of_one_node_is_not_decisive() {
-    let scene = Scene::new();
-    let mut waiting = waiting(scene.redlock.lock("x").wait(HANG_GUARD));
+    let fixture = Fixture::new();
+    let mut waiting = waiting(fixture.redlock.lock("x").wait(HANG_GUARD));
     for _ in 0..4 {
-        let told = poll(&mut scene.redlock.lock("x").into_future());
+        let told = poll(&mut fixture.redlock.lock("x").into_future());
         assert!(matches!(told, Poll::Ready(Err(LockError::NoQuorum { .. }))), "{told:?}");
-        scene.pause();
+        fixture.pause();
         assert!(poll(&mut waiting).is_pending());
     }
-    scene.clock.advance(HANG_GUARD);
-
+    fixture.clock.advance(HANG_GUARD);
     let told = timeout(HANG_GUARD, waiting).await.expect("the wait is over");
-
     let Err(LockError::WaitTimedOut { last, .. }) = told else { panic!("{told:?}") };
     assert!(matches!(*last, LockError::NoQuorum { .. }), "{last:?}");
 }
 
 #[tokio::test]
 async fn last_try_needs_more_than_one() {
-    let scene = Scene::new();
-    let waiting = waiting(scene.redlock.lock("x").wait(HANG_GUARD).max_attempts(2));
-    scene.pause();
+    let fixture = Fixture::new();
+    let waiting = waiting(fixture.redlock.lock("x").wait(HANG_GUARD).max_attempts(2));
+    fixture.pause();
     let told = timeout(HANG_GUARD, waiting).await.expect("the last try is over");
     assert!(matches!(told, Err(LockError::NoQuorum { .. })), "{told:?}");
 }

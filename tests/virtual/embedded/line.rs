@@ -34,20 +34,17 @@ async fn waiting_set_does_not_block_names() {
     let manager = |owner: &str| Redlock::builder().nodes_from(&nodes).owner(owner).build().unwrap();
     let (stranger, ourselves) = (manager("stranger"), manager("ourselves"));
     let b = stranger.lock("b").await.unwrap();
-
     let mut set = ourselves.lock(["a", "b"]).wait(HANG_GUARD).into_future();
     assert!(poll(&mut set).is_pending(), "its first attempt has failed at b");
     assert_eq!(nodes.key_counts(), [1; 3], "a is free");
     let single = poll(&mut ourselves.lock("a").into_future());
     assert_eq!(owner_told(&single), Some("ourselves"));
-
     // The holder of a single name is known.
     let mut alone = ourselves.lock("c").wait(HANG_GUARD).into_future();
     let c = stranger.lock("c").await.unwrap();
     assert!(poll(&mut alone).is_pending());
     let single = poll(&mut ourselves.lock("c").into_future());
     assert_eq!(owner_told(&single), Some("stranger"));
-
     drop((b, c));
     drop((set.await.unwrap(), alone.await.unwrap()));
     assert_eq!(nodes.key_counts(), [0; 3]);
@@ -68,30 +65,22 @@ async fn full_line_rejects_with_holder() {
     };
     let a = redlock.lock("a").await.unwrap();
     let b = redlock.lock("b").await.unwrap();
-
     let (mut first, mut second) = (waiting("a"), waiting("a"));
-
     assert!(poll(&mut first).is_pending() && poll(&mut second).is_pending());
-
     turned_away("a");
     let mut third = waiting("b");
     assert!(poll(&mut third).is_pending());
-
     // There is room in the queue of "b", but not in all queues together.
     turned_away("b");
     // A waiter that leaves, or gets its turn, makes room.
     drop(second);
     let mut next = waiting("b");
-
     assert!(poll(&mut next).is_pending());
-
     turned_away("a");
     drop(a);
     let a = first.await.unwrap();
     let mut again = waiting("a");
-
     assert!(poll(&mut again).is_pending());
-
     drop((a, b, third, next, again));
 }
 
@@ -106,20 +95,15 @@ async fn waiters_for_other_processes_count_too() {
         held.push(stranger.lock(name).await.unwrap());
     }
     let waiting = |name: &str| redlock.lock(name).wait(HANG_GUARD).into_future();
-
     let (mut a, mut b) = (waiting("a"), waiting("b"));
-
     assert!(poll(&mut a).is_pending() && poll(&mut b).is_pending());
-
     let turned_away = waiting("c").await;
     assert_eq!(owner_told(&Poll::Ready(turned_away)), Some("stranger"));
     // There is no room in a queue either.
     assert_eq!(owner_told(&poll(&mut waiting("a"))), Some("stranger"));
-
     drop(b);
     let mut c = waiting("c");
     assert!(poll(&mut c).is_pending());
-
     held.clear();
     drop((a.await.unwrap(), c.await.unwrap()));
 }
@@ -153,17 +137,13 @@ async fn ten_thousand_leave_in_any_order() {
     let last = waiting();
     let started = Instant::now();
     others.drain(WAITERS / 3..WAITERS / 2);
-
     while let Some(other) = others.pop() {
         drop(other);
     }
-
     // Scanning all waiters for each one would take minutes.
     assert!(started.elapsed() < HANG_GUARD);
     assert_eq!(woken.0.load(Ordering::SeqCst), 0);
-
     drop(lock);
     assert_eq!(woken.0.load(Ordering::SeqCst), 1, "the only one left");
-
     drop(last.await.unwrap());
 }

@@ -23,12 +23,9 @@ async fn locks_and_once_keys_are_listed() {
     redlock.once("d").run(|_| async { Ok::<_, ()>(()) }).await.unwrap();
     let mut listed: Vec<Holder> = redlock.locks().try_collect().await.unwrap();
     listed.sort_by(|a, b| a.name.cmp(&b.name));
-
     let names: Vec<_> = listed.iter().map(|holder| &*holder.name).collect();
-
     assert_eq!(names, ["a", "b", "c"]);
     assert_eq!(listed[0].token, locks[0].fencing_token());
-
     let keys: Vec<Arc<str>> = redlock.once_keys().try_collect().await.unwrap();
     assert_eq!(keys, [Arc::from("d")]);
 }

@@ -9,24 +9,21 @@ use tower_redlock::{
     node::{EmbeddedNodes, Op},
 };
 
+use crate::durations::SECOND;
 use crate::support::{eventually_async, hand_clock::HandClock, mock_node::MockNode};
 
 const LONG: Duration = Duration::from_secs(60);
-const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test]
 async fn held_locks_are_in_the_snapshot() {
     let redlock = Redlock::embedded();
     let [b, a] = [redlock.lock("b").await.unwrap(), redlock.lock(["a", "c", "d"]).await.unwrap()];
     let snapshot = redlock.snapshot();
-
     let found: Vec<_> =
         snapshot.locks.iter().map(|lock| (lock.resource.clone(), lock.token)).collect();
-
     assert_eq!(found, [&a, &b].map(|lock| (lock.resource().clone(), lock.fencing_token())));
     assert!(snapshot.locks.iter().all(|lock| !lock.remaining.is_zero()));
     assert!(snapshot.waiting.is_empty(), "{snapshot:?}");
-
     b.release().await.unwrap();
     a.release().await.unwrap();
     eventually_async("nothing is left", async || {
@@ -56,25 +53,19 @@ async fn waiting_requests_have_ages() {
     clock.advance(3 * SECOND);
     let second = request();
     requests(2).await;
-
     clock.advance(2 * SECOND);
-
     let oldest = |expected| {
         let waiting = ours.snapshot().waiting;
         let [WaitingName { name, oldest, .. }] = &waiting[..] else { panic!("{waiting:?}") };
         assert_eq!((&**name, *oldest), ("x", expected));
     };
-
     oldest(5 * SECOND);
     assert!(ours.snapshot().locks.is_empty());
-
     held.release().await.unwrap();
     let lock = first.await.unwrap().unwrap();
     // The second request waits for the first one.
     oldest(2 * SECOND);
-
     assert_eq!(ours.snapshot().locks[0].token, lock.fencing_token());
-
     second.abort();
     eventually_async("it has left", async || ours.snapshot().waiting.is_empty()).await;
 }

@@ -116,14 +116,10 @@ fn late_task_learns_the_shorter_limit() {
     let redlock = Nodes::new(3, &clock).replica("a").redlock();
     let max_hold = Duration::from_millis(10);
     let mut task = Context::from_waker(Waker::noop());
-
     let mut poll = |request: &mut Acquire| Pin::new(request).poll(&mut task);
-
     let Poll::Ready(Ok(lock)) = poll(&mut redlock.lock("x").into_future()) else { panic!() };
-
     let mut waiting = redlock.lock("x").wait(Duration::MAX).max_hold(max_hold).into_future();
     assert!(poll(&mut waiting).is_pending());
-
     drop(lock);
     clock.advance(max_hold * 2);
     let Poll::Ready(Err(LockError::TooSlow { elapsed, validity, .. })) = poll(&mut waiting) else {

@@ -15,16 +15,16 @@ use tower_redlock::{
 };
 
 use super::{
-    handoff::scene::{WAIT, waiting},
+    handoff::fixture::{WAIT, waiting},
     nodes::shared,
 };
+use crate::durations::HOUR;
 use crate::support::{
     hand_clock::HandClock,
     mock_node::{MockNode, with_nodes},
     scene::Scene,
 };
 
-const HOUR: Duration = Duration::from_secs(3_600);
 const NOON: Duration = Duration::from_secs(1_700_000_000);
 
 /// The system's clock, with a wall clock that is set by hand.
@@ -57,13 +57,11 @@ mod set_back {
         let first = token(&redlock).await;
         wall.set_wall(NOON.saturating_sub(2 * HOUR));
         let mut last = first;
-
         for _ in 0..20 {
             let next = token(&redlock).await;
             assert!(next > last, "{next} after {last}");
             last = next;
         }
-
         assert!(last < first + micros(Duration::from_secs(10)), "they go on from there");
     }
 
@@ -72,11 +70,8 @@ mod set_back {
         let (wall, redlock) = manager();
         let first = token(&redlock).await;
         wall.set_wall(NOON + 24 * HOUR);
-
         let ahead = token(&redlock).await;
-
         assert!(ahead >= first + micros(24 * HOUR));
-
         wall.set_wall(NOON);
         let back = token(&redlock).await;
         assert!(back > ahead);
@@ -148,7 +143,6 @@ async fn late_node_is_no_lead() {
     // Two nodes of five grant.
     let request = waiting(redlock.lock("x").wait(WAIT));
     assert_eq!(asked.lock().unwrap()[..5], [0, 1, 2, 3, 4]);
-
     is_loading.store(false, Ordering::SeqCst);
     asked.lock().unwrap().clear();
     // The pause after two attempts without a quorum takes at most 160 ms.

@@ -8,13 +8,13 @@ use tower_redlock::{
     testing::{ManualClock, Nodes, Task},
 };
 
-use crate::hard_stop::tools::{HandClock, NANO, TTL, VALIDITY, just_before};
+use crate::durations::MS;
+use crate::hard_stop::fixture::{HandClock, NANO, TTL, VALIDITY, just_before};
 
-const MS: Duration = Duration::from_millis(1);
 /// The granularity, and half a millisecond for each of two threads.
 const LEAD: Duration = Duration::from_millis(3);
 
-fn scene(set: impl FnOnce(RedlockBuilder) -> RedlockBuilder) -> (ManualClock, Redlock) {
+fn fixture(set: impl FnOnce(RedlockBuilder) -> RedlockBuilder) -> (ManualClock, Redlock) {
     let clock = ManualClock::new();
     let builder = Nodes::new(3, &clock).replica("a").builder().ttl(TTL);
     let redlock = set(builder).clock(HandClock::over(clock.clone())).build().unwrap();
@@ -43,7 +43,7 @@ fn assert_stops_after(clock: &ManualClock, work: &Task<Result<(), LockError>>, t
 
 #[test]
 fn idle_work_drops_before_end() {
-    let (clock, redlock) = scene(|builder| builder);
+    let (clock, redlock) = fixture(|builder| builder);
     let mut work = idle(&clock, &redlock, |request| request);
     assert_stops_after(&clock, &work, VALIDITY.saturating_sub(LEAD));
     let stopped = work.take().unwrap();
@@ -52,7 +52,7 @@ fn idle_work_drops_before_end() {
 
 #[test]
 fn so_it_is_before_max_hold() {
-    let (clock, redlock) = scene(|builder| builder);
+    let (clock, redlock) = fixture(|builder| builder);
     let limit = Duration::from_secs(3);
     let mut work = idle(&clock, &redlock, |request| request.max_hold(limit));
     assert_stops_after(&clock, &work, limit.saturating_sub(LEAD));
@@ -62,7 +62,7 @@ fn so_it_is_before_max_hold() {
 
 #[test]
 fn late_timer_moves_stop_ahead() {
-    let (clock, redlock) = scene(|builder| builder);
+    let (clock, redlock) = fixture(|builder| builder);
     let work = idle(&clock, &redlock, |request| request);
     // The timers read the clock every 250 ms.
     let (look, late) = (Duration::from_millis(250), Duration::from_millis(5));
@@ -73,7 +73,7 @@ fn late_timer_moves_stop_ahead() {
 
 #[test]
 fn a_short_validity_loses_an_eighth() {
-    let (clock, redlock) = scene(|builder| builder);
+    let (clock, redlock) = fixture(|builder| builder);
     let ttl = Duration::from_millis(10);
     let validity = Duration::from_micros(7_900);
     let work = idle(&clock, &redlock, |request| request.ttl(ttl));
@@ -82,27 +82,23 @@ fn a_short_validity_loses_an_eighth() {
 
 #[test]
 fn the_soft_stop_keeps_its_distance() {
-    let (clock, redlock) = scene(|builder| builder.stop_margin(MS));
+    let (clock, redlock) = fixture(|builder| builder.stop_margin(MS));
     let mut acquired = clock.spawn(redlock.lock("x").auto_extend(false).into_future());
     clock.settle();
     let lock = acquired.take().unwrap().unwrap();
     let (stopping, lost) = (clock.spawn(lock.context().stopping()), clock.spawn(lock.lost()));
-
     clock.advance(VALIDITY.saturating_sub(LEAD + MS + NANO));
-
     assert!(!stopping.is_finished());
-
     clock.advance(NANO);
     assert!(stopping.is_finished());
     assert_eq!(lock.remaining(), LEAD + MS, "the validity is not shorter");
-
     clock.advance(MS);
     assert!(lost.is_finished());
 }
 
 #[test]
 fn renewed_work_continues() {
-    let (clock, redlock) = scene(|builder| builder);
+    let (clock, redlock) = fixture(|builder| builder);
     let work = idle(&clock, &redlock, |request| request.auto_extend(true));
     clock.advance(TTL * 10);
     assert!(!work.is_finished());

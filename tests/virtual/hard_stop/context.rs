@@ -9,14 +9,13 @@ use std::{
 
 use tower_redlock::LockContext;
 
-use crate::hard_stop::tools::{Scene, poll};
+use crate::hard_stop::fixture::{Scene, poll};
 
 #[test]
 fn nested_guards_restore_the_context() {
     let Scene { redlock, .. } = Scene::without_timers(5);
     let name = || LockContext::current().map(|cx| cx.resource().to_string());
     let inner = redlock.clone();
-
     let mut run = pin!(redlock.lock("outer").run(|_| async move {
         assert_eq!(name().as_deref(), Some("outer"));
         let mut run = pin!(inner.lock("inner").run(|_| async move {
@@ -37,7 +36,6 @@ fn nested_guards_restore_the_context() {
         assert_eq!(name().as_deref(), Some("outer"));
         name()
     }));
-
     assert!(poll(run.as_mut()).is_pending());
     assert_eq!(name(), None, "between two polls of the outer work");
     assert_eq!(poll(run.as_mut()), Poll::Ready(Ok(Some("outer".into()))));
@@ -56,7 +54,6 @@ fn a_panic_restores_the_context() {
     }));
     assert_eq!(poll(run.as_mut()), Poll::Ready(Ok(Some("outer".into()))));
     assert!(LockContext::current().is_none());
-
     let (redlock, _) = (outer, nodes);
     let mut run = Box::pin(redlock.lock("x").run(|_| async { panic!("on purpose") }));
     catch_unwind(AssertUnwindSafe(|| poll(run.as_mut()))).unwrap_err();

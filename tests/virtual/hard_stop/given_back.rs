@@ -11,10 +11,9 @@ use tower_redlock::{
     Lock, Redlock,
     error::LossCause,
     lock::{Lost, Released},
-    node::EmbeddedNodes,
 };
 
-use crate::hard_stop::tools::{Scene, Woken, poll};
+use crate::hard_stop::fixture::{Scene, Woken, poll};
 
 /// A lock, and a future that waits for its end.
 fn watched(redlock: &Redlock, woken: &Arc<Woken>) -> (Lock, Lost) {
@@ -26,36 +25,23 @@ fn watched(redlock: &Redlock, woken: &Arc<Woken>) -> (Lock, Lost) {
     (lock, lost)
 }
 
-#[track_caller]
-fn assert_told(woken: &Woken, mut lost: Lost, nodes: &EmbeddedNodes) {
-    assert_eq!(woken.0.load(Ordering::SeqCst), 1, "woken, and once");
-    assert_eq!(poll(Pin::new(&mut lost)), Poll::Ready(LossCause::Released));
-    assert_eq!(nodes.key_counts(), [0; 5]);
-}
-
 #[test]
-fn drop_wakes_watchers() {
-    let Scene { redlock, nodes, .. } = Scene::without_timers(5);
-    let woken = Arc::<Woken>::default();
-    let (lock, lost) = watched(&redlock, &woken);
-    drop(lock);
-    assert_told(&woken, lost, &nodes);
-}
-
-#[test]
-fn awaited_release_wakes_watchers() {
-    let Scene { redlock, nodes, .. } = Scene::without_timers(5);
-    let woken = Arc::<Woken>::default();
-    let (lock, lost) = watched(&redlock, &woken);
-    assert_eq!(poll(pin!(lock.release())), Poll::Ready(Ok(Released::Released)));
-    assert_told(&woken, lost, &nodes);
-}
-
-#[test]
-fn unawaited_release_wakes_watchers() {
-    let Scene { redlock, nodes, .. } = Scene::without_timers(5);
-    let woken = Arc::<Woken>::default();
-    let (lock, lost) = watched(&redlock, &woken);
-    drop(lock.release());
-    assert_told(&woken, lost, &nodes);
+fn release_wakes_watchers() {
+    type End = fn(Lock);
+    let ends: [(&str, End); 3] = [
+        ("dropped", drop),
+        ("awaited", |lock| {
+            assert_eq!(poll(pin!(lock.release())), Poll::Ready(Ok(Released::Released)));
+        }),
+        ("not awaited", |lock| drop(lock.release())),
+    ];
+    for (name, end) in ends {
+        let Scene { redlock, nodes, .. } = Scene::without_timers(5);
+        let woken = Arc::<Woken>::default();
+        let (lock, mut lost) = watched(&redlock, &woken);
+        end(lock);
+        assert_eq!(woken.0.load(Ordering::SeqCst), 1, "{name}: the watcher is woken once");
+        assert_eq!(poll(Pin::new(&mut lost)), Poll::Ready(LossCause::Released), "{name}");
+        assert_eq!(nodes.key_counts(), [0; 5], "{name}");
+    }
 }

@@ -5,7 +5,7 @@ use std::{pin::pin, task::Poll};
 use tower_redlock::{LockError, node::Op};
 
 use crate::{
-    hard_stop::tools::{NANO, Scene, VALIDITY, just_before, poll},
+    hard_stop::fixture::{NANO, Scene, VALIDITY, just_before, poll},
     support::mock_node::Withheld,
 };
 
@@ -31,10 +31,8 @@ fn last_nanosecond_grant_is_a_lock() {
 fn grant_at_end_is_too_slow() {
     let (Scene { clock, redlock, nodes }, answers) = slow();
     let mut acquire = pin!(redlock.lock("x").into_future());
-
     assert!(poll(acquire.as_mut()).is_pending());
     assert_eq!(nodes.key_counts(), [1; 3]);
-
     clock.advance(VALIDITY);
     answers.deliver();
     let Poll::Ready(Err(error)) = poll(acquire.as_mut()) else { panic!() };
@@ -49,14 +47,11 @@ fn grant_at_end_is_too_slow() {
 fn late_grant_is_not_a_lock() {
     let (Scene { clock, redlock, nodes }, answers) = slow();
     let mut acquire = pin!(redlock.lock("x").into_future());
-
     assert!(poll(acquire.as_mut()).is_pending());
-
     answers.deliver();
     // The task is not polled in time: its runtime is busy.
     clock.advance(VALIDITY);
     let polled = poll(acquire.as_mut());
-
     assert!(matches!(polled, Poll::Ready(Err(LockError::TooSlow { .. }))), "{polled:?}");
     assert_eq!(nodes.key_counts(), [0; 3]);
 }

@@ -3,18 +3,14 @@
 use std::{
     future::{Future, IntoFuture},
     pin::Pin,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
     task::Poll,
     time::Duration,
 };
 
 use tower_redlock::{LockError, Redlock, error::LossCause};
 
-use crate::hard_stop::tools::{
-    Flag, HandClock, NANO, Scene, VALIDITY, endless, is_expired, just_before, poll,
+use crate::hard_stop::fixture::{
+    EndlessWork, HandClock, NANO, Scene, VALIDITY, is_expired, just_before, poll,
 };
 
 const WAIT: Duration = Duration::from_secs(3_600);
@@ -41,23 +37,21 @@ fn handed_on<F: Future>(
 fn no_poll_at_end_of_validity() {
     for margin in [NANO, Duration::ZERO] {
         let Scene { clock, redlock, .. } = Scene::without_timers(5);
-        let (polls, waker) = (Arc::<AtomicUsize>::default(), Arc::<Mutex<_>>::default());
-        let (flag, dropped) = Flag::new();
-        let work = endless(&polls, &waker, flag);
-        let mut run = handed_on(&redlock, &clock, WAIT, work);
+        let work = EndlessWork::default();
+        let mut run = handed_on(&redlock, &clock, WAIT, work.future());
         assert!(poll(run.as_mut()).is_pending());
-        let first = polls.load(Ordering::SeqCst);
+        let first = work.polls();
         assert!(first > 0);
         // The validity counts from the start of the lease.
         clock.advance(VALIDITY.saturating_sub(EARLIER + margin));
         let polled = poll(run.as_mut());
         if margin.is_zero() {
             assert!(is_expired(&polled), "{polled:?}");
-            assert_eq!(polls.load(Ordering::SeqCst), first);
-            assert!(dropped.load(Ordering::SeqCst));
+            assert_eq!(work.polls(), first);
+            assert!(work.is_dropped());
         } else {
             assert!(polled.is_pending());
-            assert_eq!(polls.load(Ordering::SeqCst), first + 1);
+            assert_eq!(work.polls(), first + 1);
         }
     }
 }
@@ -66,20 +60,16 @@ fn no_poll_at_end_of_validity() {
 fn no_poll_at_own_max_hold() {
     const HOLD: Duration = Duration::from_secs(1);
     let Scene { clock, redlock, .. } = Scene::without_timers(5);
-    let (polls, waker) = (Arc::<AtomicUsize>::default(), Arc::<Mutex<_>>::default());
-    let (flag, _dropped) = Flag::new();
-    let mut run = handed_on(&redlock, &clock, HOLD, endless(&polls, &waker, flag));
-
+    let work = EndlessWork::default();
+    let mut run = handed_on(&redlock, &clock, HOLD, work.future());
     clock.advance(just_before(HOLD));
-
     assert!(poll(run.as_mut()).is_pending());
-
-    let before = polls.load(Ordering::SeqCst);
+    let before = work.polls();
     clock.advance(NANO);
     let polled = poll(run.as_mut());
     let Poll::Ready(Err(LockError::Lost { cause })) = polled else { panic!() };
     assert_eq!(cause, LossCause::MaxHold { limit: HOLD });
-    assert_eq!(polls.load(Ordering::SeqCst), before);
+    assert_eq!(work.polls(), before);
 }
 
 #[test]

@@ -4,10 +4,10 @@
 mod ahead;
 mod context;
 mod deadline;
+mod fixture;
 mod given_back;
 mod grants;
 mod handed_on;
 mod order;
 mod stopping;
-mod tools;
 mod watchers;

@@ -10,7 +10,7 @@ use std::{
 use tower_redlock::node::Op;
 
 use crate::{
-    hard_stop::tools::{Flag, Scene, VALIDITY, is_expired, poll},
+    hard_stop::fixture::{Flag, Scene, VALIDITY, is_expired, poll},
     support::mock_node::MockNode,
 };
 
@@ -35,8 +35,8 @@ fn work_is_dropped_before_the_release() {
                 }
             })
         };
-        let scene = Scene::without_timers(3).over(|builder| builder, watched);
-        let Scene { clock, redlock, nodes } = scene;
+        let fixture = Scene::without_timers(3).over(|builder| builder, watched);
+        let Scene { clock, redlock, nodes } = fixture;
         let mut polls = 0;
         let work = poll_fn(move |_| {
             let _owned = &flag;

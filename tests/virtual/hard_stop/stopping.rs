@@ -10,7 +10,7 @@ use std::{
 
 use tower_redlock::{Lock, Redlock, lock::Stopping};
 
-use crate::hard_stop::tools::{NANO, Scene, TTL, VALIDITY, Woken, just_before, poll};
+use crate::hard_stop::fixture::{NANO, Scene, TTL, VALIDITY, Woken, just_before, poll};
 
 /// A tenth of the validity, and the rest of it.
 const MARGIN: Duration = Duration::from_micros(989_800);
@@ -30,14 +30,10 @@ fn stops(stopping: &mut Stopping) -> bool {
 fn default_margin_is_a_tenth() {
     let Scene { clock, redlock, .. } = Scene::without_timers(5);
     let lock = taken(&redlock);
-
     let mut stopping = lock.context().stopping();
-
     assert!(!stops(&mut stopping));
-
     clock.advance(just_before(BEFORE));
     assert!(!stops(&mut stopping) && !stops(&mut stopping.clone()));
-
     clock.advance(NANO);
     assert!(stops(&mut stopping.clone()) && stops(&mut stopping));
     assert!(lock.is_valid(), "the hard stop is later");
@@ -45,16 +41,15 @@ fn default_margin_is_a_tenth() {
 
 #[test]
 fn margin_is_at_most_half() {
-    let scene = Scene::without_timers(5);
+    let fixture = Scene::without_timers(5);
     let Scene { clock, redlock, .. } =
-        scene.with(|builder| builder.stop_margin(Duration::from_secs(4)));
+        fixture.with(|builder| builder.stop_margin(Duration::from_secs(4)));
     let lock = taken(&redlock);
     clock.advance(just_before(Duration::from_millis(5_898)));
     assert!(!stops(&mut lock.context().stopping()));
     clock.advance(NANO);
     assert!(stops(&mut lock.context().stopping()));
     drop(lock);
-
     let request = redlock.lock("x").ttl(Duration::from_secs(1)).auto_extend(false);
     let Poll::Ready(Ok(lock)) = poll(pin!(request.into_future())) else { panic!("not taken") };
     let half = Duration::from_millis(988 / 2);
@@ -69,23 +64,19 @@ fn a_renewal_moves_the_soft_deadline() {
     let Scene { clock, redlock, .. } = Scene::without_timers(5);
     let lock = taken(&redlock);
     let mut stopping = lock.context().stopping();
-
     clock.advance(VALIDITY / 2);
-
     assert!(!stops(&mut stopping));
     assert!(matches!(poll(pin!(lock.extend())), Poll::Ready(Ok(_))));
-
     clock.advance(VALIDITY / 2);
     assert!(!stops(&mut stopping), "it was renewed");
-
     clock.advance(BEFORE.saturating_sub(VALIDITY / 2));
     assert!(stops(&mut stopping));
 }
 
 #[test]
 fn margin_precedes_max_hold() {
-    let scene = Scene::without_timers(5);
-    let Scene { clock, redlock, .. } = scene.with(|builder| builder.max_hold(TTL / 2));
+    let fixture = Scene::without_timers(5);
+    let Scene { clock, redlock, .. } = fixture.with(|builder| builder.max_hold(TTL / 2));
     let lock = taken(&redlock);
     clock.advance(just_before((TTL / 2).saturating_sub(MARGIN)));
     assert!(!stops(&mut lock.context().stopping()));
@@ -99,11 +90,8 @@ fn release_completes_stopping() {
     let lock = taken(&redlock);
     let mut stopping = lock.context().stopping();
     let woken = Arc::<Woken>::default();
-
     let task = Waker::from(Arc::clone(&woken));
-
     assert!(Pin::new(&mut stopping).poll(&mut Context::from_waker(&task)).is_pending());
-
     drop(lock);
     assert_eq!(woken.0.load(Ordering::SeqCst), 1);
     assert!(stops(&mut stopping));

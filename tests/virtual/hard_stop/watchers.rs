@@ -10,7 +10,7 @@ use std::{
 use tower_redlock::{LockError, error::LossCause, node::Op};
 
 use crate::{
-    hard_stop::tools::{NANO, Scene, VALIDITY, Woken, poll},
+    hard_stop::fixture::{NANO, Scene, VALIDITY, Woken, poll},
     support::mock_node::Withheld,
 };
 
@@ -41,7 +41,6 @@ fn dropped_lost_futures_leave_no_waker() {
         assert!(Pin::new(&mut lost).poll(&mut Context::from_waker(&task)).is_pending());
     }
     assert_eq!(Arc::strong_count(&alive), 3, "ours, the task's and the lock's");
-
     assert_eq!(poll(pin!(lock.extend())), Poll::Ready(Ok(VALIDITY)));
     assert!(Pin::new(&mut lost).poll(&mut Context::from_waker(&task)).is_pending());
     let before = alive.0.load(Ordering::SeqCst);
@@ -75,7 +74,6 @@ fn dropped_extensions_leave_no_waker() {
     answers.deliver();
     assert_eq!(woken.0.load(Ordering::SeqCst), 0);
     assert_eq!(lock.remaining(), VALIDITY, "they continued without their futures");
-
     clock.advance(VALIDITY / 2);
     let mut extend = pin!(lock.extend());
     assert!(poll(extend.as_mut()).is_pending());

@@ -10,7 +10,7 @@ use std::{
 
 use tower_redlock::{Leader, Term, error::LossCause, testing::Task};
 
-use super::scene::{Scene, TTL};
+use super::fixture::{Fixture, TTL};
 
 const LIMIT: Duration = Duration::from_secs(8);
 const HANG_GUARD: Duration = Duration::from_secs(60);
@@ -55,15 +55,14 @@ impl Hanging {
 
 #[test]
 fn hung_poll_loses_the_lock() {
-    let scene = Scene::new();
-    let (a, b) = (scene.candidate("a"), scene.candidate("b"));
+    let (fixture, [a, b]) = Fixture::candidates(["a", "b"]);
     let causes = Causes::default();
     let hanging = Hanging::start(&a.leader.clone().stall_limit(LIMIT).on_lost(notes(&causes)));
-    let _b = scene.run(&b.leader);
+    let _b = fixture.run(&b.leader);
     // The lock is renewed until the limit has passed, and then no more.
-    scene.clock.advance(LIMIT);
+    fixture.clock.advance(LIMIT);
     assert!(a.leader.is_leader());
-    scene.clock.advance(LIMIT / 4 + TTL + TTL / 10);
+    fixture.clock.advance(LIMIT / 4 + TTL + TTL / 10);
     assert!(!a.leader.is_leader());
     assert!(b.leader.is_leader());
     hanging.end();
@@ -72,25 +71,24 @@ fn hung_poll_loses_the_lock() {
 
 #[test]
 fn default_stall_limit_is_a_minute() {
-    let scene = Scene::new();
-    let a = scene.candidate("a");
+    let (fixture, [a]) = Fixture::candidates(["a"]);
     let hanging = Hanging::start(&a.leader);
-    scene.clock.advance(Duration::from_secs(60));
+    fixture.clock.advance(Duration::from_secs(60));
     assert!(a.leader.is_leader());
-    scene.clock.advance(Duration::from_secs(15) + TTL);
+    fixture.clock.advance(Duration::from_secs(15) + TTL);
     assert!(!a.leader.is_leader());
     hanging.end();
 }
 
 fn run_beating(
-    scene: &Scene,
+    fixture: &Fixture,
     causes: &Causes,
     beats: u32,
-) -> (super::scene::Candidate, Task<Result<Option<()>, tower_redlock::LockError>>) {
-    let a = scene.candidate("a");
+) -> (super::fixture::Candidate, Task<Result<Option<()>, tower_redlock::LockError>>) {
+    let a = fixture.candidate("a");
     let leader = a.leader.clone().heartbeat_within(LIMIT).on_lost(notes(causes));
-    let clock = scene.clock.clone();
-    let run = scene.clock.spawn(leader.run(move |term: Term| {
+    let clock = fixture.clock.clone();
+    let run = fixture.clock.spawn(leader.run(move |term: Term| {
         let clock = clock.clone();
         async move {
             for _ in 0..beats {
@@ -104,34 +102,25 @@ fn run_beating(
 }
 
 #[test]
-fn work_without_heartbeats_loses_the_lock() {
-    let scene = Scene::new();
-    let causes = Causes::default();
-    let _run = run_beating(&scene, &causes, 0);
-    scene.clock.advance(LIMIT + TTL);
-    assert_eq!(*causes.lock().unwrap(), [LossCause::NoHeartbeat { limit: LIMIT }]);
-}
-
-#[test]
 fn heartbeats_keep_the_term() {
-    let scene = Scene::new();
+    let fixture = Fixture::new();
     let causes = Causes::default();
-    let (a, _run) = run_beating(&scene, &causes, 20);
-    scene.clock.advance(LIMIT * 10);
+    let (a, _run) = run_beating(&fixture, &causes, 20);
+    fixture.clock.advance(LIMIT * 10);
     assert!(a.leader.is_leader());
     assert!(causes.lock().unwrap().is_empty());
-    scene.clock.advance(LIMIT * 5 / 4 + TTL);
+    fixture.clock.advance(LIMIT * 5 / 4 + TTL);
     assert_eq!(*causes.lock().unwrap(), [LossCause::NoHeartbeat { limit: LIMIT }]);
 }
 
 /// The task of the candidate is polled, and would otherwise be the first to campaign again.
 #[test]
 fn missing_heartbeats_let_another_candidate_lead() {
-    let scene = Scene::new();
+    let fixture = Fixture::new();
     let causes = Causes::default();
-    let (a, _run) = run_beating(&scene, &causes, 0);
-    let b = scene.candidate("b");
-    let _b = scene.run(&b.leader);
-    scene.clock.advance(LIMIT * 5 / 4 + TTL + TTL / 10);
+    let (a, _run) = run_beating(&fixture, &causes, 0);
+    let b = fixture.candidate("b");
+    let _b = fixture.run(&b.leader);
+    fixture.clock.advance(LIMIT * 5 / 4 + TTL + TTL / 10);
     assert!(b.leader.is_leader() && !a.leader.is_leader());
 }

@@ -3,11 +3,11 @@
 mod again;
 mod campaigns;
 mod end;
+mod fixture;
 mod handover;
 mod hangs;
 mod inputs;
 mod losses;
 mod resigning;
-mod scene;
 mod stopping;
 mod takeover;

@@ -53,11 +53,9 @@ fn next_from_within_a_fold() {
     let nightly: Schedule =
         Schedule::cron("30 2 * * *").unwrap().in_tz("Europe/Berlin").unwrap().into();
     let tomorrow = at(AUTUMN + 24 * HOUR + HOUR / 2);
-
     for moment in [AUTUMN - HOUR / 2, AUTUMN - 1, AUTUMN, AUTUMN + HOUR / 2 - 1, AUTUMN + HOUR] {
         assert_eq!(nightly.next(at(moment), None), Some(tomorrow), "{moment}");
     }
-
     let often: Schedule =
         Schedule::cron("30 * * * *").unwrap().in_tz("Europe/Berlin").unwrap().into();
     assert_eq!(often.next(at(AUTUMN - HOUR / 2), None), Some(at(AUTUMN + HOUR / 2)));

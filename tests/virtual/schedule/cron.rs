@@ -45,7 +45,6 @@ fn starred_field_does_not_widen_days() {
 #[test]
 fn list_entries_are_all_kept() {
     assert_eq!(days("0 0 L,LW * *"), [31]);
-
     let august = |expression: &str| {
         let schedule: Schedule = Schedule::cron(expression).unwrap().into();
         // 2025-08-31 is a Sunday.
@@ -53,7 +52,6 @@ fn list_entries_are_all_kept() {
         let found = ticks(&schedule, start - 1, start + 31 * DAY - 1);
         found.into_iter().map(|tick| (tick - start) / DAY + 1).collect::<Vec<_>>()
     };
-
     assert_eq!(august("0 0 L,LW * *"), [29, 31]);
     assert_eq!(august("0 0 L,15W * *"), [15, 31]);
     assert_eq!(august("0 0 13 * 7L"), [13, 31]);

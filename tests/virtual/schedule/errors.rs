@@ -42,7 +42,6 @@ fn moments_out_of_range_are_refused() {
 fn unusable_offsets_are_refused() {
     let minute = Duration::from_secs(60);
     let moved = |offset| error(Schedule::every(minute).offset(offset));
-
     assert_eq!(
         moved(minute),
         "the offset 60s is not below the period 60s: give what is left of it after whole periods"
@@ -52,7 +51,6 @@ fn unusable_offsets_are_refused() {
         moved(Duration::from_micros(1_500)),
         "the offset 1.5ms is not made of whole milliseconds: round it, as ticks are named by milliseconds"
     );
-
     let without =
         "the offset 1s was given to a schedule without a period: only Schedule::every has offsets";
     let second = Duration::from_secs(1);
@@ -76,9 +74,7 @@ fn rules_without_a_name_are_refused() {
 fn check_at_finds_ended_schedules() {
     let at = WallTime::from_millis;
     let once = Schedule::at(at(1_500).into());
-
     assert_eq!(once.check_at(at(1_499)), Ok(()));
-
     let over = once.check_at(at(1_500)).unwrap_err();
     assert_eq!(over, ScheduleError::NoTickLeft { last: Some(at(1_500)) });
     assert_eq!(
@@ -86,10 +82,8 @@ fn check_at_finds_ended_schedules() {
         "no tick is left: the last one was 1970-01-01T00:00:01.500Z; give a later moment"
     );
     assert_eq!(once.check(), Ok(()), "it can be used");
-
     let never = Schedule::custom("never", |_| None).check_at(at(5)).unwrap_err();
     assert_eq!(never.to_string(), "the schedule has no tick: check its rule");
-
     let second = Duration::from_secs(1);
     for endless in [Schedule::every(second), Schedule::every_after(second)] {
         assert_eq!(endless.check_at(at(5)), Ok(()));
@@ -175,12 +169,10 @@ fn expressions_that_never_match_are_refused() {
         let text = Schedule::cron(expression).unwrap_err().to_string();
         assert!(text.contains(&format!("{expression:?}")), "{text}");
     }
-
     assert_eq!(
         Schedule::cron("0 0 30 2 *").unwrap_err().to_string(),
         "the cron expression \"0 0 30 2 *\" never matches: no date has its day of month, month and day of week"
     );
-
     let rare: Schedule = Schedule::cron("0 0 29 2 +MON").unwrap().into();
     assert!(rare.check().is_ok());
 }

@@ -4,17 +4,14 @@ use std::{collections::HashSet, time::Duration};
 
 use tower_redlock::{Schedule, schedule::WallTime};
 
+use crate::durations::MINUTE;
 use crate::schedule::tools::{at, ticks};
-
-const MINUTE: Duration = Duration::from_secs(60);
 
 #[test]
 fn replicas_agree_on_start_and_tick() {
     let plain = Schedule::every(MINUTE);
     let [one, other] = [(); 2].map(|()| Schedule::every(MINUTE).jitter(MINUTE / 6));
-
     assert_eq!(ticks(&one, 0, 600_000), ticks(&plain, 0, 600_000));
-
     let mut starts = HashSet::new();
     for tick in one.ticks(at(0), at(6_000_000)) {
         let start = one.start("report", tick);
@@ -24,7 +21,6 @@ fn replicas_agree_on_start_and_tick() {
         starts.insert(delay);
         assert_eq!(plain.start("report", tick), tick);
     }
-
     assert!(starts.len() > 90, "{}", starts.len());
     assert_ne!(one.start("report", at(60_000)), one.start("bill", at(60_000)));
 }

@@ -19,18 +19,15 @@ fn period_counts_from_the_epoch() {
 #[test]
 fn offset_moves_every_tick() {
     let schedule = Schedule::every(Duration::from_millis(250)).offset(Duration::from_millis(40));
-
     assert_eq!(ticks(&schedule, 0, 1_000), [40, 290, 540, 790]);
     assert_eq!(ticks(&schedule, 39, 40), [40]);
     assert_eq!(ticks(&schedule, 40, 290), [290]);
     assert_eq!(schedule.latest(at(289)), Some(at(40)));
     assert_eq!(schedule.latest(at(39)), None);
-
     let hour = Duration::from_secs(3_600);
     let daily = Schedule::every(24 * hour).offset(3 * hour);
     let next = daily.next(at(1_763_715_286_123), None).unwrap();
     assert_eq!(next.to_string(), "2025-11-22T03:00:00Z");
-
     let back = daily.offset(Duration::ZERO);
     assert_eq!(back.next(at(0), None), Some(at(86_400_000)), "the last one given counts");
 }
@@ -39,15 +36,12 @@ fn offset_moves_every_tick() {
 fn ticks_iterate_from_both_ends() {
     let schedule = Schedule::every(Duration::from_millis(1));
     let mut missed = schedule.ticks(WallTime::ZERO, WallTime::MAX);
-
     assert_eq!(missed.next(), Some(at(1)));
     assert_eq!(missed.next_back(), Some(WallTime::MAX));
     assert_eq!(missed.next_back(), Some(at(WallTime::MAX.as_millis() - 1)));
     assert_eq!(missed.next(), Some(at(2)));
-
     let few: Vec<_> = schedule.ticks(at(10), at(13)).rev().collect();
     assert_eq!(few, [at(13), at(12), at(11)]);
-
     let mut few = schedule.ticks(at(10), at(13));
     assert_eq!(
         (few.next_back(), few.next(), few.next()),
@@ -96,7 +90,6 @@ fn custom_rule_ends_when_not_increasing() {
     assert_eq!(ticks(&schedule, 2, 100), [3, 5, 7, 11]);
     assert_eq!(schedule.latest(at(10)), Some(at(7)));
     assert!(schedule.check().is_ok());
-
     let stuck = Schedule::custom("stuck", |_| Some(at(7)));
     assert_eq!(ticks(&stuck, 0, 100), [7]);
     assert_eq!(stuck.latest(at(100)), Some(at(7)));

@@ -4,13 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use tower_redlock::{Schedule, schedule::WallTime};
 
+use crate::durations::{DAY, HOUR, MINUTE, MS, SECOND};
 use crate::schedule::tools::at;
-
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
-const MINUTE: Duration = Duration::from_secs(60);
-const HOUR: Duration = Duration::from_secs(3_600);
-const DAY: Duration = Duration::from_secs(86_400);
 
 #[test]
 fn periods_are_shown_in_words() {
@@ -29,7 +24,6 @@ fn periods_are_shown_in_words() {
         assert_eq!(Schedule::every(period).to_string(), text);
     }
     let moved = |period, offset| Schedule::every(period).offset(offset).to_string();
-
     assert_eq!(moved(5 * MINUTE, 30 * SECOND), "every 5 min, offset 30 s");
     assert_eq!(moved(DAY, 3 * HOUR), "every day at 03:00 (UTC)");
     assert_eq!(moved(DAY, 3 * HOUR + 1_250 * MS), "every day at 03:00:01.250 (UTC)");
@@ -85,6 +79,5 @@ fn moments_are_shown_as_dates() {
     ] {
         assert_eq!(at(millis).to_string(), text);
     }
-
     assert_eq!(WallTime::MAX.to_string(), "9999-12-31T23:59:59.999Z");
 }

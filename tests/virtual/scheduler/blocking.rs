@@ -13,7 +13,7 @@ use tower_redlock::{
     scheduler::{Overlap, ShutdownReport},
 };
 
-use crate::scheduler::scene::{MS, RunningScheduler, SECOND, Scene, Site, with_timeout};
+use crate::scheduler::fixture::{Fixture, Host, MS, RunningScheduler, SECOND, with_timeout};
 
 /// Work that blocks until the test ends it.
 pub(crate) struct BlockingWork {
@@ -34,42 +34,42 @@ pub(crate) fn blocking_job(name: &str) -> (Job, BlockingWork) {
 
 /// Waits for an event of the job's thread; returns the names of all events until then.
 pub(crate) fn wait_for(
-    scene: &Scene,
+    fixture: &Fixture,
     jobs: &mut RunningScheduler,
     name: &str,
 ) -> Vec<&'static str> {
     let mut names = Vec::new();
     while !names.contains(&name) {
-        scene.clock.settle();
+        fixture.clock.settle();
         names.extend(jobs.event_names());
         std::thread::yield_now();
     }
     names
 }
 
-fn started(scene: &Scene) -> (Site, RunningScheduler, BlockingWork, JobContext) {
-    let site = scene.site("a");
+fn started(fixture: &Fixture) -> (Host, RunningScheduler, BlockingWork, JobContext) {
+    let host = fixture.host("a");
     let (job, work) = blocking_job("j");
-    let jobs = site.start([job.overlap(Overlap::Stop).stop_grace(100 * MS).retries(3)]);
-    scene.advance(SECOND);
+    let jobs = host.start([job.overlap(Overlap::Stop).stop_grace(100 * MS).retries(3)]);
+    fixture.advance(SECOND);
     let cx = work.begun.recv().unwrap();
-    (site, jobs, work, cx)
+    (host, jobs, work, cx)
 }
 
 #[test]
 fn overlapped_work_keeps_its_lock() {
     with_timeout(20 * SECOND, || {
-        let scene = Scene::new();
-        let (_site, mut jobs, work, cx) = started(&scene);
-        scene.advance(30 * SECOND);
+        let fixture = Fixture::new();
+        let (_site, mut jobs, work, cx) = started(&fixture);
+        fixture.advance(30 * SECOND);
         assert!(cx.ensure_valid().is_ok());
-        assert_eq!(scene.nodes.key_counts(), [1; 5]);
+        assert_eq!(fixture.nodes.key_counts(), [1; 5]);
         assert_eq!(jobs.status("j").counts.started, 1);
         work.end.send(()).unwrap();
-        let names = wait_for(&scene, &mut jobs, "finished");
+        let names = wait_for(&fixture, &mut jobs, "finished");
         assert_eq!(names[..2], ["claimed", "started"]);
         assert_eq!(names.iter().filter(|name| **name == "stopping").count(), 1);
-        scene.advance(SECOND);
+        fixture.advance(SECOND);
         assert!(work.begun.recv().unwrap().tick() > cx.tick());
     });
 }
@@ -77,20 +77,19 @@ fn overlapped_work_keeps_its_lock() {
 #[test]
 fn shutdown_reports_work_still_running() {
     with_timeout(20 * SECOND, || {
-        let scene = Scene::new();
-        let (_site, mut jobs, work, cx) = started(&scene);
-        let handle = jobs.handle.clone();
-        let mut report = scene.clock.spawn(async move { handle.shutdown(SECOND).await });
-        scene.advance(2 * SECOND);
+        let fixture = Fixture::new();
+        let (_site, mut jobs, work, cx) = started(&fixture);
+        let mut report = fixture.shutdown(&jobs, SECOND);
+        fixture.advance(2 * SECOND);
         let ShutdownReport { stopped, still_running, .. } =
             report.take().expect("the shutdown returns");
         assert_eq!((stopped.len(), still_running), (0, vec![Arc::from("j")]));
         assert!(cx.ensure_valid().is_ok(), "the lock stays valid");
-        assert_eq!(scene.nodes.key_counts(), [1; 5]);
+        assert_eq!(fixture.nodes.key_counts(), [1; 5]);
         work.end.send(()).unwrap();
-        wait_for(&scene, &mut jobs, "finished");
-        assert_eq!(scene.nodes.key_counts(), [0; 5]);
-        scene.advance(5 * SECOND);
+        wait_for(&fixture, &mut jobs, "finished");
+        assert_eq!(fixture.nodes.key_counts(), [0; 5]);
+        fixture.advance(5 * SECOND);
         assert!(work.begun.try_recv().is_err());
     });
 }
@@ -98,45 +97,42 @@ fn shutdown_reports_work_still_running() {
 #[test]
 fn shutdown_stops_between_two_attempts() {
     with_timeout(20 * SECOND, || {
-        let scene = Scene::new();
-        let site = scene.site("a");
+        let (fixture, [host]) = Fixture::hosts(["a"]);
         let (tell, begun) = mpsc::channel();
         let job = Job::blocking("j", Schedule::every(3600 * SECOND), move |cx: JobContext| {
             tell.send((cx.attempt(), cx.fencing_token())).unwrap();
             Err::<(), _>("no")
         });
-        let mut jobs = site.start([job.retries(5).backoff(10 * SECOND)]);
-        scene.advance(Duration::ZERO);
+        let mut jobs = host.start([job.retries(5).backoff(10 * SECOND)]);
+        fixture.advance(Duration::ZERO);
         jobs.handle.trigger_here("j").unwrap();
-        scene.clock.settle();
+        fixture.clock.settle();
         let first = begun.recv().unwrap();
-        wait_for(&scene, &mut jobs, "retrying");
-        let handle = jobs.handle.clone();
-        let mut report = scene.clock.spawn(async move { handle.shutdown(SECOND).await });
-        scene.advance(SECOND);
-        wait_for(&scene, &mut jobs, "stopped");
-        scene.advance(SECOND);
+        wait_for(&fixture, &mut jobs, "retrying");
+        let mut report = fixture.shutdown(&jobs, SECOND);
+        fixture.advance(SECOND);
+        wait_for(&fixture, &mut jobs, "stopped");
+        fixture.advance(SECOND);
         assert!(report.take().is_some());
         assert_eq!(first.0, 1);
         assert!(begun.try_recv().is_err());
-        assert_eq!(scene.nodes.key_counts(), [0; 5]);
+        assert_eq!(fixture.nodes.key_counts(), [0; 5]);
     });
 }
 
 #[test]
 fn work_outlasting_its_lock_is_awaited() {
     with_timeout(20 * SECOND, || {
-        let scene = Scene::new();
-        let site = scene.site("a");
+        let (fixture, [host]) = Fixture::hosts(["a"]);
         let (job, work) = blocking_job("j");
-        let mut jobs = site.start([job.max_run(5 * SECOND)]);
-        scene.advance(SECOND);
+        let mut jobs = host.start([job.max_run(5 * SECOND)]);
+        fixture.advance(SECOND);
         let cx = work.begun.recv().unwrap();
-        scene.advance(20 * SECOND);
+        fixture.advance(20 * SECOND);
         assert!(cx.ensure_valid().is_err());
         assert!(jobs.status("j").running.is_some());
         work.end.send(()).unwrap();
-        wait_for(&scene, &mut jobs, "finished");
+        wait_for(&fixture, &mut jobs, "finished");
     });
 }
 

@@ -10,11 +10,10 @@ use tower_redlock::{
 };
 
 use crate::scheduler::{
-    scene::{MS, RunningScheduler, SECOND, Scene, Site},
-    site::Fate,
+    fixture::{Fixture, Host, MINUTE, MS, RunningScheduler, SECOND},
+    wire::Fate,
 };
 
-const MINUTE: Duration = Duration::from_secs(60);
 const MONTH: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// The step at which the wall clock of the replica jumps; it is corrected 10 s later.
@@ -39,9 +38,9 @@ fn jump(clock: &ManualClock, forward: bool) {
 }
 
 /// Sets the clock at the first operation of this kind.
-fn jump_at(site: &Site, forward: bool, is_wanted: impl Fn(&Op) -> bool + Send + 'static) {
-    let (clock, mut is_done) = (site.clock.clone(), false);
-    site.wire.judge(move |_, op| {
+fn jump_at(host: &Host, forward: bool, is_wanted: impl Fn(&Op) -> bool + Send + 'static) {
+    let (clock, mut is_done) = (host.clock.clone(), false);
+    host.wire.judge(move |_, op| {
         if !is_done && is_wanted(op) {
             is_done = true;
             jump(&clock, forward);
@@ -50,13 +49,13 @@ fn jump_at(site: &Site, forward: bool, is_wanted: impl Fn(&Op) -> bool + Send + 
     });
 }
 
-fn start(site: &Site) -> RunningScheduler {
-    site.start([site.job("j", Schedule::every(MINUTE), 5 * SECOND)])
+fn start(host: &Host) -> RunningScheduler {
+    host.start([host.job("j", Schedule::every(MINUTE), 5 * SECOND)])
 }
 
 /// Runs a replica whose clock jumps at a step of the first tick's run; at 100 s it crashes, and
 /// another one runs until the tenth minute.
-fn run(scene: &Scene, [first, second]: [Site; 2], step: Step, forward: bool) -> Vec<u64> {
+fn run(fixture: &Fixture, [first, second]: [Host; 2], step: Step, forward: bool) -> Vec<u64> {
     let set_at = match step {
         Registration => Duration::ZERO,
         Idle => 30 * SECOND,
@@ -68,7 +67,7 @@ fn run(scene: &Scene, [first, second]: [Site; 2], step: Step, forward: bool) -> 
         jump(&first.clock, forward);
     }
     let _first = start(&first);
-    scene.advance(set_at.saturating_sub(MS));
+    fixture.advance(set_at.saturating_sub(MS));
     match step {
         Registration => {}
         Idle | DuringTheRun | AtTheEnd => jump(&first.clock, forward),
@@ -81,23 +80,23 @@ fn run(scene: &Scene, [first, second]: [Site; 2], step: Step, forward: bool) -> 
             );
         }
     }
-    scene.advance(10 * SECOND);
-    first.clock.set_wall(scene.clock.wall());
+    fixture.advance(10 * SECOND);
+    first.clock.set_wall(fixture.clock.wall());
     first.wire.calm();
-    scene.advance((90 * SECOND).saturating_sub(set_at));
+    fixture.advance((90 * SECOND).saturating_sub(set_at));
     first.crash();
     let _second = start(&second);
-    scene.advance(501 * SECOND);
-    scene.log.ticks()
+    fixture.advance(501 * SECOND);
+    fixture.log.ticks()
 }
 
 #[test]
 fn jump_at_any_step_changes_nothing() {
     for step in STEPS {
         for forward in [true, false] {
-            let scene = Scene::new();
-            let sites = ["a", "b"].map(|name| scene.timed_site(name));
-            let ran = run(&scene, sites, step, forward);
+            let fixture = Fixture::new();
+            let hosts = ["a", "b"].map(|name| fixture.timed_host(name));
+            let ran = run(&fixture, hosts, step, forward);
             let expected: Vec<u64> = (1..=10).map(|minute| minute * 60_000).collect();
             assert_eq!(ran, expected, "{step:?}, forward: {forward}");
         }
@@ -108,10 +107,10 @@ fn jump_at_any_step_changes_nothing() {
 #[test]
 fn stored_future_time_silences_no_job() {
     for step in [BetweenLockAndClaim, BetweenClaimAndStart, DuringTheRun, AtTheEnd] {
-        let scene = Scene::new();
-        let sites =
-            ["a", "b"].map(|name| scene.site_at(name, scene.clock.ahead_by(Duration::ZERO)));
-        let mut ran = run(&scene, sites, step, true);
+        let fixture = Fixture::new();
+        let hosts =
+            ["a", "b"].map(|name| fixture.host_at(name, fixture.clock.ahead_by(Duration::ZERO)));
+        let mut ran = run(&fixture, hosts, step, true);
         ran.retain(|tick| *tick < 3_600_000);
         let expected: Vec<u64> = (1..=10).map(|minute| minute * 60_000).collect();
         assert_eq!(ran, expected, "{step:?}");
@@ -121,15 +120,15 @@ fn stored_future_time_silences_no_job() {
 #[test]
 fn clock_ahead_extends_no_delay() {
     for tells_time in [true, false] {
-        let scene = Scene::new();
-        let site = scene.site_of("a", scene.clock.ahead_by(Duration::ZERO), tells_time);
-        let _jobs = site.start([site.job("j", Schedule::every_after(MINUTE), 5 * SECOND)]);
-        scene.advance(3 * SECOND);
-        jump(&site.clock, true);
-        scene.advance(3 * SECOND);
-        site.clock.set_wall(scene.clock.wall());
-        scene.advance(2 * MINUTE);
-        let began: Vec<u64> = scene.log.entries().iter().map(|run| run.began.as_secs()).collect();
+        let fixture = Fixture::new();
+        let host = fixture.host_of("a", fixture.clock.ahead_by(Duration::ZERO), tells_time);
+        let _jobs = host.start([host.job("j", Schedule::every_after(MINUTE), 5 * SECOND)]);
+        fixture.advance(3 * SECOND);
+        jump(&host.clock, true);
+        fixture.advance(3 * SECOND);
+        host.clock.set_wall(fixture.clock.wall());
+        fixture.advance(2 * MINUTE);
+        let began: Vec<u64> = fixture.log.entries().iter().map(|run| run.began.as_secs()).collect();
         let first = began[0];
         // From the end, or from the start if the end is not known.
         let second = if tells_time { first + 65 } else { first + 60 };
@@ -139,41 +138,43 @@ fn clock_ahead_extends_no_delay() {
 
 #[test]
 fn partitioned_replica_keeps_known_time() {
-    let scene = Scene::new();
-    let site = scene.timed_site("a");
-    let jobs = start(&site);
-    scene.advance(30 * SECOND);
-    site.replica.partition(0..5);
-    jump(&site.clock, true);
-    scene.advance(20 * SECOND);
+    let fixture = Fixture::new();
+    let host = fixture.timed_host("a");
+    let jobs = start(&host);
+    fixture.advance(30 * SECOND);
+    host.replica.partition(0..5);
+    jump(&host.clock, true);
+    fixture.advance(20 * SECOND);
     let next = jobs.status("j").next_tick.unwrap();
-    site.replica.heal(0..5);
-    scene.advance(15 * SECOND);
-    assert_eq!(scene.log.ticks(), [60_000]);
-    assert_eq!(next, scene.log.entries()[0].tick.into());
+    host.replica.heal(0..5);
+    fixture.advance(15 * SECOND);
+    assert_eq!(fixture.log.ticks(), [60_000]);
+    assert_eq!(next, fixture.log.entries()[0].tick.into());
 }
 
 #[test]
 fn trigger_with_clock_ahead_burns_none() {
-    let scene = Scene::new();
-    let (ahead, b) = (scene.timed_site("ahead"), scene.timed_site("b"));
+    let fixture = Fixture::new();
+    let (ahead, b) = (fixture.timed_host("ahead"), fixture.timed_host("b"));
     ahead.clock.set_wall(ahead.clock.wall() + 20 * SECOND);
-    let job = |site: &Site| site.job("j", Schedule::every(100 * SECOND), Duration::ZERO);
+    let job = |host: &Host| host.job("j", Schedule::every(100 * SECOND), Duration::ZERO);
     let (at_ahead, _b) = (ahead.start([job(&ahead)]), b.start([job(&b)]));
     at_ahead.handle.pause_here("j").unwrap();
-    scene.advance(95 * SECOND);
+    fixture.advance(95 * SECOND);
     at_ahead.handle.trigger_here("j").unwrap();
-    scene.advance(10 * SECOND);
-    assert_eq!((scene.log.ticks(), scene.log.sites()), (vec![95_000, 100_000], vec!["ahead", "b"]));
+    fixture.advance(10 * SECOND);
+    assert_eq!(
+        (fixture.log.ticks(), fixture.log.hosts()),
+        (vec![95_000, 100_000], vec!["ahead", "b"])
+    );
 }
 
 #[test]
 fn server_floor_ahead_burns_no_ticks() {
-    let scene = Scene::new();
-    let site = scene.site("a");
-    let wrong = u64::try_from((scene.clock.wall() + MONTH).as_micros()).unwrap();
-    site.wire.judge(move |node, _| if node == 2 { Fate::Floor(wrong) } else { Fate::Passes });
-    let _jobs = start(&site);
-    scene.advance(2 * MINUTE + SECOND);
-    assert_eq!(scene.log.ticks(), [60_000, 120_000]);
+    let (fixture, [host]) = Fixture::hosts(["a"]);
+    let wrong = u64::try_from((fixture.clock.wall() + MONTH).as_micros()).unwrap();
+    host.wire.judge(move |node, _| if node == 2 { Fate::Floor(wrong) } else { Fate::Passes });
+    let _jobs = start(&host);
+    fixture.advance(2 * MINUTE + SECOND);
+    assert_eq!(fixture.log.ticks(), [60_000, 120_000]);
 }

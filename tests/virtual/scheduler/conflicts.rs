@@ -1,22 +1,18 @@
 //! Replicas that differ in what they know of a job.
 
-use std::{sync::mpsc, time::Duration};
+use std::sync::mpsc;
 
 use tower_redlock::{
     Job, Schedule,
     node::{Answer, ClaimOp, ClaimsAnswer, Node, Op, Reply},
     scheduler::{JobConflict, JobEvent, JobEventKind},
 };
-use tracing::Level;
 
 use crate::scheduler::{
-    scene::{MS, RunningScheduler, SECOND, Scene, Site},
-    site::Fate,
-    warnings::with_log,
+    fixture::{Fixture, HOUR, Host, MINUTE, MS, RunningScheduler, SECOND},
+    log_lines::Lines,
+    wire::Fate,
 };
-
-const MINUTE: Duration = Duration::from_secs(60);
-const HOUR: Duration = Duration::from_secs(3_600);
 
 /// The conflicts among the events since the last call.
 fn new_conflicts(jobs: &mut RunningScheduler) -> Vec<(String, JobConflict)> {
@@ -34,27 +30,25 @@ fn finding(jobs: &RunningScheduler, job: &str) -> Option<String> {
 mod of_leader {
     use super::*;
 
-    fn job(site: &Site, name: &'static str) -> Job {
-        site.job(name, Schedule::every(HOUR), MS)
+    fn job(host: &Host, name: &'static str) -> Job {
+        host.job(name, Schedule::every(HOUR), MS)
     }
 
     /// Two services campaign under one name.
-    fn services(scene: &Scene, ours: &[&'static str]) -> [RunningScheduler; 2] {
-        let (bills, mails) = (scene.site("bills-1"), scene.site("mails-1"));
+    fn services(fixture: &Fixture, ours: &[&'static str]) -> [RunningScheduler; 2] {
+        let (bills, mails) = (fixture.host("bills-1"), fixture.host("mails-1"));
         let leads = bills.start_led([job(&bills, "bill"), job(&bills, "clean")]);
-        scene.clock.settle();
+        fixture.clock.settle();
         let stands_by = mails.start_led(ours.iter().map(|name| job(&mails, name)));
         [leads, stands_by]
     }
 
     #[test]
     fn job_that_runs_nowhere_is_reported() {
-        with_log(|log| {
-            let scene = Scene::new();
-            let [mut leads, mut stands_by] = services(&scene, &["clean", "mail"]);
-
-            scene.advance(80 * SECOND);
-
+        Lines::during(|lines| {
+            let fixture = Fixture::new();
+            let [mut leads, mut stands_by] = services(&fixture, &["clean", "mail"]);
+            fixture.advance(80 * SECOND);
             let conflicts = new_conflicts(&mut stands_by);
             let [(job, JobConflict::NotLed { by, leader, .. })] = &conflicts[..] else {
                 panic!("{conflicts:?}")
@@ -63,43 +57,38 @@ mod of_leader {
             let text = finding(&stands_by, "mail").unwrap();
             assert!(text.starts_with("the job runs nowhere: bills-1 leads"), "{text}");
             assert_eq!(finding(&stands_by, "clean"), None);
-            assert_eq!(log.count(Level::WARN, &["job=mail", "runs nowhere"]), 1);
+            assert_eq!(lines.count("WARN", &["job=mail", "runs nowhere"]), 1);
             assert_eq!(new_conflicts(&mut leads), []);
-
-            scene.advance(55 * MINUTE);
+            fixture.advance(55 * MINUTE);
             assert_eq!(new_conflicts(&mut stands_by), []);
-            scene.advance(20 * MINUTE);
+            fixture.advance(20 * MINUTE);
             assert_eq!(new_conflicts(&mut stands_by).len(), 1, "again after an hour");
         });
     }
 
     #[test]
     fn finding_ends_with_the_leaders_job() {
-        let scene = Scene::new();
-        let [leads, stands_by] = services(&scene, &["mail"]);
-        scene.advance(80 * SECOND);
+        let fixture = Fixture::new();
+        let [leads, stands_by] = services(&fixture, &["mail"]);
+        fixture.advance(80 * SECOND);
         assert!(finding(&stands_by, "mail").is_some());
-
         leads.handle.add(Job::new("mail", Schedule::every(HOUR), |_| async {})).unwrap();
-        scene.advance(15 * MINUTE);
-
+        fixture.advance(15 * MINUTE);
         assert_eq!(finding(&stands_by, "mail"), None);
     }
 
     #[test]
     fn new_leader_knows_its_jobs_run() {
-        let scene = Scene::new();
-        let bills = scene.site("bills-1");
+        let fixture = Fixture::new();
+        let bills = fixture.host("bills-1");
         let _leads = bills.start_led([job(&bills, "bill")]);
-        scene.clock.settle();
-        let mails = scene.site("mails-1");
+        fixture.clock.settle();
+        let mails = fixture.host("mails-1");
         let stands_by = mails.start_led([job(&mails, "mail")]);
-        scene.advance(80 * SECOND);
+        fixture.advance(80 * SECOND);
         assert!(finding(&stands_by, "mail").is_some());
-
         bills.crash();
-        scene.advance(MINUTE);
-
+        fixture.advance(MINUTE);
         assert!(stands_by.handle.leads());
         assert_eq!(finding(&stands_by, "mail"), None);
     }
@@ -107,22 +96,20 @@ mod of_leader {
     /// The list is a former leader's, as the new one could not store its own.
     #[test]
     fn former_leaders_list_counts_nothing() {
-        let scene = Scene::new();
-        let [bills, first, second] = ["bills-1", "mails-1", "mails-2"].map(|it| scene.site(it));
+        let fixture = Fixture::new();
+        let [bills, first, second] = ["bills-1", "mails-1", "mails-2"].map(|it| fixture.host(it));
         let _bills = bills.start_led([job(&bills, "bill")]);
-        scene.clock.settle();
-        first.wire.judge(|_, op| match op {
-            Op::Claim(ClaimOp { job, .. }) if job.contains("leader:") => Fate::Refused,
-            _ => Fate::Passes,
-        });
+        fixture.clock.settle();
+        first.wire.apply(
+            Fate::Refused,
+            |_, op| matches!(op, Op::Claim(ClaimOp { job, .. }) if job.contains("leader:")),
+        );
         let leads = first.start_led([job(&first, "mail")]);
         bills.crash();
-        scene.advance(MINUTE);
+        fixture.advance(MINUTE);
         assert!(leads.handle.leads());
-
         let mut stands_by = second.start_led([job(&second, "mail")]);
-        scene.advance(20 * MINUTE);
-
+        fixture.advance(20 * MINUTE);
         assert_eq!(new_conflicts(&mut stands_by), []);
     }
 }
@@ -141,12 +128,12 @@ mod of_zones {
     }
 
     /// Stores the latest claim again on all nodes, as by a program with another database.
-    fn claim_again(site: &Site, zones: Option<&str>) {
-        let direct = site.replica.redlock();
+    fn claim_again(host: &Host, zones: Option<&str>) {
+        let direct = host.replica.redlock();
         for node in direct.nodes() {
             let claims = answer(&**node, Op::Claims(["j".into()].into()));
             let Answer::Claims(ClaimsAnswer { mut claims, .. }) = claims else { panic!() };
-            let mut claim = claims.remove(0).expect("a claim");
+            let mut claim = claims.remove(0).expect("a claim is stored");
             claim.number += 1;
             claim.owner = "old-1".into();
             claim.schedule.as_mut().unwrap().zones = zones.map(Into::into);
@@ -156,16 +143,16 @@ mod of_zones {
     }
 
     fn conflicts_after(schedule: impl Into<Schedule>, zones: Option<&str>) -> Vec<JobConflict> {
-        let scene = Scene::new();
-        let site = scene.site("new-1");
-        let mut jobs = site.start([site.job("j", schedule, MS)]);
-        scene.advance(HOUR + MINUTE);
+        let fixture = Fixture::new();
+        let host = fixture.host("new-1");
+        let mut jobs = host.start([host.job("j", schedule, MS)]);
+        fixture.advance(HOUR + MINUTE);
         assert_eq!(new_conflicts(&mut jobs), [], "its own claims");
 
-        claim_again(&site, zones);
-        scene.advance(HOUR);
+        claim_again(&host, zones);
+        fixture.advance(HOUR);
 
-        assert_eq!(scene.log.entries().len(), 2, "the same ticks");
+        assert_eq!(fixture.log.entries().len(), 2, "the same ticks");
         new_conflicts(&mut jobs).into_iter().map(|(_, conflict)| conflict).collect()
     }
 

@@ -7,19 +7,18 @@ use tower_redlock::{
 };
 
 use crate::scheduler::{
-    scene::{MS, SECOND, Scene, TTL},
-    site::Fate,
+    fixture::{Fixture, MS, SECOND, TTL},
+    wire::Fate,
 };
 
 const HOUR: u32 = 3600;
 
 #[test]
 fn lost_end_is_stored_again() {
-    let scene = Scene::new();
-    let (a, b) = (scene.site("a"), scene.site("b"));
+    let (fixture, [a, b]) = Fixture::hosts(["a", "b"]);
     let job = || a.job("j", Schedule::every(HOUR * SECOND), SECOND).claim(Claim::AtEnd);
     let at_a = a.start([job()]);
-    scene.advance(HOUR * SECOND);
+    fixture.advance(HOUR * SECOND);
     // The nodes refuse the first attempts to store the end.
     let mut left = 15;
     a.wire.judge(move |_, op| match op {
@@ -30,8 +29,8 @@ fn lost_end_is_stored_again() {
         _ => Fate::Passes,
     });
     let at_b = b.start([b.job("j", Schedule::every(HOUR * SECOND), SECOND).claim(Claim::AtEnd)]);
-    scene.advance(30 * SECOND);
-    assert_eq!(scene.log.sites(), ["a"]);
+    fixture.advance(30 * SECOND);
+    assert_eq!(fixture.log.hosts(), ["a"]);
     let fleet = at_b.status("j").fleet.expect("the replica has read the claim");
     assert!(fleet.ended.is_some() && fleet.owner.as_deref() == Some("a"));
     assert_eq!(at_a.status("j").counts.finished, 1);
@@ -40,32 +39,31 @@ fn lost_end_is_stored_again() {
 #[test]
 fn claim_decides_whether_crash_repeats() {
     for claim in [Claim::AtStart, Claim::AtEnd] {
-        let scene = Scene::new();
-        let (a, b) = (scene.site("a"), scene.site("b"));
-        let job = |site: &crate::scheduler::scene::Site| {
-            site.job("j", Schedule::every(HOUR * SECOND), 100 * SECOND).claim(claim)
+        let (fixture, [a, b]) = Fixture::hosts(["a", "b"]);
+        let job = |host: &crate::scheduler::fixture::Host| {
+            host.job("j", Schedule::every(HOUR * SECOND), 100 * SECOND).claim(claim)
         };
         let _a = a.start([job(&a)]);
-        scene.advance(HOUR * SECOND);
-        assert_eq!(scene.log.sites(), ["a"]);
+        fixture.advance(HOUR * SECOND);
+        assert_eq!(fixture.log.hosts(), ["a"]);
         let mut at_b = b.start([job(&b)]);
-        scene.advance(17 * SECOND + 300 * MS);
+        fixture.advance(17 * SECOND + 300 * MS);
         a.crash();
-        scene.advance(TTL / 2);
-        assert_eq!(scene.log.sites(), ["a"], "its lock is still held");
-        scene.advance(TTL / 2 + TTL / 10);
-        let runs = scene.log.entries();
+        fixture.advance(TTL / 2);
+        assert_eq!(fixture.log.hosts(), ["a"], "its lock is still held");
+        fixture.advance(TTL / 2 + TTL / 10);
+        let runs = fixture.log.entries();
         if claim == Claim::AtStart {
             assert_eq!(runs.len(), 1);
-            scene.advance(2 * HOUR * SECOND);
-            assert_eq!(scene.log.ticks(), [3_600_000, 7_200_000, 10_800_000]);
+            fixture.advance(2 * HOUR * SECOND);
+            assert_eq!(fixture.log.ticks(), [3_600_000, 7_200_000, 10_800_000]);
             continue;
         }
-        assert_eq!(scene.log.sites(), ["a", "b"]);
+        assert_eq!(fixture.log.hosts(), ["a", "b"]);
         assert_eq!((runs[1].tick, runs[1].attempt), (runs[0].tick, 2));
         assert!(runs[1].token > runs[0].token && runs[1].lateness > 17 * SECOND);
-        scene.advance(101 * SECOND);
-        assert_eq!(scene.log.entries().len(), 2);
+        fixture.advance(101 * SECOND);
+        assert_eq!(fixture.log.entries().len(), 2);
         let events = at_b.event_names();
         assert_eq!(
             events.iter().filter(|name| **name == "already started").count(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tower_redlock::{Job, Redlock, Schedule, Scheduler, scheduler::StartError};
 
-use crate::scheduler::scene::{SECOND, Scene};
+use crate::scheduler::fixture::{Fixture, SECOND};
 
 fn job(name: &str, schedule: impl Into<Schedule>) -> Job {
     Job::new(name, schedule, |_| async {})
@@ -47,19 +47,19 @@ fn invalid_jobs_are_named() {
 
 #[test]
 fn unusable_managers_are_refused() {
-    let scene = Scene::new();
-    let unfenced = scene.nodes.replica("a").builder().fencing(false).build().unwrap();
+    let fixture = Fixture::new();
+    let unfenced = fixture.nodes.replica("a").builder().fencing(false).build().unwrap();
     assert!(refused(unfenced, []).contains("without fencing(false)"));
-    let closed = scene.nodes.replica("a").redlock();
+    let closed = fixture.nodes.replica("a").redlock();
     let closing = closed.clone();
-    let mut shut = scene.clock.spawn(async move { closing.shutdown().await });
-    scene.advance(SECOND);
+    let mut shut = fixture.clock.spawn(async move { closing.shutdown().await });
+    fixture.advance(SECOND);
     assert!(shut.take().is_some());
     assert!(refused(closed, [job("x", every())]).contains("shut down"));
     let without_runtime = Scheduler::new(Redlock::embedded()).job(job("x", every())).start();
     assert_eq!(without_runtime.err(), Some(StartError::NoRuntime));
-    let site = scene.site("a");
-    let running = site.start([job("x", every())]);
+    let host = fixture.host("a");
+    let running = host.start([job("x", every())]);
     let unknown = running.handle.trigger_here("y").unwrap_err();
     assert_eq!(unknown.to_string(), r#"the scheduler has no job named "y""#);
     assert!(running.handle.pause_here("y").is_err() && running.handle.resume_here("y").is_err());

@@ -12,13 +12,9 @@ use tower_redlock::{
 };
 
 use crate::scheduler::{
-    fleet_control::done,
-    scene::{MS, RunningScheduler, SECOND, Scene, Site, TTL, after_start},
-    site::Fate,
+    fixture::{Fixture, HOUR, Host, MINUTE, MS, RunningScheduler, SECOND, TTL, after_start},
+    wire::Fate,
 };
-
-const MINUTE: Duration = Duration::from_secs(60);
-const HOUR: Duration = Duration::from_secs(3600);
 
 /// The reports of ticks that did not run: name, count, first tick in seconds, reason.
 fn reports(jobs: &mut RunningScheduler) -> Vec<(&'static str, u64, u64, String)> {
@@ -39,92 +35,69 @@ fn all_reports(fleet: &mut [RunningScheduler]) -> Vec<(&'static str, u64, u64, S
     fleet.iter_mut().flat_map(reports).collect()
 }
 
-fn seconds(scene: &Scene) -> Vec<u64> {
-    scene.log.ticks().iter().map(|tick| tick / 1_000).collect()
+fn seconds(fixture: &Fixture) -> Vec<u64> {
+    fixture.log.ticks().iter().map(|tick| tick / 1_000).collect()
 }
 
-fn results(scene: &Scene, redlock: &Redlock) -> Vec<JobRunResult> {
+fn results(fixture: &Fixture, redlock: &Redlock) -> Vec<JobRunResult> {
     let redlock = redlock.clone();
-    let runs = done(scene, async move { redlock.job_history("j").await }).unwrap();
+    let runs = fixture.done(async move { redlock.job_history("j").await }).unwrap();
     runs.iter().map(|run| run.result).collect()
 }
 
 /// A replica claims the tick of the second hour on two nodes of five, and crashes.
-fn claim_on_two_nodes(scene: &Scene, job: impl Fn(&Site) -> Job) {
-    let site = scene.site("a");
-    let _jobs = site.start([job(&site)]);
-    scene.advance((2 * HOUR).saturating_sub(SECOND));
-    site.wire.judge(|node, op| match op {
-        Op::Claim(_) if node >= 2 => Fate::Refused,
-        _ => Fate::Passes,
-    });
-    scene.advance(SECOND + MS);
-    site.crash();
-    scene.advance(2 * TTL);
+fn claim_on_two_nodes(fixture: &Fixture, job: impl Fn(&Host) -> Job) {
+    let host = fixture.host("a");
+    let _jobs = host.start([job(&host)]);
+    fixture.advance((2 * HOUR).saturating_sub(SECOND));
+    host.wire.apply(Fate::Refused, |node, op| matches!(op, Op::Claim(_) if node >= 2));
+    fixture.advance(SECOND + MS);
+    host.crash();
+    fixture.advance(2 * TTL);
 }
 
+/// Soon, after ten minutes with a policy that makes up for it, and after ten minutes without one.
 #[test]
 fn minority_claim_loses_no_tick() {
-    let scene = Scene::new();
-    let job = |site: &Site| site.job("j", Schedule::every(HOUR), SECOND);
-    claim_on_two_nodes(&scene, job);
-
-    let site = scene.site("b");
-    let _jobs = site.start([job(&site)]);
-    scene.advance(5 * SECOND);
-
-    assert_eq!(seconds(&scene), [3_600, 7_200]);
-}
-
-#[test]
-fn minority_claim_is_made_up_for() {
-    let scene = Scene::new();
-    let job = |site: &Site| site.job("j", Schedule::every(HOUR), SECOND).missed(Missed::RunLatest);
-    claim_on_two_nodes(&scene, job);
-    scene.advance(10 * MINUTE);
-
-    let site = scene.site("b");
-    let _jobs = site.start([job(&site)]);
-    scene.advance(5 * SECOND);
-
-    assert_eq!(seconds(&scene), [3_600, 7_200]);
-}
-
-#[test]
-fn minority_claim_late_is_reported() {
-    let scene = Scene::new();
-    let job = |site: &Site| site.job("j", Schedule::every(HOUR), SECOND);
-    claim_on_two_nodes(&scene, job);
-    scene.advance(10 * MINUTE);
-
-    let site = scene.site("b");
-    let mut jobs = site.start([job(&site)]);
-    scene.advance(10 * SECOND);
-
-    assert_eq!(seconds(&scene), [3_600]);
-    assert_eq!(reports(&mut jobs), [("missed", 1, 7_200, "Late".to_owned())]);
+    let late = ("missed", 1, 7_200, "Late".to_owned());
+    for (wait, missed, ticks, reported) in [
+        (Duration::ZERO, Missed::default(), vec![3_600, 7_200], vec![]),
+        (10 * MINUTE, Missed::RunLatest, vec![3_600, 7_200], vec![]),
+        (10 * MINUTE, Missed::default(), vec![3_600], vec![late]),
+    ] {
+        let fixture = Fixture::new();
+        let job = |host: &Host| host.job("j", Schedule::every(HOUR), SECOND).missed(missed);
+        claim_on_two_nodes(&fixture, job);
+        fixture.advance(wait);
+        let host = fixture.host("b");
+        let mut jobs = host.start([job(&host)]);
+        fixture.advance(10 * SECOND);
+        assert_eq!(seconds(&fixture), ticks, "{missed:?} after {wait:?}");
+        assert_eq!(reports(&mut jobs), reported, "{missed:?} after {wait:?}");
+    }
 }
 
 #[test]
 fn missed_tick_never_runs_after_trigger() {
     for overlap in [Overlap::Skip, Overlap::Queue, Overlap::Stop] {
-        let scene = Scene::new();
-        let site = scene.site("a");
-        let job = site.job("j", Schedule::every(HOUR), 10 * SECOND).overlap(overlap);
-        let mut jobs = site.start([job]);
-        scene.advance(HOUR.saturating_sub(SECOND));
-        scene.nodes.stop(0..5);
-        scene.advance(6 * MINUTE);
-        scene.nodes.start(0..5);
-        scene.advance(MINUTE);
+        let (fixture, [host]) = Fixture::hosts(["a"]);
+        let job = host.job("j", Schedule::every(HOUR), 10 * SECOND).overlap(overlap);
+        let mut jobs = host.start([job]);
+        fixture.advance(HOUR.saturating_sub(SECOND));
+        fixture.nodes.stop(0..5);
+        fixture.advance(6 * MINUTE);
+        fixture.nodes.start(0..5);
+        fixture.advance(MINUTE);
         let missed = reports(&mut jobs);
         assert_eq!(missed.len(), 1, "{missed:?}");
-
-        scene.advance(48 * MINUTE);
+        fixture.advance(48 * MINUTE);
         jobs.handle.trigger_here("j").unwrap();
-        scene.advance(2 * MINUTE);
-
-        assert_eq!(scene.log.entries().len(), 1, "{overlap:?}: the triggered run is the only one");
+        fixture.advance(2 * MINUTE);
+        assert_eq!(
+            fixture.log.entries().len(),
+            1,
+            "{overlap:?}: the triggered run is the only one"
+        );
         assert_eq!(reports(&mut jobs), [], "{overlap:?}");
     }
 }
@@ -132,18 +105,17 @@ fn missed_tick_never_runs_after_trigger() {
 #[test]
 fn run_on_demand_does_not_miss_pending_tick() {
     for overlap in [Overlap::Skip, Overlap::Queue, Overlap::Stop] {
-        let scene = Scene::new();
-        let site = scene.site("a");
-        let job = site.job("j", Schedule::every(HOUR), 5 * SECOND).overlap(overlap);
-        let mut jobs = site.start([job]);
-        scene.advance(HOUR.saturating_sub(SECOND));
-        scene.nodes.stop(0..5);
-        scene.advance(20 * SECOND);
-        scene.nodes.start(0..5);
+        let (fixture, [host]) = Fixture::hosts(["a"]);
+        let job = host.job("j", Schedule::every(HOUR), 5 * SECOND).overlap(overlap);
+        let mut jobs = host.start([job]);
+        fixture.advance(HOUR.saturating_sub(SECOND));
+        fixture.nodes.stop(0..5);
+        fixture.advance(20 * SECOND);
+        fixture.nodes.start(0..5);
         jobs.handle.trigger_here("j").unwrap();
-        scene.advance(30 * SECOND);
+        fixture.advance(30 * SECOND);
 
-        let runs = scene.log.entries();
+        let runs = fixture.log.entries();
         assert_eq!(runs.len(), 2, "{overlap:?}: the run on demand, then the tick");
         assert_eq!(after_start(runs[1].tick), 3_600_000, "{overlap:?}");
         assert_eq!(reports(&mut jobs), [], "{overlap:?}");
@@ -153,15 +125,14 @@ fn run_on_demand_does_not_miss_pending_tick() {
 #[test]
 fn tick_during_run_on_demand_overlaps() {
     for (overlap, runs) in [(Overlap::Skip, 1), (Overlap::Queue, 2)] {
-        let scene = Scene::new();
-        let site = scene.site("a");
-        let job = site.job("j", Schedule::every(HOUR), 100 * SECOND).overlap(overlap);
-        let mut jobs = site.start([job]);
-        scene.advance(HOUR.saturating_sub(10 * SECOND));
+        let (fixture, [host]) = Fixture::hosts(["a"]);
+        let job = host.job("j", Schedule::every(HOUR), 100 * SECOND).overlap(overlap);
+        let mut jobs = host.start([job]);
+        fixture.advance(HOUR.saturating_sub(10 * SECOND));
         jobs.handle.trigger_here("j").unwrap();
-        scene.advance(5 * MINUTE);
+        fixture.advance(5 * MINUTE);
 
-        assert_eq!(scene.log.entries().len(), runs, "{overlap:?}");
+        assert_eq!(fixture.log.entries().len(), runs, "{overlap:?}");
         let missed = reports(&mut jobs);
         let expected: &[_] = if runs == 1 { &["Overlap"] } else { &[] };
         assert!(missed.iter().map(|report| &*report.3).eq(expected.iter().copied()), "{missed:?}");
@@ -170,22 +141,21 @@ fn tick_during_run_on_demand_overlaps() {
 
 #[test]
 fn trigger_reports_no_tick_that_is_repeated() {
-    let scene = Scene::new();
-    let (a, b) = (scene.site("a"), scene.site("b"));
-    let job = |site: &Site| site.job("j", Schedule::every(HOUR), 30 * SECOND).claim(Claim::AtEnd);
+    let (fixture, [a, b]) = Fixture::hosts(["a", "b"]);
+    let job = |host: &Host| host.job("j", Schedule::every(HOUR), 30 * SECOND).claim(Claim::AtEnd);
     let _a = a.start([job(&a)]);
     let mut at_b = b.start([job(&b)]);
     at_b.handle.pause_here("j").unwrap();
-    scene.advance(HOUR + SECOND);
+    fixture.advance(HOUR + SECOND);
     a.crash();
-    scene.advance(2 * TTL);
+    fixture.advance(2 * TTL);
 
     at_b.handle.trigger_here("j").unwrap();
-    scene.advance(MINUTE);
+    fixture.advance(MINUTE);
     at_b.handle.resume_here("j").unwrap();
-    scene.advance(MINUTE);
+    fixture.advance(MINUTE);
 
-    let runs = scene.log.entries();
+    let runs = fixture.log.entries();
     let last = runs.last().unwrap();
     assert_eq!((runs.len(), last.attempt, last.finished), (3, 2, true), "{runs:?}");
     assert_eq!(reports(&mut at_b), []);
@@ -193,48 +163,45 @@ fn trigger_reports_no_tick_that_is_repeated() {
 
 #[test]
 fn long_run_is_not_given_up_while_it_runs() {
-    let scene = Scene::new();
-    let sites = ["a", "b", "c"].map(|name| scene.site(name));
-    let job = |site: &Site| {
-        let job = site.job("j", Schedule::every(HOUR), 300 * SECOND);
+    let (fixture, hosts) = Fixture::hosts(["a", "b", "c"]);
+    let job = |host: &Host| {
+        let job = host.job("j", Schedule::every(HOUR), 300 * SECOND);
         job.claim(Claim::AtEnd).catch_up(MINUTE)
     };
-    let mut fleet = sites.each_ref().map(|site| site.start([job(site)]));
-    scene.advance((2 * HOUR).saturating_sub(SECOND));
+    let mut fleet = hosts.each_ref().map(|host| host.start([job(host)]));
+    fixture.advance((2 * HOUR).saturating_sub(SECOND));
 
-    assert_eq!(scene.log.entries().len(), 1);
+    assert_eq!(fixture.log.entries().len(), 1);
     assert_eq!(all_reports(&mut fleet), []);
 }
 
 #[test]
 fn fleet_gives_a_tick_up_once() {
-    let scene = Scene::new();
-    let sites = ["a", "b", "c"].map(|name| scene.site(name));
-    let job = |site: &Site| {
-        let job = site.job("j", Schedule::every(HOUR), 100 * SECOND);
+    let (fixture, hosts) = Fixture::hosts(["a", "b", "c"]);
+    let job = |host: &Host| {
+        let job = host.job("j", Schedule::every(HOUR), 100 * SECOND);
         job.claim(Claim::AtEnd).max_attempts(1)
     };
-    let mut fleet = sites.each_ref().map(|site| site.start([job(site)]));
-    scene.advance(HOUR + SECOND);
-    let runs = scene.log.sites()[0];
-    sites.iter().find(|site| site.name == runs).unwrap().crash();
-    scene.advance(10 * MINUTE);
+    let mut fleet = hosts.each_ref().map(|host| host.start([job(host)]));
+    fixture.advance(HOUR + SECOND);
+    let runs = fixture.log.hosts()[0];
+    hosts.iter().find(|host| host.name == runs).unwrap().crash();
+    fixture.advance(10 * MINUTE);
 
     assert_eq!(all_reports(&mut fleet), [("given up", 1, 3_600, String::new())]);
 }
 
 #[test]
 fn fleet_reports_a_missed_tick_once() {
-    let scene = Scene::new();
-    let sites = ["a", "b", "c"].map(|name| scene.site(name));
-    let mut fleet = sites
+    let (fixture, hosts) = Fixture::hosts(["a", "b", "c"]);
+    let mut fleet = hosts
         .each_ref()
-        .map(|site| site.start([site.job("j", Schedule::every(HOUR), Duration::ZERO)]));
-    scene.advance(HOUR.saturating_sub(SECOND));
-    scene.nodes.stop(0..5);
-    scene.advance(6 * MINUTE);
-    scene.nodes.start(0..5);
-    scene.advance(10 * MINUTE);
+        .map(|host| host.start([host.job("j", Schedule::every(HOUR), Duration::ZERO)]));
+    fixture.advance(HOUR.saturating_sub(SECOND));
+    fixture.nodes.stop(0..5);
+    fixture.advance(6 * MINUTE);
+    fixture.nodes.start(0..5);
+    fixture.advance(10 * MINUTE);
 
     let missed = all_reports(&mut fleet);
     assert_eq!(missed.len(), 1, "{missed:?}");
@@ -244,21 +211,19 @@ fn fleet_reports_a_missed_tick_once() {
 
 #[test]
 fn min_hold_is_the_reason() {
-    let scene = Scene::new();
-    let site = scene.site("a");
-    let job = site.job("j", Schedule::every(10 * SECOND), MS);
-    let mut jobs = site.start([job.min_hold(27 * SECOND).start_within(SECOND)]);
-    scene.advance(45 * SECOND);
+    let (fixture, [host]) = Fixture::hosts(["a"]);
+    let job = host.job("j", Schedule::every(10 * SECOND), MS);
+    let mut jobs = host.start([job.min_hold(27 * SECOND).start_within(SECOND)]);
+    fixture.advance(45 * SECOND);
 
-    assert_eq!(seconds(&scene), [10, 40]);
+    assert_eq!(seconds(&fixture), [10, 40]);
     assert_eq!(reports(&mut jobs), [("missed", 2, 20, "MinHold".to_owned())]);
 }
 
 #[test]
 fn repetition_is_the_reason() {
-    let scene = Scene::new();
-    let site = scene.site("a");
-    let (log, clock) = (site.log.clone(), site.clock.clone());
+    let (fixture, [host]) = Fixture::hosts(["a"]);
+    let (log, clock) = (host.log.clone(), host.clock.clone());
     let mut runs = 0;
     let job = Job::new("j", Schedule::every(60 * SECOND), move |cx| {
         let ended = log.begin("a", &cx, &clock);
@@ -273,64 +238,57 @@ fn repetition_is_the_reason() {
         }
     });
     let job = job.claim(Claim::AtEnd).backoff(90 * SECOND).start_within(SECOND);
-    let mut jobs = site.start([job]);
-    scene.advance(185 * SECOND);
+    let mut jobs = host.start([job]);
+    fixture.advance(185 * SECOND);
 
-    assert_eq!(seconds(&scene), [60, 60, 180]);
+    assert_eq!(seconds(&fixture), [60, 60, 180]);
     assert_eq!(reports(&mut jobs), [("missed", 1, 120, "Repeated".to_owned())]);
 }
 
-/// A run is cut off by a crash. Returns what the others report within two TTLs.
-fn after_crash(schedule: impl Fn(&Scene) -> Schedule, leads: bool) {
-    let scene = Scene::new();
-    let schedule = schedule(&scene);
-    let sites = ["a", "b", "c"].map(|name| scene.site(name));
-    let mut fleet = sites.each_ref().map(|site| {
-        let job = site.job("j", schedule.clone(), 100 * SECOND);
-        let jobs = if leads { site.start_led([job]) } else { site.start([job]) };
-        scene.clock.settle();
+/// A run is cut off by a crash, and the others report it within two TTLs.
+fn after_crash(schedule: impl Fn(&Fixture) -> Schedule, leads: bool) {
+    let fixture = Fixture::new();
+    let schedule = schedule(&fixture);
+    let hosts = ["a", "b", "c"].map(|name| fixture.host(name));
+    let mut fleet = hosts.each_ref().map(|host| {
+        let job = host.job("j", schedule.clone(), 100 * SECOND);
+        let jobs = if leads { host.start_led([job]) } else { host.start([job]) };
+        fixture.clock.settle();
         jobs
     });
-    scene.advance(HOUR + 3 * SECOND);
-    let runs = scene.log.sites()[0];
-    sites.iter().find(|site| site.name == runs).unwrap().crash();
+    fixture.advance(HOUR + 3 * SECOND);
+    let runs = fixture.log.hosts()[0];
+    hosts.iter().find(|host| host.name == runs).unwrap().crash();
 
-    scene.advance(2 * TTL);
+    fixture.advance(2 * TTL);
 
     let why = format!("{:?}", MissReason::Interrupted { by: Some(runs.into()) });
     assert_eq!(all_reports(&mut fleet), [("missed", 1, 3_600, why)]);
-    let rest = sites.iter().find(|site| site.name != runs).unwrap();
-    assert_eq!(results(&scene, &rest.redlock), [JobRunResult::Interrupted]);
-    scene.advance(3 * HOUR);
+    let rest = hosts.iter().find(|host| host.name != runs).unwrap();
+    assert_eq!(results(&fixture, &rest.redlock), [JobRunResult::Interrupted]);
+    fixture.advance(3 * HOUR);
     assert_eq!(all_reports(&mut fleet), [], "it is reported once");
 }
 
 #[test]
 fn cut_off_run_is_reported_within_two_ttls() {
-    after_crash(|_| Schedule::every(HOUR).offset(Duration::ZERO), false);
-}
-
-#[test]
-fn cut_off_single_tick_is_reported() {
-    after_crash(|scene| Schedule::at(UNIX_EPOCH + scene.clock.wall() + HOUR), false);
-}
-
-#[test]
-fn next_leader_reports_the_cut_off_run() {
-    after_crash(|scene| Schedule::at(UNIX_EPOCH + scene.clock.wall() + HOUR), true);
+    after_crash(|_| Schedule::every(HOUR), false);
+    let single = |fixture: &Fixture| Schedule::at(UNIX_EPOCH + fixture.clock.wall() + HOUR);
+    after_crash(single, false);
+    after_crash(single, true);
 }
 
 #[test]
 fn later_process_reports_the_cut_off_run() {
-    let scene = Scene::new();
-    let at = Schedule::at(UNIX_EPOCH + scene.clock.wall() + HOUR);
-    let (a, b) = (scene.site("a"), scene.site("b"));
+    let fixture = Fixture::new();
+    let at = Schedule::at(UNIX_EPOCH + fixture.clock.wall() + HOUR);
+    let (a, b) = (fixture.host("a"), fixture.host("b"));
     let _a = a.start([a.job("j", at.clone(), 100 * SECOND)]);
-    scene.advance(HOUR + SECOND);
+    fixture.advance(HOUR + SECOND);
     a.crash();
     let mut at_b = b.start([b.job("j", at, 100 * SECOND)]);
 
-    scene.advance(2 * TTL);
+    fixture.advance(2 * TTL);
 
     let why = format!("{:?}", MissReason::Interrupted { by: Some("a".into()) });
     assert_eq!(reports(&mut at_b), [("missed", 1, 3_600, why)]);
@@ -338,30 +296,28 @@ fn later_process_reports_the_cut_off_run() {
 
 #[test]
 fn running_job_is_not_reported_as_cut_off() {
-    let scene = Scene::new();
-    let sites = ["a", "b"].map(|name| scene.site(name));
-    let mut fleet = sites
+    let (fixture, hosts) = Fixture::hosts(["a", "b"]);
+    let mut fleet = hosts
         .each_ref()
-        .map(|site| site.start([site.job("j", Schedule::every(HOUR), 1_000 * SECOND)]));
-    scene.advance((2 * HOUR).saturating_sub(SECOND));
+        .map(|host| host.start([host.job("j", Schedule::every(HOUR), 1_000 * SECOND)]));
+    fixture.advance((2 * HOUR).saturating_sub(SECOND));
 
     assert_eq!(all_reports(&mut fleet), []);
-    assert_eq!(results(&scene, &sites[0].redlock), [JobRunResult::Finished]);
+    assert_eq!(results(&fixture, &hosts[0].redlock), [JobRunResult::Finished]);
 }
 
 /// The old version stops a few seconds before a tick of both schedules, the new one starts after it.
 fn deployed_across_a_tick(old: Schedule, new: Schedule, missed: Missed, gap: Duration) -> Vec<u64> {
-    let scene = Scene::new();
-    let (a, b) = (scene.site("a"), scene.site("b"));
-    let job = |site: &Site, schedule| site.job("j", schedule, MS).missed(missed);
+    let (fixture, [a, b]) = Fixture::hosts(["a", "b"]);
+    let job = |host: &Host, schedule| host.job("j", schedule, MS).missed(missed);
     let at_a = a.start([job(&a, old)]);
-    scene.advance((4 * HOUR).saturating_sub(5 * SECOND));
+    fixture.advance((4 * HOUR).saturating_sub(5 * SECOND));
     let handle = at_a.handle.clone();
-    done(&scene, async move { handle.shutdown(SECOND).await });
-    scene.advance(gap);
+    fixture.done(async move { handle.shutdown(SECOND).await });
+    fixture.advance(gap);
     let mut at_b = b.start([job(&b, new)]);
-    scene.advance(20 * SECOND);
-    let ran = seconds(&scene).into_iter().filter(|tick| *tick > 3 * 3_600);
+    fixture.advance(20 * SECOND);
+    let ran = seconds(&fixture).into_iter().filter(|tick| *tick > 3 * 3_600);
     let told = reports(&mut at_b);
     ran.chain(told.iter().map(|report| report.2 + 1)).collect()
 }

@@ -1,131 +1,119 @@
 //! Runs that somebody stops, wherever they are.
 
-use std::time::Duration;
-
 use tower_redlock::{
     Job, JobContext, Schedule,
     scheduler::{
-        Claim, ControlError, JobRun, JobRunResult, NotDone, Outcome, TickContext, TickError,
-        TickOutcome,
+        Claim, ControlError, JobRunResult, NotDone, Outcome, TickContext, TickError, TickOutcome,
     },
 };
 
-use crate::scheduler::{
-    fleet_control::done,
-    scene::{MS, RunningScheduler, SECOND, Scene, Site},
-};
-
-const HOUR: Duration = Duration::from_secs(3_600);
+use crate::scheduler::fixture::{Fixture, HOUR, Host, MS, RunningScheduler, SECOND};
 
 /// Two replicas, of which one runs the job for an hour, unless it gets a stop request.
-fn fleet(scene: &Scene, job: impl Fn(&Site) -> Job) -> [RunningScheduler; 2] {
+fn fleet(fixture: &Fixture, job: impl Fn(&Host) -> Job) -> [RunningScheduler; 2] {
     ["a", "b"].map(|name| {
-        let site = scene.site(name);
-        site.start([job(&site)])
+        let host = fixture.host(name);
+        host.start([job(&host)])
     })
 }
 
-fn patient(site: &Site) -> Job {
-    site.job("j", Schedule::every(24 * HOUR).offset(10 * SECOND), HOUR)
-}
-
-fn history(scene: &Scene, jobs: &RunningScheduler) -> Vec<JobRun> {
-    let handle = jobs.handle.clone();
-    done(scene, async move { handle.history("j").await }).unwrap()
+fn patient(host: &Host) -> Job {
+    host.job("j", Schedule::every(24 * HOUR).offset(10 * SECOND), HOUR)
 }
 
 fn running(fleet: &[RunningScheduler]) -> usize {
-    fleet.iter().position(|jobs| jobs.status("j").running.is_some()).expect("one runs it")
+    fleet
+        .iter()
+        .position(|jobs| jobs.status("j").running.is_some())
+        .expect("a replica runs the job")
 }
 
 #[test]
 fn run_elsewhere_is_stopped() {
-    let scene = Scene::new();
-    let fleet = fleet(&scene, |site| patient(site).stop_grace(SECOND));
-    scene.advance(20 * SECOND);
+    let fixture = Fixture::new();
+    let fleet = fleet(&fixture, |host| patient(host).stop_grace(SECOND));
+    fixture.advance(20 * SECOND);
     let (runs, other) = (running(&fleet), 1 - running(&fleet));
     let token = fleet[runs].status("j").running.unwrap().token.get();
-
     let stop = fleet[other].handle.stop("j").by("ann").why("it fills the disk");
-    assert_eq!(done(&scene, stop), Ok(token));
-    scene.advance(8 * SECOND);
-
+    assert_eq!(fixture.done(stop), Ok(token));
+    fixture.advance(8 * SECOND);
     let status = fleet[runs].status("j");
     assert!(status.running.is_none());
     assert_eq!(status.last.unwrap().outcome, Outcome::Stopped);
-    let runs = history(&scene, &fleet[other]);
+    let runs = fixture.history(&fleet[other], "j");
     assert_eq!(runs.len(), 1);
     assert_eq!(runs[0].result, JobRunResult::Stopped);
     assert_eq!(runs[0].error.as_deref(), Some("stopped by ann: it fills the disk"));
-    scene.advance(23 * HOUR);
-    assert_eq!(scene.log.entries().len(), 1);
-    scene.advance(HOUR);
-    assert_eq!(scene.log.entries().len(), 2, "the schedule goes on");
-    scene.advance(HOUR / 2);
+    fixture.advance(23 * HOUR);
+    assert_eq!(fixture.log.entries().len(), 1);
+    fixture.advance(HOUR);
+    assert_eq!(fixture.log.entries().len(), 2, "the schedule goes on");
+    fixture.advance(HOUR / 2);
     assert!(fleet.iter().any(|jobs| jobs.status("j").running.is_some()), "it was for one run");
 }
 
 #[test]
 fn stopped_run_is_not_repeated() {
-    let scene = Scene::new();
-    let fleet = fleet(&scene, |site| patient(site).claim(Claim::AtEnd).stop_grace(SECOND));
-    scene.advance(20 * SECOND);
+    let fixture = Fixture::new();
+    let fleet = fleet(&fixture, |host| patient(host).claim(Claim::AtEnd).stop_grace(SECOND));
+    fixture.advance(20 * SECOND);
 
-    done(&scene, fleet[0].handle.stop("j")).unwrap();
-    scene.advance(HOUR);
+    fixture.done(fleet[0].handle.stop("j")).unwrap();
+    fixture.advance(HOUR);
 
-    assert_eq!(scene.log.entries().len(), 1);
+    assert_eq!(fixture.log.entries().len(), 1);
     assert!(fleet.iter().all(|jobs| jobs.status("j").running.is_none()));
 }
 
 #[test]
 fn work_not_done_is_stopped() {
-    let scene = Scene::new();
+    let fixture = Fixture::new();
     let schedule = Schedule::every(24 * HOUR).offset(10 * SECOND);
-    let fleet = fleet(&scene, |_| {
+    let fleet = fleet(&fixture, |_| {
         let work = |cx: JobContext| async move {
             cx.stopping().await;
             Err::<(), _>(NotDone::new("later"))
         };
         Job::new("j", schedule.clone(), work).claim(Claim::AtEnd)
     });
-    scene.advance(20 * SECOND);
+    fixture.advance(20 * SECOND);
     let runs = running(&fleet);
 
-    done(&scene, fleet[0].handle.stop("j")).unwrap();
-    scene.advance(HOUR);
+    fixture.done(fleet[0].handle.stop("j")).unwrap();
+    fixture.advance(HOUR);
 
     let status = fleet[runs].status("j");
     assert_eq!((status.running, status.last.unwrap().outcome), (None, Outcome::Stopped));
-    assert_eq!(history(&scene, &fleet[0]).len(), 1, "it is not repeated");
+    assert_eq!(fixture.history(&fleet[0], "j").len(), 1, "it is not repeated");
 }
 
 #[test]
 fn work_may_end_by_itself() {
-    let scene = Scene::new();
+    let fixture = Fixture::new();
     let schedule = Schedule::every(24 * HOUR).offset(10 * SECOND);
-    let fleet = fleet(&scene, |_| {
+    let fleet = fleet(&fixture, |_| {
         Job::new("j", schedule.clone(), |cx: JobContext| async move { cx.stopping().await })
     });
-    scene.advance(20 * SECOND);
+    fixture.advance(20 * SECOND);
     let runs = running(&fleet);
 
-    done(&scene, fleet[0].handle.stop("j")).unwrap();
-    scene.advance(6 * SECOND);
+    fixture.done(fleet[0].handle.stop("j")).unwrap();
+    fixture.advance(6 * SECOND);
 
     assert_eq!(fleet[runs].status("j").last.unwrap().outcome, Outcome::Finished);
 }
 
 #[test]
 fn idle_job_has_no_run() {
-    let scene = Scene::new();
-    let fleet = fleet(&scene, patient);
-    scene.advance(SECOND);
+    let fixture = Fixture::new();
+    let fleet = fleet(&fixture, patient);
+    fixture.advance(SECOND);
 
-    let error = done(&scene, fleet[0].handle.stop("j")).unwrap_err();
+    let error = fixture.done(fleet[0].handle.stop("j")).unwrap_err();
 
     assert_eq!(error, ControlError::NotRunning { job: "j".into() });
-    scene.advance(20 * SECOND);
+    fixture.advance(20 * SECOND);
     assert_eq!(fleet[running(&fleet)].status("j").running.unwrap().attempt, 1);
 }
 
@@ -135,30 +123,32 @@ mod of_tick {
     type TickResult = Result<TickOutcome<()>, TickError<&'static str>>;
 
     /// Runs a tick without a scheduler, and stops it.
-    fn stopped<F>(work: impl FnOnce(TickContext) -> F + Send + 'static) -> (Scene, Site, TickResult)
+    fn stopped<F>(
+        work: impl FnOnce(TickContext) -> F + Send + 'static,
+    ) -> (Fixture, Host, TickResult)
     where
         F: Future<Output = Result<(), &'static str>> + Send + 'static,
     {
-        let scene = Scene::new();
-        scene.advance(HOUR);
-        let (a, b) = (scene.site("a"), scene.site("b"));
+        let fixture = Fixture::new();
+        fixture.advance(HOUR);
+        let (a, b) = (fixture.host("a"), fixture.host("b"));
         let request = a.redlock.job_tick("j", Schedule::every(HOUR)).stop_grace(SECOND);
-        let mut run = scene.clock.spawn(request.run(work));
-        scene.advance(SECOND);
-        done(&scene, b.redlock.stop_job("j").by("ann")).unwrap();
-        scene.advance(7 * SECOND);
-        let result = run.take().expect("it is stopped");
-        (scene, b, result)
+        let mut run = fixture.clock.spawn(request.run(work));
+        fixture.advance(SECOND);
+        fixture.done(b.redlock.stop_job("j").by("ann")).unwrap();
+        fixture.advance(7 * SECOND);
+        let result = run.take().expect("the run is stopped");
+        (fixture, b, result)
     }
 
     #[test]
     fn work_is_dropped() {
-        let (scene, site, result) = stopped(|_| std::future::pending());
+        let (fixture, host, result) = stopped(|_| std::future::pending());
 
         let error = result.unwrap_err();
         assert_eq!(error.to_string(), "the run was stopped by ann");
-        let again = site.redlock.job_tick("j", Schedule::every(HOUR)).attempts(9);
-        let again = done(&scene, again.run(|_| async { Ok::<_, &str>(()) }));
+        let again = host.redlock.job_tick("j", Schedule::every(HOUR)).attempts(9);
+        let again = fixture.done(again.run(|_| async { Ok::<_, &str>(()) }));
         assert!(matches!(again, Ok(TickOutcome::AlreadyDone { .. })), "{again:?}");
     }
 
@@ -166,11 +156,10 @@ mod of_tick {
     fn work_knows_who_asked() {
         let (_, _, result) = stopped(|cx| async move {
             cx.stopping().await;
-            let stop = cx.stop_request().expect("it was asked");
+            let stop = cx.stop_request().expect("the work was asked to stop");
             assert_eq!(&*stop.by, "ann");
             Ok(())
         });
-
         assert_eq!(result, Ok(TickOutcome::Ran(())));
     }
 
@@ -186,17 +175,17 @@ mod of_tick {
 
     #[test]
     fn unasked_run_goes_on() {
-        let scene = Scene::new();
-        scene.advance(HOUR);
-        let a = scene.site("a");
-        let clock = scene.clock.clone();
+        let fixture = Fixture::new();
+        fixture.advance(HOUR);
+        let a = fixture.host("a");
+        let clock = fixture.clock.clone();
         let request = a.redlock.job_tick("j", Schedule::every(HOUR));
         let work = move |_| async move {
             clock.sleep(30 * SECOND).await;
             Ok::<_, &str>(7)
         };
-        let mut run = scene.clock.spawn(request.run(work));
-        scene.advance(31 * SECOND + 100 * MS);
+        let mut run = fixture.clock.spawn(request.run(work));
+        fixture.advance(31 * SECOND + 100 * MS);
         assert_eq!(run.take(), Some(Ok(TickOutcome::Ran(7))));
     }
 }

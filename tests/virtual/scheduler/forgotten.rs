@@ -7,7 +7,7 @@ use tower_redlock::{
     scheduler::{JobEventKind, MissReason},
 };
 
-use crate::scheduler::scene::{RunningScheduler, SECOND, Scene, Site, TTL, after_start};
+use crate::scheduler::fixture::{Fixture, Host, RunningScheduler, SECOND, TTL, after_start};
 
 /// Counts, first ticks and reasons of what was reported as missed since the last call.
 fn missed(jobs: &mut RunningScheduler) -> Vec<(u64, u64, MissReason)> {
@@ -21,21 +21,21 @@ fn missed(jobs: &mut RunningScheduler) -> Vec<(u64, u64, MissReason)> {
 
 #[test]
 fn ticks_of_the_probation_are_reported() {
-    let scene = Scene::new();
-    let [a, b, c] = ["a", "b", "c"].map(|name| scene.site(name));
-    let job = |site: &Site| site.job("j", Schedule::every(SECOND), Duration::ZERO);
+    let fixture = Fixture::new();
+    let [a, b, c] = ["a", "b", "c"].map(|name| fixture.host(name));
+    let job = |host: &Host| host.job("j", Schedule::every(SECOND), Duration::ZERO);
     let (_a, mut at_b) = (a.start([job(&a)]), b.start([job(&b)]));
-    scene.advance(25_500 * crate::scheduler::scene::MS);
+    fixture.advance(25_500 * crate::scheduler::fixture::MS);
     a.crash();
     b.replica.partition(0..5);
-    scene.nodes.forget(0..5);
-    scene.advance(30 * SECOND);
+    fixture.nodes.forget(0..5);
+    fixture.advance(30 * SECOND);
     let mut at_c = c.start([job(&c)]);
-    scene.advance(10 * SECOND);
+    fixture.advance(10 * SECOND);
     b.replica.heal(0..5);
-    scene.advance(30 * SECOND);
+    fixture.advance(30 * SECOND);
 
-    let ran = scene.log.ticks();
+    let ran = fixture.log.ticks();
     let reported = missed(&mut at_b);
 
     // It reads them after another replica has claimed a later tick.
@@ -48,24 +48,22 @@ fn ticks_of_the_probation_are_reported() {
 
 #[test]
 fn standby_reports_no_run_of_the_leader() {
-    let scene = Scene::new();
-    let job = |site: &Site| site.job("j", Schedule::every(10 * SECOND), Duration::ZERO);
+    let fixture = Fixture::new();
+    let job = |host: &Host| host.job("j", Schedule::every(10 * SECOND), Duration::ZERO);
     let [(a, at_a), (_b, mut at_b)] = ["a", "b"].map(|name| {
-        let site = scene.site(name);
-        let jobs = site.start_led([job(&site)]);
-        scene.clock.settle();
-        (site, jobs)
+        let host = fixture.host(name);
+        let jobs = host.start_led([job(&host)]);
+        fixture.clock.settle();
+        (host, jobs)
     });
-    scene.advance(995 * SECOND);
+    fixture.advance(995 * SECOND);
     assert!(at_a.handle.leads());
-    assert_eq!(scene.log.sites(), ["a"; 99]);
+    assert_eq!(fixture.log.hosts(), ["a"; 99]);
     a.crash();
-    scene.nodes.forget(0..5);
-    scene.advance(70 * TTL);
+    fixture.nodes.forget(0..5);
+    fixture.advance(70 * TTL);
     assert!(at_b.handle.leads());
-
-    let (ran, reported) = (scene.log.ticks(), missed(&mut at_b));
-
+    let (ran, reported) = (fixture.log.ticks(), missed(&mut at_b));
     assert!(
         reported.iter().all(|(count, first, _)| *count == 1 && !ran.contains(first)),
         "{reported:?} {:?}",
@@ -75,20 +73,19 @@ fn standby_reports_no_run_of_the_leader() {
 
 #[test]
 fn second_read_reports_no_earlier_run() {
-    let scene = Scene::new();
-    let (a, b) = (scene.site("a"), scene.site("b"));
-    let job = |site: &Site| {
-        site.job("j", Schedule::every(1_000 * SECOND), Duration::ZERO).start_within(50 * SECOND)
+    let (fixture, [a, b]) = Fixture::hosts(["a", "b"]);
+    let job = |host: &Host| {
+        host.job("j", Schedule::every(1_000 * SECOND), Duration::ZERO).start_within(50 * SECOND)
     };
     let (_a, mut at_b) = (a.start([job(&a)]), b.start([job(&b)]));
-    scene.advance(3_010 * SECOND);
+    fixture.advance(3_010 * SECOND);
     a.crash();
-    scene.advance(30 * SECOND);
-    scene.nodes.forget(0..5);
-    scene.advance(60 * SECOND);
+    fixture.advance(30 * SECOND);
+    fixture.nodes.forget(0..5);
+    fixture.advance(60 * SECOND);
     for _ in 0..2 {
         at_b.handle.trigger_here("j").unwrap();
-        scene.advance(10 * SECOND);
+        fixture.advance(10 * SECOND);
 
         assert_eq!(missed(&mut at_b), [], "no tick was lost");
     }
@@ -96,17 +93,17 @@ fn second_read_reports_no_earlier_run() {
 
 #[test]
 fn wrong_clock_is_no_loss_of_data() {
-    let scene = Scene::new();
-    let fast = scene.clock.ahead_by(Duration::from_secs(7_200));
-    let (a, b) = (scene.site_at("a", fast), scene.site("b"));
-    let job = |site: &Site| site.job("j", Schedule::every(10 * SECOND), Duration::ZERO);
+    let fixture = Fixture::new();
+    let fast = fixture.clock.ahead_by(Duration::from_secs(7_200));
+    let (a, b) = (fixture.host_at("a", fast), fixture.host("b"));
+    let job = |host: &Host| host.job("j", Schedule::every(10 * SECOND), Duration::ZERO);
     let mut at_b = b.start([job(&b)]);
     at_b.handle.pause_here("j").unwrap();
-    scene.advance(SECOND);
+    fixture.advance(SECOND);
     let _at_a = a.start([job(&a)]);
-    scene.advance(34 * SECOND);
+    fixture.advance(34 * SECOND);
     at_b.handle.resume_here("j").unwrap();
-    scene.advance(2 * SECOND);
+    fixture.advance(2 * SECOND);
 
     let reported = missed(&mut at_b);
 

@@ -22,11 +22,10 @@ use tower_redlock::{
 
 use crate::scheduler::{
     blocking::{blocking_job, wait_for},
-    scene::{MS, RunningScheduler, SECOND, Scene, Site, TTL, with_timeout},
+    fixture::{Fixture, HOUR, Host, MS, RunningScheduler, SECOND, TTL, with_timeout},
 };
 
 const LIMIT: Duration = Duration::from_secs(8);
-const HOUR: Duration = Duration::from_secs(3600);
 /// A period that is longer than any run.
 const PERIOD: Duration = Duration::from_secs(600);
 
@@ -37,8 +36,8 @@ fn lost(jobs: &RunningScheduler) -> LossCause {
 }
 
 /// A job whose first poll lets time pass before it returns.
-fn hanging(site: &Site, hangs_for: Duration) -> Job {
-    let clock = site.clock.clone();
+fn hanging(host: &Host, hangs_for: Duration) -> Job {
+    let clock = host.clock.clone();
     Job::new("j", Schedule::every(HOUR), move |_: JobContext| {
         clock.advance(hangs_for);
         pending::<()>()
@@ -47,31 +46,29 @@ fn hanging(site: &Site, hangs_for: Duration) -> Job {
 
 #[test]
 fn hung_poll_loses_the_lock() {
-    let scene = Scene::new();
-    let (a, b) = (scene.site("a"), scene.site("b"));
+    let (fixture, [a, b]) = Fixture::hosts(["a", "b"]);
     let at_a = a.start([hanging(&a, 3 * LIMIT + TTL).stall_limit(LIMIT).claim(Claim::AtEnd)]);
-    scene.advance(HOUR.saturating_sub(SECOND));
+    fixture.advance(HOUR.saturating_sub(SECOND));
     // The first replica to acquire the lock runs the job; b joins when a has begun.
     let job = b.job("j", Schedule::every(HOUR), SECOND).claim(Claim::AtEnd).start_within(HOUR);
-    let clock = scene.clock.clone();
+    let clock = fixture.clock.clone();
     let late = clock.sleep(2 * SECOND);
     let (redlock, spawner) = (b.redlock.clone(), b.clock.spawner());
     let _b = clock.spawn(async move {
         late.await;
         Scheduler::new(redlock).job(job).spawner(spawner).start().unwrap()
     });
-    scene.advance(2 * SECOND);
+    fixture.advance(2 * SECOND);
     assert_eq!(lost(&at_a), LossCause::Stalled { limit: LIMIT });
-    assert_eq!(scene.log.sites(), ["b"], "b took over during the poll");
+    assert_eq!(fixture.log.hosts(), ["b"], "b took over during the poll");
 }
 
 #[test]
 fn default_stall_limit_is_a_minute() {
     for (hangs_for, is_lost) in [(60, false), (75 + 10, true)] {
-        let scene = Scene::new();
-        let site = scene.site("a");
-        let jobs = site.start([hanging(&site, hangs_for * SECOND)]);
-        scene.advance(HOUR + MS);
+        let (fixture, [host]) = Fixture::hosts(["a"]);
+        let jobs = host.start([hanging(&host, hangs_for * SECOND)]);
+        fixture.advance(HOUR + MS);
         assert_eq!(jobs.status("j").counts.lost, u64::from(is_lost), "{hangs_for} s");
     }
 }
@@ -106,45 +103,42 @@ impl Spawner for HangingSpawner {
 
 #[test]
 fn hung_runtime_loses_the_lock() {
-    let scene = Scene::new();
-    let (a, b) = (scene.site("a"), scene.site("b"));
+    let (fixture, [a, b]) = Fixture::hosts(["a", "b"]);
     let is_hung = Arc::new(AtomicBool::new(false));
     let spawner = HangingSpawner { inner: a.clock.spawner(), is_hung: Arc::clone(&is_hung) };
     // The work waits outside of a poll.
-    let job = |site: &Site| {
-        site.job("j", Schedule::every(HOUR), 600 * SECOND).claim(Claim::AtEnd).start_within(HOUR)
+    let job = |host: &Host| {
+        host.job("j", Schedule::every(HOUR), 600 * SECOND).claim(Claim::AtEnd).start_within(HOUR)
     };
     let _a = Scheduler::new(a.redlock.clone()).job(job(&a)).spawner(spawner).start().unwrap();
-    scene.advance(HOUR + SECOND);
+    fixture.advance(HOUR + SECOND);
     let _b = b.start([job(&b)]);
     is_hung.store(true, Ordering::SeqCst);
-    scene.advance(60 * SECOND);
-    assert_eq!(scene.log.sites(), ["a"], "the runtime may recover");
-    scene.advance(15 * SECOND + TTL + TTL / 5);
-    assert_eq!(scene.log.sites(), ["a", "b"]);
+    fixture.advance(60 * SECOND);
+    assert_eq!(fixture.log.hosts(), ["a"], "the runtime may recover");
+    fixture.advance(15 * SECOND + TTL + TTL / 5);
+    assert_eq!(fixture.log.hosts(), ["a", "b"]);
 }
 
 /// The work is over, and `min_hold` keeps its lock.
 #[test]
 fn runtime_hung_after_run_loses_lock() {
-    let scene = Scene::new();
-    let (a, b) = (scene.site("a"), scene.site("b"));
+    let (fixture, [a, b]) = Fixture::hosts(["a", "b"]);
     let is_hung = Arc::new(AtomicBool::new(false));
     let spawner = HangingSpawner { inner: a.clock.spawner(), is_hung: Arc::clone(&is_hung) };
     let job = a.job("j", Schedule::every(PERIOD), SECOND).min_hold(5 * SECOND);
     let _a = Scheduler::new(a.redlock.clone()).job(job).spawner(spawner).start().unwrap();
-    scene.advance(PERIOD + 2 * SECOND);
+    fixture.advance(PERIOD + 2 * SECOND);
     let _b = b.start([b.job("j", Schedule::every(PERIOD), SECOND)]);
     is_hung.store(true, Ordering::SeqCst);
-    scene.advance(2 * PERIOD);
-    assert_eq!(scene.log.sites(), ["a", "b", "b"]);
+    fixture.advance(2 * PERIOD);
+    assert_eq!(fixture.log.hosts(), ["a", "b", "b"]);
 }
 
 /// The runtime that started a thread handles the thread's result.
 #[test]
 fn runtime_hung_behind_blocking_loses_lock() {
-    let scene = Scene::new();
-    let (a, b) = (scene.site("a"), scene.site("b"));
+    let (fixture, [a, b]) = Fixture::hosts(["a", "b"]);
     let is_hung = Arc::new(AtomicBool::new(false));
     let spawner = HangingSpawner { inner: a.clock.spawner(), is_hung: Arc::clone(&is_hung) };
     let (log, clock) = (a.log.clone(), a.clock.clone());
@@ -154,27 +148,26 @@ fn runtime_hung_behind_blocking_loses_lock() {
         ended.finished();
     });
     let _a = Scheduler::new(a.redlock.clone()).job(job).spawner(spawner).start().unwrap();
-    scene.advance(PERIOD + 2 * SECOND);
+    fixture.advance(PERIOD + 2 * SECOND);
     let _b = b.start([b.job("j", Schedule::every(PERIOD), SECOND)]);
-    scene.advance(2 * PERIOD);
-    assert_eq!(scene.log.sites(), ["a", "b", "b"]);
+    fixture.advance(2 * PERIOD);
+    assert_eq!(fixture.log.hosts(), ["a", "b", "b"]);
 }
 
 #[test]
 fn idle_work_is_no_stall() {
-    let scene = Scene::new();
-    let site = scene.site("a");
+    let (fixture, [host]) = Fixture::hosts(["a"]);
     // The interval of renewals is longer than the limit.
-    let job = site.job("j", Schedule::every(HOUR), 600 * SECOND).stall_limit(2 * SECOND);
-    let jobs = site.start([job.min_hold(900 * SECOND)]);
-    scene.advance(HOUR + 601 * SECOND);
+    let job = host.job("j", Schedule::every(HOUR), 600 * SECOND).stall_limit(2 * SECOND);
+    let jobs = host.start([job.min_hold(900 * SECOND)]);
+    fixture.advance(HOUR + 601 * SECOND);
     assert_eq!(jobs.status("j").counts.finished, 1);
-    scene.advance(200 * SECOND);
-    assert_eq!(scene.nodes.key_counts(), [1; 5], "the time after the run is no stall");
+    fixture.advance(200 * SECOND);
+    assert_eq!(fixture.nodes.key_counts(), [1; 5], "the time after the run is no stall");
 }
 
-fn beating(site: &Site, beats: u32) -> Job {
-    let clock = site.clock.clone();
+fn beating(host: &Host, beats: u32) -> Job {
+    let clock = host.clock.clone();
     let job = Job::new("j", Schedule::every(HOUR), move |cx: JobContext| {
         let clock = clock.clone();
         async move {
@@ -190,63 +183,59 @@ fn beating(site: &Site, beats: u32) -> Job {
 
 #[test]
 fn work_without_heartbeats_loses_the_lock() {
-    let scene = Scene::new();
-    let site = scene.site("a");
-    let jobs = site.start([beating(&site, 20)]);
-    scene.advance(HOUR + LIMIT * 10);
+    let (fixture, [host]) = Fixture::hosts(["a"]);
+    let jobs = host.start([beating(&host, 20)]);
+    fixture.advance(HOUR + LIMIT * 10);
     assert!(jobs.status("j").running.is_some());
-    scene.advance(LIMIT * 5 / 4 + TTL);
+    fixture.advance(LIMIT * 5 / 4 + TTL);
     assert_eq!(lost(&jobs), LossCause::NoHeartbeat { limit: LIMIT });
 }
 
 #[test]
 fn heartbeats_are_expected_during_attempts_only() {
-    let scene = Scene::new();
-    let site = scene.site("a");
+    let (fixture, [host]) = Fixture::hosts(["a"]);
     let job = Job::new("j", Schedule::every(HOUR), |cx: JobContext| async move {
         if cx.attempt() == 1 { Err("no") } else { Ok(()) }
     });
     let job = job.retries(1).backoff(50 * SECOND).min_hold(150 * SECOND);
-    let jobs = site.start([job.heartbeat_within(LIMIT)]);
-    scene.advance(HOUR + 60 * SECOND);
+    let jobs = host.start([job.heartbeat_within(LIMIT)]);
+    fixture.advance(HOUR + 60 * SECOND);
     assert_eq!(jobs.status("j").counts.finished, 1);
-    scene.advance(80 * SECOND);
-    assert_eq!(scene.nodes.key_counts(), [1; 5]);
+    fixture.advance(80 * SECOND);
+    assert_eq!(fixture.nodes.key_counts(), [1; 5]);
 }
 
 #[test]
 fn blocking_work_has_no_default_limit() {
     with_timeout(20 * SECOND, || {
-        let scene = Scene::new();
-        let site = scene.site("a");
+        let (fixture, [host]) = Fixture::hosts(["a"]);
         let (job, work) = blocking_job("j");
-        let mut jobs = site.start([job]);
-        scene.advance(SECOND);
+        let mut jobs = host.start([job]);
+        fixture.advance(SECOND);
         let cx = work.begun.recv().unwrap();
-        scene.advance(600 * SECOND);
+        fixture.advance(600 * SECOND);
         cx.ensure_valid().unwrap();
         work.end.send(()).unwrap();
-        wait_for(&scene, &mut jobs, "finished");
+        wait_for(&fixture, &mut jobs, "finished");
     });
 }
 
 #[test]
 fn blocking_work_needs_its_heartbeats() {
     with_timeout(20 * SECOND, || {
-        let scene = Scene::new();
-        let site = scene.site("a");
+        let (fixture, [host]) = Fixture::hosts(["a"]);
         let (job, work) = blocking_job("j");
-        let mut jobs = site.start([job.heartbeat_within(LIMIT)]);
-        scene.advance(SECOND);
+        let mut jobs = host.start([job.heartbeat_within(LIMIT)]);
+        fixture.advance(SECOND);
         let cx = work.begun.recv().unwrap();
-        scene.advance(LIMIT.saturating_sub(SECOND));
+        fixture.advance(LIMIT.saturating_sub(SECOND));
         cx.heartbeat();
-        scene.advance(LIMIT.saturating_sub(SECOND));
+        fixture.advance(LIMIT.saturating_sub(SECOND));
         cx.ensure_valid().unwrap();
-        scene.advance(LIMIT + TTL);
+        fixture.advance(LIMIT + TTL);
         let error = cx.ensure_valid().unwrap_err();
         assert!(error.to_string().contains("heartbeat"), "{error}");
         work.end.send(()).unwrap();
-        wait_for(&scene, &mut jobs, "finished");
+        wait_for(&fixture, &mut jobs, "finished");
     });
 }

@@ -9,7 +9,7 @@ use std::{
 use tower::{BoxError, ServiceBuilder, retry::Policy, service_fn};
 use tower_redlock::{Job, JobContext, Schedule, scheduler::JobEventKind};
 
-use crate::scheduler::scene::{MS, SECOND, Scene};
+use crate::scheduler::fixture::{Fixture, MS, SECOND};
 
 /// A retry policy with this number of further attempts.
 #[derive(Clone)]
@@ -34,10 +34,9 @@ impl Policy<JobContext, (), BoxError> for RetryTimes {
 
 #[test]
 fn retry_layer_keeps_lock_and_token() {
-    let scene = Scene::new();
-    let site = scene.site("a");
+    let (fixture, [host]) = Fixture::hosts(["a"]);
     let tokens = Arc::new(Mutex::new(Vec::new()));
-    let (noted, nodes) = (Arc::clone(&tokens), scene.nodes.clone());
+    let (noted, nodes) = (Arc::clone(&tokens), fixture.nodes.clone());
     let work = service_fn(move |cx: JobContext| {
         let mut tokens = noted.lock().unwrap();
         tokens.push(cx.fencing_token());
@@ -46,8 +45,8 @@ fn retry_layer_keeps_lock_and_token() {
         async move { if is_third && valid { Ok(()) } else { Err(BoxError::from("not yet")) } }
     });
     let service = ServiceBuilder::new().retry(RetryTimes(2)).service(work);
-    let mut jobs = site.start([Job::service("j", Schedule::every(10 * SECOND), service)]);
-    scene.advance(10 * SECOND);
+    let mut jobs = host.start([Job::service("j", Schedule::every(10 * SECOND), service)]);
+    fixture.advance(10 * SECOND);
     assert_eq!(jobs.event_names(), ["claimed", "started", "finished"]);
     let tokens = tokens.lock().unwrap();
     assert!(tokens.len() == 3 && tokens.iter().all(|token| *token == tokens[0]));
@@ -55,20 +54,19 @@ fn retry_layer_keeps_lock_and_token() {
 
 #[tokio::test(start_paused = true)]
 async fn timeout_layer_fails_the_run() {
-    let scene = Scene::new();
-    let site = scene.site("a");
+    let (fixture, [host]) = Fixture::hosts(["a"]);
     let work = service_fn(|_: JobContext| std::future::pending::<Result<(), BoxError>>());
     let service = ServiceBuilder::new().timeout(Duration::from_secs(2)).service(work);
-    let mut jobs = site.start([Job::service("j", Schedule::every(10 * SECOND), service)]);
-    scene.advance(10 * SECOND);
+    let mut jobs = host.start([Job::service("j", Schedule::every(10 * SECOND), service)]);
+    fixture.advance(10 * SECOND);
     assert_eq!(jobs.event_names(), ["claimed", "started"]);
     // The layer's timer is tokio's.
     tokio::time::advance(Duration::from_secs(3)).await;
-    scene.advance(MS);
+    fixture.advance(MS);
     let events = jobs.new_events();
     let Some(JobEventKind::Failed { error, .. }) = events.last().map(|event| &event.kind) else {
         panic!("{events:?}")
     };
     assert!(error.contains("timed out"), "{error}");
-    assert_eq!(scene.nodes.key_counts(), [0; 5]);
+    assert_eq!(fixture.nodes.key_counts(), [0; 5]);
 }

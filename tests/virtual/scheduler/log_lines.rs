@@ -15,7 +15,7 @@ use tracing::{
 /// Lines as `LEVEL field=value … text`, and the fields of spans named `job`.
 #[derive(Clone, Default)]
 pub(crate) struct Lines {
-    lines: Arc<Mutex<Vec<String>>>,
+    lines: Arc<Mutex<Vec<(&'static str, String)>>>,
     spans: Arc<Mutex<Vec<BTreeMap<&'static str, String>>>>,
 }
 
@@ -31,15 +31,31 @@ impl Lines {
         tracing::dispatcher::with_default(&dispatch, || test(&lines));
     }
 
-    /// The lines of schedulers and leaders of a level since the last call.
+    /// Returns the lines of schedulers and leaders of a level since the last call.
     pub(crate) fn take(&self, level: &str) -> Vec<String> {
         let lines = std::mem::take(&mut *self.lines.lock().unwrap());
-        lines.into_iter().filter(|line| line.starts_with(level)).collect()
+        let lines = lines.into_iter().filter(|(target, _)| is_of_scheduler(target));
+        lines.map(|(_, line)| line).filter(|line| line.starts_with(level)).collect()
+    }
+
+    /// Number of lines of a level, of any part of the library, with all of these parts since the last call.
+    pub(crate) fn count(&self, level: &str, parts: &[&str]) -> usize {
+        let lines = std::mem::take(&mut *self.lines.lock().unwrap());
+        lines.iter().filter(|(_, line)| line.starts_with(level) && has(line, parts)).count()
     }
 
     pub(crate) fn spans(&self) -> Vec<BTreeMap<&'static str, String>> {
         self.spans.lock().unwrap().clone()
     }
+}
+
+fn is_of_scheduler(target: &str) -> bool {
+    ["tower_redlock::scheduler", "tower_redlock::leader"].iter().any(|it| target.starts_with(it))
+}
+
+/// Whether a line has all of these parts.
+pub(crate) fn has(line: &str, parts: &[&str]) -> bool {
+    parts.iter().all(|part| line.contains(part))
 }
 
 struct Fields<'a> {
@@ -58,8 +74,12 @@ impl Visit for Fields<'_> {
 
 impl Subscriber for Lines {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        let targets = ["tower_redlock::scheduler", "tower_redlock::leader"];
-        targets.iter().any(|target| metadata.target().starts_with(target))
+        let target = metadata.target();
+        if metadata.is_span() {
+            is_of_scheduler(target)
+        } else {
+            target.starts_with("tower_redlock")
+        }
     }
 
     fn new_span(&self, span: &Attributes<'_>) -> Id {
@@ -81,7 +101,7 @@ impl Subscriber for Lines {
     fn event(&self, event: &Event<'_>) {
         let mut fields = Fields { line: event.metadata().level().to_string(), values: None };
         event.record(&mut fields);
-        self.lines.lock().unwrap().push(fields.line);
+        self.lines.lock().unwrap().push((event.metadata().target(), fields.line));
     }
 
     fn enter(&self, _: &Id) {}

@@ -7,32 +7,30 @@ use tower_redlock::{
     scheduler::{Claim, JobEventKind, Missed, Overlap},
 };
 
-use crate::scheduler::scene::{MS, SECOND, Scene};
-
-const MINUTE: Duration = Duration::from_secs(60);
+use crate::scheduler::fixture::{Fixture, MINUTE, MS, SECOND};
 
 /// The ticks, in minutes, that run after the whole fleet was down from 2:30 to 9:30.
 fn after_outage(configure: impl Fn(Job) -> Job, ran_before: bool) -> Vec<u64> {
-    let scene = Scene::new();
-    let job = |site: &crate::scheduler::scene::Site| {
-        configure(site.job("j", Schedule::every(MINUTE), MS).start_within(5 * SECOND))
+    let fixture = Fixture::new();
+    let job = |host: &crate::scheduler::fixture::Host| {
+        configure(host.job("j", Schedule::every(MINUTE), MS).start_within(5 * SECOND))
     };
-    let fleet = [scene.site("a"), scene.site("b")];
-    let jobs = fleet.each_ref().map(|site| site.start([job(site)]));
+    let fleet = [fixture.host("a"), fixture.host("b")];
+    let jobs = fleet.each_ref().map(|host| host.start([job(host)]));
     if ran_before {
-        scene.advance(2 * MINUTE + 30 * SECOND);
+        fixture.advance(2 * MINUTE + 30 * SECOND);
     } else {
-        scene.advance(30 * SECOND);
+        fixture.advance(30 * SECOND);
     }
-    fleet.iter().for_each(crate::scheduler::scene::Site::crash);
-    scene.advance(if ran_before { 7 * MINUTE } else { 9 * MINUTE });
-    let before = scene.log.entries().len();
+    fleet.iter().for_each(crate::scheduler::fixture::Host::crash);
+    fixture.advance(if ran_before { 7 * MINUTE } else { 9 * MINUTE });
+    let before = fixture.log.entries().len();
     assert_eq!(before, if ran_before { 2 } else { 0 });
-    let new = [scene.site("c"), scene.site("d")];
-    let _new = new.each_ref().map(|site| site.start([job(site)]));
-    scene.advance(MINUTE);
+    let new = [fixture.host("c"), fixture.host("d")];
+    let _new = new.each_ref().map(|host| host.start([job(host)]));
+    fixture.advance(MINUTE);
     drop(jobs);
-    scene.log.ticks()[before..].iter().map(|tick| tick / 60_000).collect()
+    fixture.log.ticks()[before..].iter().map(|tick| tick / 60_000).collect()
 }
 
 #[test]
@@ -59,9 +57,8 @@ fn unrun_job_counts_from_first_start() {
 
 /// The ticks in seconds that run within 100 s, of a job whose first run takes this time.
 fn with_long_run(takes: Duration, configure: impl Fn(Job) -> Job) -> Vec<(u64, u64)> {
-    let scene = Scene::new();
-    let site = scene.site("a");
-    let (log, clock, mut first) = (site.log.clone(), site.clock.clone(), true);
+    let (fixture, [host]) = Fixture::hosts(["a"]);
+    let (log, clock, mut first) = (host.log.clone(), host.clock.clone(), true);
     let job = Job::new("j", Schedule::every(10 * SECOND), move |cx: JobContext| {
         let ended = log.begin("a", &cx, &clock);
         let sleep = clock.sleep(if std::mem::take(&mut first) { takes } else { MS });
@@ -70,13 +67,13 @@ fn with_long_run(takes: Duration, configure: impl Fn(Job) -> Job) -> Vec<(u64, u
             ended.finished();
         }
     });
-    let _jobs = site.start([configure(job)]);
-    scene.advance(61 * SECOND);
-    let runs = scene.log.entries();
+    let _jobs = host.start([configure(job)]);
+    fixture.advance(61 * SECOND);
+    let runs = fixture.log.entries();
     let pairs = runs.windows(2).all(|pair| pair[0].ended.is_some_and(|end| end <= pair[1].began));
     assert!(pairs, "two runs overlap: {runs:?}");
-    let seconds = |run: &crate::scheduler::scene::Entry| {
-        let tick = crate::scheduler::scene::after_start(run.tick) / 1_000;
+    let seconds = |run: &crate::scheduler::fixture::Entry| {
+        let tick = crate::scheduler::fixture::after_start(run.tick) / 1_000;
         (tick, tick + run.lateness.as_secs())
     };
     runs.iter().map(seconds).collect()
@@ -106,9 +103,8 @@ fn overlapped_ticks_skip_queue_or_stop() {
 
 #[test]
 fn overlap_stop_requests_before_dropping() {
-    let scene = Scene::new();
-    let site = scene.site("a");
-    let (log, clock) = (site.log.clone(), site.clock.clone());
+    let (fixture, [host]) = Fixture::hosts(["a"]);
+    let (log, clock) = (host.log.clone(), host.clock.clone());
     let job = Job::new("j", Schedule::every(10 * SECOND), move |cx: JobContext| {
         let (ended, clock) = (log.begin("a", &cx, &clock), clock.clone());
         async move {
@@ -117,9 +113,9 @@ fn overlap_stop_requests_before_dropping() {
             ended.finished();
         }
     });
-    let mut jobs = site.start([job.overlap(Overlap::Stop)]);
-    scene.advance(22 * SECOND);
-    let runs = scene.log.entries();
+    let mut jobs = host.start([job.overlap(Overlap::Stop)]);
+    fixture.advance(22 * SECOND);
+    let runs = fixture.log.entries();
     assert!(runs[0].finished);
     assert_eq!((runs.len(), runs[1].lateness.as_secs()), (2, 1));
     let events = jobs.new_events();

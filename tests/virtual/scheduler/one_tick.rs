@@ -14,11 +14,11 @@ use tower_redlock::{
     error::Reason,
     node::{EmbeddedNodes, Node, Op, Reply},
     scheduler::{JobConflict, JobRunResult, TickError, TickOutcome, TickRequest},
+    testing::{ManualClock, Nodes},
 };
 
+use crate::durations::{MINUTE, SECOND};
 use crate::support::mock_node::{MockNode, with_nodes};
-
-const MINUTE: Duration = Duration::from_secs(60);
 
 fn host(nodes: &EmbeddedNodes, owner: &str) -> Redlock {
     let options = LockOptions::new().wait(MINUTE);
@@ -99,7 +99,6 @@ async fn done_tick_names_its_host() {
 async fn tick_of_other_work_is_a_conflict() {
     let (_nodes, one, other) = hosts();
     assert_eq!(succeed(request(&one, 5).work_id("eu")).await, TickOutcome::Ran(1));
-
     // The second one comes for an earlier tick as well.
     for number in [5, 4] {
         let found = conflict(request(&other, number).work_id("us")).await;
@@ -109,7 +108,6 @@ async fn tick_of_other_work_is_a_conflict() {
     let of_schedule =
         other.job_tick("job", Schedule::every(MINUTE * 2)).at(tick(4) + Duration::from_secs(7));
     let found = conflict(of_schedule.work_id("eu")).await;
-
     assert!(matches!(&found, JobConflict::Schedule { by, .. } if &**by == "one"), "{found:?}");
     let history = other.job_history("job").await.unwrap();
     let conflicts: Vec<_> = history
@@ -237,9 +235,14 @@ async fn wrong_times_run_nothing() {
 
 #[tokio::test]
 async fn lost_lock_is_in_history() {
-    let (_nodes, one, other) = hosts();
-    let endless = request(&one, 1).options(LockOptions::new().max_hold(Duration::from_millis(300)));
-    let lost = endless.run(|_| std::future::pending::<Result<(), String>>()).await;
+    let clock = ManualClock::new();
+    let nodes = Nodes::new(3, &clock);
+    let [one, other] = ["one", "other"].map(|owner| nodes.replica(owner).redlock());
+    let endless = request(&one, 1).options(LockOptions::new().max_hold(SECOND));
+    let mut lost =
+        clock.spawn(endless.run(|_| std::future::pending::<Result<(), String>>()).into_future());
+    clock.advance(2 * SECOND);
+    let lost = lost.take().expect("the lock ends");
     assert!(matches!(lost, Err(TickError::Lock(LockError::Lost { .. }))), "{lost:?}");
     let history = other.job_history("job").await.unwrap();
     assert_eq!(history.iter().map(|run| run.result).collect::<Vec<_>>(), [JobRunResult::Lost]);
@@ -297,8 +300,9 @@ async fn unread_history_is_kept() {
 /// The lock ends while the nodes withhold the answers to the claim.
 #[tokio::test]
 async fn lost_claim_is_taken_back() {
-    let nodes = EmbeddedNodes::new(3);
-    let inner = host(&nodes, "inner");
+    let clock = ManualClock::new();
+    let nodes = Nodes::new(3, &clock);
+    let inner = nodes.replica("inner").redlock();
     let is_silent = Arc::new(AtomicBool::new(true));
     let withheld = Arc::<Mutex<Vec<Reply>>>::default();
     let mocks: Vec<_> = inner
@@ -318,10 +322,12 @@ async fn lost_claim_is_taken_back() {
             })
         })
         .collect();
-    let builder = with_nodes(Redlock::builder(), mocks).node_timeout(Duration::from_secs(3));
-    let redlock = builder.build().unwrap();
-    let short = LockOptions::new().max_hold(Duration::from_millis(300));
-    let lost = fail(request(&redlock, 1).options(short)).await.unwrap_err();
+    let builder = Redlock::builder().clock(clock.clone()).spawner(clock.spawner());
+    let redlock = with_nodes(builder, mocks).node_timeout(3 * SECOND).build().unwrap();
+    let short = LockOptions::new().max_hold(SECOND);
+    let mut lost = clock.spawn(fail(request(&redlock, 1).options(short)));
+    clock.advance(2 * SECOND);
+    let lost = lost.take().expect("the lock ends").unwrap_err();
     assert!(matches!(&lost, TickError::Lock(LockError::Lost { .. })), "{lost}");
     is_silent.store(false, Ordering::Relaxed);
     assert_eq!(succeed(request(&redlock, 1)).await, TickOutcome::Ran(1));

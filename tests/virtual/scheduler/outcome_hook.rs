@@ -9,25 +9,22 @@ use tower_redlock::{
     Job, Schedule, Scheduler,
     scheduler::{JobOutcome, Missed},
 };
-use tracing::Level;
 
 use crate::scheduler::{
-    scene::{MS, RunningScheduler, SECOND, Scene, Site},
-    warnings::with_log,
+    fixture::{Fixture, Host, MINUTE, MS, RunningScheduler, SECOND},
+    log_lines::Lines,
 };
-
-const MINUTE: Duration = Duration::from_secs(60);
 
 type Told = Arc<Mutex<Vec<JobOutcome>>>;
 
-fn start(site: &Site, jobs: impl IntoIterator<Item = Job>) -> (RunningScheduler, Told) {
+fn start(host: &Host, jobs: impl IntoIterator<Item = Job>) -> (RunningScheduler, Told) {
     let told = Told::default();
     let telling = Arc::clone(&told);
-    let scheduler = Scheduler::new(site.redlock.clone()).jobs(jobs).on_outcome(move |outcome| {
+    let scheduler = Scheduler::new(host.redlock.clone()).jobs(jobs).on_outcome(move |outcome| {
         let telling = Arc::clone(&telling);
         async move { telling.lock().unwrap().push(outcome) }
     });
-    (site.run(scheduler), told)
+    (host.run(scheduler), told)
 }
 
 fn names(told: &Told) -> Vec<(String, &'static str, bool)> {
@@ -42,17 +39,16 @@ fn panic_aloud() {
 
 #[test]
 fn ends_of_runs_are_told() {
-    let scene = Scene::new();
-    let site = scene.site("a");
+    let (fixture, [host]) = Fixture::hosts(["a"]);
     let every = |offset: u32| Schedule::every(10 * SECOND).offset(offset * SECOND);
     let jobs = [
         Job::new("bad", every(1), |_| async { Err::<(), _>("no disk") }),
         Job::new("good", every(2), |_| async {}),
         Job::new("panics", every(3), |_| async { panic_aloud() }),
     ];
-    let (_jobs, told) = start(&site, jobs);
+    let (_jobs, told) = start(&host, jobs);
 
-    scene.advance(10 * SECOND);
+    fixture.advance(10 * SECOND);
 
     let first = told.lock().unwrap()[0].to_string();
     assert!(first.starts_with("bad, tick ") && first.ends_with(": no disk"), "{first}");
@@ -63,47 +59,41 @@ fn ends_of_runs_are_told() {
 
 #[test]
 fn missed_and_late_are_told() {
-    let scene = Scene::new();
-    let site = scene.site("a");
-    let other = scene.site("other");
-    let job = |site: &Site| {
-        site.job("j", Schedule::every(MINUTE), MS).start_within(50 * SECOND).missed(Missed::Skip)
+    let (fixture, [host]) = Fixture::hosts(["a"]);
+    let other = fixture.host("other");
+    let job = |host: &Host| {
+        host.job("j", Schedule::every(MINUTE), MS).start_within(50 * SECOND).missed(Missed::Skip)
     };
-    let (_jobs, told) = start(&site, [job(&site)]);
-    scene.advance(30 * SECOND);
-    let held = |scene: &Scene, time: Duration| {
+    let (_jobs, told) = start(&host, [job(&host)]);
+    fixture.advance(30 * SECOND);
+    let held = |fixture: &Fixture, time: Duration| {
         let name = tower_redlock::Resource::of_job("j").unwrap();
         let redlock = other.redlock.clone();
-        let lock =
-            crate::scheduler::fleet_control::done(scene, async move { redlock.lock(name).await });
-        scene.advance(time);
+        let lock = fixture.done(async move { redlock.lock(name).await });
+        fixture.advance(time);
         drop(lock.unwrap());
     };
-
-    held(&scene, 60 * SECOND);
-    scene.advance(10 * SECOND);
-
+    held(&fixture, 60 * SECOND);
+    fixture.advance(10 * SECOND);
     let late = told.lock().unwrap()[0].clone();
     assert_eq!(late.kind.name(), "finished");
     assert!(late.lateness >= 30 * SECOND, "{late}");
     assert!(late.to_string().contains(" late)"), "{late}");
     assert_eq!(names(&told).len(), 1);
-
-    held(&scene, 130 * SECOND);
-    scene.advance(20 * SECOND);
+    held(&fixture, 130 * SECOND);
+    fixture.advance(20 * SECOND);
     let missed = names(&told);
     assert!(missed.contains(&("j".into(), "missed", true)), "{missed:?}");
 }
 
 #[test]
 fn ticks_in_pauses_are_no_failure() {
-    let scene = Scene::new();
-    let site = scene.site("a");
-    let (jobs, told) = start(&site, [site.job("j", Schedule::every(10 * SECOND), MS)]);
-    crate::scheduler::fleet_control::done(&scene, jobs.handle.pause("j").by("ann")).unwrap();
-    scene.advance(MINUTE);
-    crate::scheduler::fleet_control::done(&scene, jobs.handle.resume("j")).unwrap();
-    scene.advance(15 * SECOND);
+    let (fixture, [host]) = Fixture::hosts(["a"]);
+    let (jobs, told) = start(&host, [host.job("j", Schedule::every(10 * SECOND), MS)]);
+    fixture.done(jobs.handle.pause("j").by("ann")).unwrap();
+    fixture.advance(MINUTE);
+    fixture.done(jobs.handle.resume("j")).unwrap();
+    fixture.advance(15 * SECOND);
 
     let told = std::mem::take(&mut *told.lock().unwrap());
     let missed = told.iter().find(|outcome| outcome.kind.name() == "missed").unwrap();
@@ -113,13 +103,12 @@ fn ticks_in_pauses_are_no_failure() {
 
 #[test]
 fn callback_that_fails_is_logged() {
-    with_log(|log| {
-        let scene = Scene::new();
-        let site = scene.site("a");
+    Lines::during(|lines| {
+        let (fixture, [host]) = Fixture::hosts(["a"]);
         let told = Arc::new(Mutex::new(0));
         let count = Arc::clone(&told);
-        let scheduler = Scheduler::new(site.redlock.clone())
-            .jobs([site.job("j", Schedule::every(10 * SECOND), MS)])
+        let scheduler = Scheduler::new(host.redlock.clone())
+            .jobs([host.job("j", Schedule::every(10 * SECOND), MS)])
             .on_outcome(move |_| {
                 let number = {
                     let mut count = count.lock().unwrap();
@@ -134,13 +123,11 @@ fn callback_that_fails_is_logged() {
                     }
                 }
             });
-        let _jobs = site.run(scheduler);
-
-        scene.advance(25 * SECOND);
-        assert_eq!(log.count(Level::WARN, &["on_outcome failed", "on purpose"]), 1);
-        scene.advance(60 * SECOND);
-
-        assert_eq!(log.count(Level::WARN, &["on_outcome failed", "longer than 30s"]), 1);
+        let _jobs = host.run(scheduler);
+        fixture.advance(25 * SECOND);
+        assert_eq!(lines.count("WARN", &["on_outcome failed", "on purpose"]), 1);
+        fixture.advance(60 * SECOND);
+        assert_eq!(lines.count("WARN", &["on_outcome failed", "longer than 30s"]), 1);
         assert_eq!(*told.lock().unwrap(), 8, "one after the other, none is lost");
     });
 }
@@ -148,18 +135,17 @@ fn callback_that_fails_is_logged() {
 /// 1,500 outcomes while the callback takes its time for the first one, of which the 10th is a failure.
 #[test]
 fn slow_callback_loses_successes_first() {
-    with_log(|log| {
-        let scene = Scene::new();
-        let site = scene.site("a");
+    Lines::during(|lines| {
+        let (fixture, [host]) = Fixture::hosts(["a"]);
         let told = Told::default();
-        let (telling, clock) = (Arc::clone(&told), scene.clock.clone());
+        let (telling, clock) = (Arc::clone(&told), fixture.clock.clone());
         let mut runs = 0;
         let job = Job::new("j", Schedule::every(MS * 10), move |_| {
             runs += 1;
             let fails = runs == 10;
             async move { if fails { Err("no disk") } else { Ok(()) } }
         });
-        let scheduler = Scheduler::new(site.redlock.clone()).jobs([job]).on_outcome(move |it| {
+        let scheduler = Scheduler::new(host.redlock.clone()).jobs([job]).on_outcome(move |it| {
             let (telling, clock) = (Arc::clone(&telling), clock.clone());
             async move {
                 let is_first = telling.lock().unwrap().is_empty();
@@ -169,30 +155,27 @@ fn slow_callback_loses_successes_first() {
                 }
             }
         });
-        let jobs = site.run(scheduler);
-        scene.advance(14 * SECOND);
+        let jobs = host.run(scheduler);
+        fixture.advance(14 * SECOND);
         let ended = jobs.status("j").counts.finished + 1;
         assert!(ended > 1_300, "{ended}");
         jobs.handle.pause_here("j").unwrap();
-
-        scene.advance(2 * SECOND);
-
+        fixture.advance(2 * SECOND);
         let failed = told.lock().unwrap().iter().filter(|it| it.is_failure()).count();
         assert_eq!(failed, 1, "the failure is reported");
         assert_eq!(told.lock().unwrap().len(), 1_025);
         let dropped = format!("dropped={}", ended - 1_025);
-        assert_eq!(log.count(Level::WARN, &["too slow", &dropped, "failures=0"]), 1);
+        assert_eq!(lines.count("WARN", &["too slow", &dropped, "failures=0"]), 1);
     });
 }
 
 #[test]
 fn shutdown_waits_for_the_callback() {
-    let scene = Scene::new();
-    let site = scene.site("a");
+    let (fixture, [host]) = Fixture::hosts(["a"]);
     let told = Told::default();
-    let (telling, clock) = (Arc::clone(&told), scene.clock.clone());
-    let scheduler = Scheduler::new(site.redlock.clone())
-        .jobs([site.job("j", Schedule::every(10 * SECOND), MINUTE)])
+    let (telling, clock) = (Arc::clone(&told), fixture.clock.clone());
+    let scheduler = Scheduler::new(host.redlock.clone())
+        .jobs([host.job("j", Schedule::every(10 * SECOND), MINUTE)])
         .on_outcome(move |outcome| {
             let (telling, clock) = (Arc::clone(&telling), clock.clone());
             async move {
@@ -200,29 +183,25 @@ fn shutdown_waits_for_the_callback() {
                 telling.lock().unwrap().push(outcome);
             }
         });
-    let jobs = site.run(scheduler);
-    scene.advance(11 * SECOND);
-
-    let handle = jobs.handle.clone();
-    let mut shutdown = scene.clock.spawn(async move { handle.shutdown(2 * SECOND).await });
-    scene.advance(2_500 * MS);
+    let jobs = host.run(scheduler);
+    fixture.advance(11 * SECOND);
+    let mut shutdown = fixture.shutdown(&jobs, 2 * SECOND);
+    fixture.advance(2_500 * MS);
     assert!(shutdown.take().is_none());
-    scene.advance(SECOND);
-
+    fixture.advance(SECOND);
     assert!(shutdown.take().is_some());
     assert_eq!(names(&told), [("j".into(), "stopped", false)]);
 }
 
 #[test]
 fn callback_may_shut_down() {
-    let scene = Scene::new();
-    let site = scene.site("a");
+    let (fixture, [host]) = Fixture::hosts(["a"]);
     let (tell, told) = std::sync::mpsc::channel();
-    let scheduler = Scheduler::new(site.redlock.clone());
+    let scheduler = Scheduler::new(host.redlock.clone());
     let handle = Arc::new(Mutex::new(None::<tower_redlock::scheduler::SchedulerHandle>));
     let shared = Arc::clone(&handle);
-    let job = site.job("j", Schedule::every(10 * SECOND), MS);
-    let jobs = site.run(scheduler.job(job).on_outcome(move |_| {
+    let job = host.job("j", Schedule::every(10 * SECOND), MS);
+    let jobs = host.run(scheduler.job(job).on_outcome(move |_| {
         let (handle, tell) = (shared.lock().unwrap().clone(), tell.clone());
         async move {
             handle.unwrap().shutdown(1_000 * SECOND).await;
@@ -231,7 +210,7 @@ fn callback_may_shut_down() {
     }));
     *handle.lock().unwrap() = Some(jobs.handle.clone());
 
-    scene.advance(11 * SECOND);
+    fixture.advance(11 * SECOND);
 
     assert_eq!(told.try_iter().count(), 1, "it returns at once");
     assert!(format!("{:?}", jobs.status("j").state).contains("shut down"));

@@ -18,8 +18,8 @@ use tower_redlock::{
 };
 
 use crate::scheduler::{
+    fixture::{Fixture, SECOND},
     log_lines::Lines,
-    scene::{SECOND, Scene},
 };
 
 struct PanicsOnDrop;
@@ -33,14 +33,13 @@ impl Drop for PanicsOnDrop {
 #[test]
 fn in_drop_of_stopped_work() {
     Lines::during(|lines| {
-        let scene = Scene::new();
-        let site = scene.site("a");
+        let (fixture, [host]) = Fixture::hosts(["a"]);
         let job = Job::new("j", Schedule::every(100 * SECOND), |_: JobContext| async {
             let _kept = PanicsOnDrop;
             pending::<()>().await;
         });
-        let jobs = site.start([job.max_run(30 * SECOND)]);
-        scene.advance(331 * SECOND);
+        let jobs = host.start([job.max_run(30 * SECOND)]);
+        fixture.advance(331 * SECOND);
         let counts = jobs.status("j").counts;
         assert_eq!((counts.started, counts.timed_out), (3, 3), "the job continues");
         let logged = lines.take("WARN");
@@ -63,12 +62,11 @@ impl Error for UndisplayableError {}
 
 #[test]
 fn in_display_of_an_error() {
-    let scene = Scene::new();
-    let site = scene.site("a");
+    let (fixture, [host]) = Fixture::hosts(["a"]);
     let job =
         Job::new("j", Schedule::every(10 * SECOND), |_| async { Err::<(), _>(UndisplayableError) });
-    let jobs = site.start([job]);
-    scene.advance(31 * SECOND);
+    let jobs = host.start([job]);
+    fixture.advance(31 * SECOND);
     let status = jobs.status("j");
     assert_eq!(status.counts.panicked, 3);
     let panicked = Outcome::Panicked { message: "no words".into() };
@@ -89,13 +87,12 @@ fn faulty() -> (Schedule, Arc<AtomicBool>) {
 #[test]
 fn in_schedule_between_runs() {
     Lines::during(|lines| {
-        let scene = Scene::new();
-        let site = scene.site("a");
+        let (fixture, [host]) = Fixture::hosts(["a"]);
         let (schedule, panics) = faulty();
-        let jobs = site.start([site.job("j", schedule, SECOND)]);
-        scene.advance(12 * SECOND);
+        let jobs = host.start([host.job("j", schedule, SECOND)]);
+        fixture.advance(12 * SECOND);
         panics.store(true, Ordering::SeqCst);
-        scene.advance(10 * SECOND);
+        fixture.advance(10 * SECOND);
         let state = jobs.status("j").state;
         assert!(
             matches!(&state, JobState::BackingOff { reason } if reason.contains("no calendar"))
@@ -104,18 +101,17 @@ fn in_schedule_between_runs() {
         assert!((1..10).contains(&logged.len()), "attempts have pauses: {logged:?}");
         assert!(logged[0].contains("no calendar") && logged[0].contains("job=j"), "{logged:?}");
         panics.store(false, Ordering::SeqCst);
-        scene.advance(60 * SECOND);
+        fixture.advance(60 * SECOND);
         assert!(jobs.status("j").counts.finished >= 4, "{:?}", jobs.status("j"));
     });
 }
 
 #[test]
 fn in_schedule_during_a_run() {
-    let scene = Scene::new();
-    let site = scene.site("a");
+    let (fixture, [host]) = Fixture::hosts(["a"]);
     let (schedule, panics) = faulty();
     let fails = Arc::clone(&panics);
-    let clock = site.clock.clone();
+    let clock = host.clock.clone();
     let job = Job::new("j", schedule, move |_: JobContext| {
         fails.store(true, Ordering::SeqCst);
         let (sleep, fails) = (clock.sleep(25 * SECOND), Arc::clone(&fails));
@@ -124,55 +120,51 @@ fn in_schedule_during_a_run() {
             fails.store(false, Ordering::SeqCst);
         }
     });
-    let jobs = site.start([job]);
-    scene.advance(60 * SECOND);
+    let jobs = host.start([job]);
+    fixture.advance(60 * SECOND);
     assert_eq!(jobs.status("j").counts.finished, 1, "the run was not dropped");
 }
 
 #[test]
 fn triggers_run_despite_panicking_schedule() {
-    let scene = Scene::new();
-    let site = scene.site("a");
+    let (fixture, [host]) = Fixture::hosts(["a"]);
     let (schedule, panics) = faulty();
-    let jobs = site.start([site.job("j", schedule, SECOND)]);
-    scene.advance(2 * SECOND);
+    let jobs = host.start([host.job("j", schedule, SECOND)]);
+    fixture.advance(2 * SECOND);
     panics.store(true, Ordering::SeqCst);
-    let mut run = scene.clock.spawn(jobs.handle.trigger_here("j").unwrap());
-    scene.advance(2 * SECOND);
+    let mut run = fixture.clock.spawn(jobs.handle.trigger_here("j").unwrap());
+    fixture.advance(2 * SECOND);
     assert_eq!(run.take(), Some(Ok(Outcome::Finished)), "a triggered run needs no schedule");
     assert_eq!(jobs.status("j").counts.finished, 1);
 }
 
 #[test]
 fn shutdown_awaits_no_pause() {
-    let scene = Scene::new();
-    let site = scene.site("a");
+    let (fixture, [host]) = Fixture::hosts(["a"]);
     let (schedule, panics) = faulty();
-    let jobs = site.start([site.job("j", schedule, SECOND)]);
-    scene.advance(2 * SECOND);
+    let jobs = host.start([host.job("j", schedule, SECOND)]);
+    fixture.advance(2 * SECOND);
     panics.store(true, Ordering::SeqCst);
-    scene.advance(600 * SECOND);
-    let handle = jobs.handle.clone();
-    let mut report = scene.clock.spawn(async move { handle.shutdown(60 * SECOND).await });
-    scene.advance(Duration::ZERO);
+    fixture.advance(600 * SECOND);
+    let mut report = fixture.shutdown(&jobs, 60 * SECOND);
+    fixture.advance(Duration::ZERO);
     assert!(report.take().is_some(), "the shutdown waits for no pause");
 }
 
 #[test]
 fn in_schedule_beside_runs() {
-    let scene = Scene::new();
-    let site = scene.site("a");
+    let (fixture, [host]) = Fixture::hosts(["a"]);
     let (schedule, panics) = faulty();
-    let jobs = site.start([site.job("j", schedule, 25 * SECOND).parallel(3)]);
-    scene.advance(22 * SECOND);
+    let jobs = host.start([host.job("j", schedule, 25 * SECOND).parallel(3)]);
+    fixture.advance(22 * SECOND);
 
     panics.store(true, Ordering::SeqCst);
-    scene.advance(15 * SECOND);
+    fixture.advance(15 * SECOND);
 
     let status = jobs.status("j");
     assert_eq!((status.counts.panicked, status.counts.finished), (0, 1));
     assert_eq!(status.runs().count(), 1, "the other run has not ended");
     panics.store(false, Ordering::SeqCst);
-    scene.advance(60 * SECOND);
+    fixture.advance(60 * SECOND);
     assert!(jobs.status("j").counts.finished >= 3, "the schedule goes on");
 }

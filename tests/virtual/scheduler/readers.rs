@@ -1,6 +1,6 @@
 //! Jobs that read a resource under a shared lock, beside other readers.
 
-use std::{future::IntoFuture as _, time::Duration};
+use std::time::Duration;
 
 use tower_redlock::{
     Job, JobContext, LockOptions, Schedule, Scheduler,
@@ -9,13 +9,13 @@ use tower_redlock::{
 };
 
 use crate::scheduler::{
-    scene::{RunningScheduler, SECOND, Scene, Site},
-    site::Fate,
+    fixture::{Fixture, Host, RunningScheduler, SECOND},
+    wire::Fate,
 };
 
 /// Prints the report for this time, while readers may read it and no writer writes it.
-fn print(site: &Site, takes: Duration) -> RunningScheduler {
-    let (log, clock, redlock) = (site.log.clone(), site.clock.clone(), site.redlock.clone());
+fn print(host: &Host, takes: Duration) -> RunningScheduler {
+    let (log, clock, redlock) = (host.log.clone(), host.clock.clone(), host.redlock.clone());
     let job = Job::new("print", Schedule::every(100 * SECOND), move |cx: JobContext| {
         let readers = redlock.lock("report").shared().wait(60 * SECOND);
         let (log, clock) = (log.clone(), clock.clone());
@@ -28,62 +28,53 @@ fn print(site: &Site, takes: Duration) -> RunningScheduler {
             work.await
         }
     });
-    site.start([job])
+    host.start([job])
 }
 
 #[test]
 fn job_reads_beside_readers() {
-    let scene = Scene::new();
-    let (a, b) = (scene.site("a"), scene.site("b"));
+    let (fixture, [a, b]) = Fixture::hosts(["a", "b"]);
     let _jobs = print(&a, 5 * SECOND);
-    let mut request = scene.clock.spawn(b.redlock.lock("report").shared().into_future());
-    scene.clock.settle();
-    let reader = request.take().unwrap().unwrap();
+    let reader = fixture.done(b.redlock.lock("report").shared()).unwrap();
 
-    scene.advance(106 * SECOND);
+    fixture.advance(106 * SECOND);
 
     assert!(reader.is_valid() && reader.is_shared());
-    assert!(scene.log.entries().iter().all(|run| run.finished));
-    assert_eq!(scene.log.ticks(), [100_000]);
+    assert!(fixture.log.entries().iter().all(|run| run.finished));
+    assert_eq!(fixture.log.ticks(), [100_000]);
 }
 
 #[test]
 fn job_waits_for_a_writer() {
-    let scene = Scene::new();
-    let (a, b) = (scene.site("a"), scene.site("b"));
+    let (fixture, [a, b]) = Fixture::hosts(["a", "b"]);
     let jobs = print(&a, 5 * SECOND);
-    scene.advance(99 * SECOND);
-    let mut request = scene.clock.spawn(b.redlock.lock("report").into_future());
-    scene.clock.settle();
-    let writer = request.take().unwrap().unwrap();
-    scene.advance(20 * SECOND);
-    assert_eq!(scene.log.entries().len(), 0, "the writer has the report");
+    fixture.advance(99 * SECOND);
+    let writer = fixture.done(b.redlock.lock("report")).unwrap();
+    fixture.advance(20 * SECOND);
+    assert_eq!(fixture.log.entries().len(), 0, "the writer has the report");
     assert!(jobs.status("print").running.is_some(), "the tick is claimed");
-
     drop(writer);
-    scene.advance(7 * SECOND);
-
+    fixture.advance(7 * SECOND);
     assert_eq!(jobs.status("print").last.unwrap().outcome, Outcome::Finished);
-    assert_eq!(scene.log.entries().len(), 1);
+    assert_eq!(fixture.log.entries().len(), 1);
 }
 
 #[test]
 fn loss_of_the_readers_lock_stops_the_work() {
-    let scene = Scene::new();
-    let site = scene.site("a");
-    let jobs = print(&site, 60 * SECOND);
-    scene.advance(101 * SECOND);
+    let (fixture, [host]) = Fixture::hosts(["a"]);
+    let jobs = print(&host, 60 * SECOND);
+    fixture.advance(101 * SECOND);
 
     // The job's own lock is renewed.
-    site.wire.judge(|_, op| match op {
+    host.wire.judge(|_, op| match op {
         Op::Extend(ExtendOp { lease, .. }) if lease.resource().names().eq(["report"]) => {
             Fate::Refused
         }
         _ => Fate::Passes,
     });
-    scene.advance(59 * SECOND);
+    fixture.advance(59 * SECOND);
 
-    let run = &scene.log.entries()[0];
+    let run = &fixture.log.entries()[0];
     assert!(run.ended.is_some() && !run.finished);
     let outcome = jobs.status("print").last.unwrap().outcome;
     assert!(matches!(outcome, Outcome::Failed { .. }), "{outcome:?}");
@@ -91,11 +82,11 @@ fn loss_of_the_readers_lock_stops_the_work() {
 
 #[test]
 fn shared_lock_of_a_job_is_refused() {
-    let site = Scene::new().site("a");
-    let job = site.job("j", Schedule::every(SECOND), SECOND);
+    let host = Fixture::new().host("a");
+    let job = host.job("j", Schedule::every(SECOND), SECOND);
     let job = job.options(LockOptions::new().shared(true));
 
-    let started = Scheduler::new(site.redlock.clone()).job(job).spawner(site.clock.spawner());
+    let started = Scheduler::new(host.redlock.clone()).job(job).spawner(host.clock.spawner());
 
     let Err(StartError::InvalidJob { reason, .. }) = started.start() else {
         panic!("it is not refused")

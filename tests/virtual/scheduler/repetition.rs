@@ -1,6 +1,6 @@
 //! Runs that are repeated: work that stops on request, and work that is not done.
 
-use std::{error::Error, fmt, time::Duration};
+use std::{error::Error, fmt};
 
 use tower_redlock::{
     Job, JobContext, Schedule,
@@ -8,15 +8,13 @@ use tower_redlock::{
 };
 
 use crate::scheduler::{
-    scene::{MS, SECOND, Scene, Site, TTL},
-    site::Fate,
+    fixture::{Fixture, HOUR, Host, MS, SECOND, TTL},
+    wire::Fate,
 };
 
-const HOUR: Duration = Duration::from_secs(3600);
-
 /// A job that ends on a stop request with an error.
-fn stoppable(site: &Site, claim: Claim) -> Job {
-    let (log, at, clock) = (site.log.clone(), site.name, site.clock.clone());
+fn stoppable(host: &Host, claim: Claim) -> Job {
+    let (log, at, clock) = (host.log.clone(), host.name, host.clock.clone());
     let job = Job::new("j", Schedule::every(HOUR), move |cx: JobContext| {
         let ended = log.begin(at, &cx, &clock);
         let sleep = clock.sleep(100 * SECOND);
@@ -33,60 +31,52 @@ fn stoppable(site: &Site, claim: Claim) -> Job {
 #[test]
 fn error_after_stop_request_is_repeated() {
     for claim in [Claim::AtStart, Claim::AtEnd] {
-        let scene = Scene::new();
-        let (a, b) = (scene.site("a"), scene.site("b"));
+        let (fixture, [a, b]) = Fixture::hosts(["a", "b"]);
         let at_a = a.start([stoppable(&a, claim)]);
-        scene.advance(HOUR);
+        fixture.advance(HOUR);
         let _b = b.start([stoppable(&b, claim)]);
-        scene.advance(SECOND);
-        let handle = at_a.handle.clone();
-        let mut report = scene.clock.spawn(async move { handle.shutdown(30 * SECOND).await });
-        scene.advance(12 * SECOND);
+        fixture.advance(SECOND);
+        let mut report = fixture.shutdown(&at_a, 30 * SECOND);
+        fixture.advance(12 * SECOND);
         assert!(report.take().is_some());
         let status = at_a.status("j");
         assert_eq!(status.last.unwrap().outcome, Outcome::Stopped);
         assert_eq!((status.counts.stopped, status.counts.failed), (1, 0));
         let expected: &[_] = if claim == Claim::AtEnd { &["a", "b"] } else { &["a"] };
-        assert_eq!(scene.log.sites(), expected);
+        assert_eq!(fixture.log.hosts(), expected);
     }
 }
 
 #[test]
 fn error_before_lock_end_is_repeated() {
-    let scene = Scene::new();
-    let site = scene.site("a");
-    let jobs = site.start([stoppable(&site, Claim::AtEnd)]);
-    scene.advance(HOUR + SECOND);
-    site.wire.judge(|_, op| match op {
-        tower_redlock::node::Op::Extend(_) => Fate::Refused,
-        _ => Fate::Passes,
-    });
-    scene.advance(TTL);
+    let (fixture, [host]) = Fixture::hosts(["a"]);
+    let jobs = host.start([stoppable(&host, Claim::AtEnd)]);
+    fixture.advance(HOUR + SECOND);
+    host.wire.apply(Fate::Refused, |_, op| matches!(op, tower_redlock::node::Op::Extend(_)));
+    fixture.advance(TTL);
     assert_eq!(jobs.status("j").counts.stopped, 1);
-    site.wire.calm();
-    scene.advance(120 * SECOND);
-    let runs = scene.log.entries();
+    host.wire.calm();
+    fixture.advance(120 * SECOND);
+    let runs = fixture.log.entries();
     assert_eq!((runs.len(), runs[1].attempt, runs[1].tick == runs[0].tick), (2, 2, true));
     assert!(runs[1].finished);
 }
 
 #[test]
 fn error_before_max_run_ends_it() {
-    let scene = Scene::new();
-    let site = scene.site("a");
-    let mut jobs = site.start([stoppable(&site, Claim::AtEnd).max_run(30 * SECOND)]);
-    scene.advance(HOUR + 200 * SECOND);
+    let (fixture, [host]) = Fixture::hosts(["a"]);
+    let mut jobs = host.start([stoppable(&host, Claim::AtEnd).max_run(30 * SECOND)]);
+    fixture.advance(HOUR + 200 * SECOND);
     let outcome = Outcome::TimedOut { error: Some("70 of 100 pages".into()) };
     assert_eq!(jobs.status("j").last.unwrap().outcome, outcome);
     assert!(jobs.event_names().contains(&"timed out"));
-    assert_eq!(scene.log.entries().len(), 1);
+    assert_eq!(fixture.log.entries().len(), 1);
 }
 
 #[test]
 fn overlap_stop_is_not_repeated() {
-    let scene = Scene::new();
-    let site = scene.site("a");
-    let (log, clock) = (site.log.clone(), site.clock.clone());
+    let (fixture, [host]) = Fixture::hosts(["a"]);
+    let (log, clock) = (host.log.clone(), host.clock.clone());
     let job = Job::new("j", Schedule::every(50 * SECOND), move |cx: JobContext| {
         drop(log.begin("a", &cx, &clock));
         async move {
@@ -94,22 +84,21 @@ fn overlap_stop_is_not_repeated() {
             Err::<(), _>("not all")
         }
     });
-    let _jobs = site.start([job.overlap(Overlap::Stop).claim(Claim::AtEnd)]);
-    scene.advance(160 * SECOND);
-    assert_eq!(scene.log.ticks(), [50_000, 100_000, 150_000]);
+    let _jobs = host.start([job.overlap(Overlap::Stop).claim(Claim::AtEnd)]);
+    fixture.advance(160 * SECOND);
+    assert_eq!(fixture.log.ticks(), [50_000, 100_000, 150_000]);
 }
 
 #[test]
 fn max_run_reports_the_last_error() {
-    let scene = Scene::new();
-    let site = scene.site("a");
+    let (fixture, [host]) = Fixture::hosts(["a"]);
     let job = Job::new("j", Schedule::every(HOUR), |cx: JobContext| async move {
         Err::<(), _>(format!("no {}", cx.attempt()))
     });
-    let mut jobs = site.start([job.retries(5).backoff(20 * SECOND).max_run(30 * SECOND)]);
-    scene.advance(HOUR + SECOND);
+    let mut jobs = host.start([job.retries(5).backoff(20 * SECOND).max_run(30 * SECOND)]);
+    fixture.advance(HOUR + SECOND);
     assert_eq!(jobs.status("j").running.unwrap().last_error.as_deref(), Some("no 1"));
-    scene.advance(30 * SECOND);
+    fixture.advance(30 * SECOND);
     let error = Some("no 2".into());
     assert_eq!(jobs.status("j").last.unwrap().outcome, Outcome::TimedOut { error });
     let events = jobs.new_events();
@@ -136,8 +125,8 @@ impl Error for Import {
 }
 
 /// A job that is done at the third attempt.
-fn in_parts(site: &Site, claim: Claim) -> Job {
-    let (log, at, clock) = (site.log.clone(), site.name, site.clock.clone());
+fn in_parts(host: &Host, claim: Claim) -> Job {
+    let (log, at, clock) = (host.log.clone(), host.name, host.clock.clone());
     let job = Job::new("j", Schedule::every(HOUR), move |cx: JobContext| {
         let ended = log.begin(at, &cx, &clock);
         async move {
@@ -153,14 +142,13 @@ fn in_parts(site: &Site, claim: Claim) -> Job {
 
 #[test]
 fn not_done_repeats_after_a_pause() {
-    let scene = Scene::new();
-    let (a, b) = (scene.site("a"), scene.site("b"));
+    let (fixture, [a, b]) = Fixture::hosts(["a", "b"]);
     let (at_a, at_b) =
         (a.start([in_parts(&a, Claim::AtEnd)]), b.start([in_parts(&b, Claim::AtEnd)]));
-    scene.advance(HOUR + 9 * SECOND);
-    assert_eq!(scene.log.entries().len(), 1);
-    scene.advance(120 * SECOND);
-    let runs = scene.log.entries();
+    fixture.advance(HOUR + 9 * SECOND);
+    assert_eq!(fixture.log.entries().len(), 1);
+    fixture.advance(120 * SECOND);
+    let runs = fixture.log.entries();
     assert_eq!(runs.iter().map(|run| run.attempt).collect::<Vec<_>>(), [1, 2, 3]);
     assert!(runs.iter().all(|run| run.tick == runs[0].tick) && runs[2].finished);
     let pauses: Vec<_> =
@@ -173,25 +161,22 @@ fn not_done_repeats_after_a_pause() {
 
 #[test]
 fn claim_at_start_fails_unfinished_work() {
-    let scene = Scene::new();
-    let site = scene.site("a");
-    let jobs = site.start([in_parts(&site, Claim::AtStart)]);
-    scene.advance(HOUR + 120 * SECOND);
+    let (fixture, [host]) = Fixture::hosts(["a"]);
+    let jobs = host.start([in_parts(&host, Claim::AtStart)]);
+    fixture.advance(HOUR + 120 * SECOND);
     let failed = Outcome::Failed { error: "the import stopped".into() };
     assert_eq!(jobs.status("j").last.unwrap().outcome, failed);
-    assert_eq!(scene.log.entries().len(), 1);
+    assert_eq!(fixture.log.entries().len(), 1);
 }
 
 #[test]
 fn shutdown_ends_the_pause() {
-    let scene = Scene::new();
-    let site = scene.site("a");
-    let jobs = site.start([in_parts(&site, Claim::AtEnd)]);
-    scene.advance(HOUR + SECOND);
-    assert_eq!(scene.nodes.key_counts(), [1; 5]);
-    let handle = jobs.handle.clone();
-    let mut report = scene.clock.spawn(async move { handle.shutdown(SECOND).await });
-    scene.advance(MS);
+    let (fixture, [host]) = Fixture::hosts(["a"]);
+    let jobs = host.start([in_parts(&host, Claim::AtEnd)]);
+    fixture.advance(HOUR + SECOND);
+    assert_eq!(fixture.nodes.key_counts(), [1; 5]);
+    let mut report = fixture.shutdown(&jobs, SECOND);
+    fixture.advance(MS);
     assert!(report.take().is_some());
-    assert_eq!(scene.nodes.key_counts(), [0; 5]);
+    assert_eq!(fixture.nodes.key_counts(), [0; 5]);
 }

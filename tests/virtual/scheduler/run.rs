@@ -11,7 +11,7 @@ use tower_redlock::{
     scheduler::{JobEventKind, Outcome},
 };
 
-use crate::scheduler::scene::{MS, SECOND, Scene, TTL};
+use crate::scheduler::fixture::{Fixture, MS, SECOND, TTL};
 
 fn without_renewals(names: Vec<&'static str>) -> Vec<&'static str> {
     names.into_iter().filter(|name| *name != "extended").collect()
@@ -19,13 +19,12 @@ fn without_renewals(names: Vec<&'static str>) -> Vec<&'static str> {
 
 #[test]
 fn lock_is_renewed_during_the_run() {
-    let scene = Scene::new();
-    let site = scene.site("a");
-    let mut jobs = site.start([site.job("j", Schedule::every(3600 * SECOND), 60 * SECOND)]);
-    scene.advance(3600 * SECOND);
-    assert_eq!(scene.nodes.key_counts(), [1; 5]);
-    scene.advance(61 * SECOND);
-    assert_eq!(scene.nodes.key_counts(), [0; 5]);
+    let (fixture, [host]) = Fixture::hosts(["a"]);
+    let mut jobs = host.start([host.job("j", Schedule::every(3600 * SECOND), 60 * SECOND)]);
+    fixture.advance(3600 * SECOND);
+    assert_eq!(fixture.nodes.key_counts(), [1; 5]);
+    fixture.advance(61 * SECOND);
+    assert_eq!(fixture.nodes.key_counts(), [0; 5]);
     let events = jobs.new_events();
     let renewals = events.iter().filter_map(|event| match event.kind {
         JobEventKind::Extended { remaining } => Some(remaining),
@@ -36,77 +35,72 @@ fn lock_is_renewed_during_the_run() {
     assert!(renewals.iter().all(|left| *left > TTL / 2 && *left < TTL));
     let last = events.last().map(|event| event.kind.clone());
     assert_eq!(last, Some(JobEventKind::Finished { took: 60 * SECOND }));
-    assert!(scene.log.entries()[0].finished);
+    assert!(fixture.log.entries()[0].finished);
 }
 
 #[test]
 fn loss_requests_stop_then_drops() {
-    let scene = Scene::new();
-    let site = scene.site("a");
-    let mut jobs = site.start([site.job("j", Schedule::every(3600 * SECOND), 60 * SECOND)]);
-    scene.advance(3600 * SECOND);
+    let (fixture, [host]) = Fixture::hosts(["a"]);
+    let mut jobs = host.start([host.job("j", Schedule::every(3600 * SECOND), 60 * SECOND)]);
+    fixture.advance(3600 * SECOND);
     jobs.new_events();
-    site.replica.partition(0..3);
-    scene.advance(TTL);
+    host.replica.partition(0..3);
+    fixture.advance(TTL);
     let events = jobs.new_events();
     let at = |name| {
         let found =
-            events.iter().find(|event| crate::scheduler::scene::event_name(&event.kind) == name);
+            events.iter().find(|event| crate::scheduler::fixture::event_name(&event.kind) == name);
         found.expect(name).at
     };
     assert!(at("stopping") < at("lost"));
-    assert!(!scene.log.entries()[0].finished && scene.log.entries()[0].ended.is_some());
+    assert!(!fixture.log.entries()[0].finished && fixture.log.entries()[0].ended.is_some());
     let last = jobs.status("j").last.unwrap();
     assert!(matches!(last.outcome, Outcome::Lost { cause: LossCause::Expired { .. } }));
     assert_eq!(jobs.status("j").counts.lost, 1);
-    site.replica.heal(0..3);
-    scene.advance(3600 * SECOND);
+    host.replica.heal(0..3);
+    fixture.advance(3600 * SECOND);
     assert_eq!(jobs.status("j").counts.started, 2);
 }
 
 #[test]
 fn max_run_ends_the_run() {
-    let scene = Scene::new();
-    let site = scene.site("a");
-    let job = site.job("j", Schedule::every(3600 * SECOND), 600 * SECOND).max_run(30 * SECOND);
-    let mut jobs = site.start([job]);
-    scene.advance(3629 * SECOND);
-    assert!(scene.log.entries()[0].ended.is_none());
-    scene.advance(SECOND + MS);
+    let (fixture, [host]) = Fixture::hosts(["a"]);
+    let job = host.job("j", Schedule::every(3600 * SECOND), 600 * SECOND).max_run(30 * SECOND);
+    let mut jobs = host.start([job]);
+    fixture.advance(3629 * SECOND);
+    assert!(fixture.log.entries()[0].ended.is_none());
+    fixture.advance(SECOND + MS);
     assert_eq!(
         without_renewals(jobs.event_names()),
         ["claimed", "started", "stopping", "timed out"]
     );
     assert_eq!(jobs.status("j").last.unwrap().outcome, Outcome::TimedOut { error: None });
-    assert_eq!(scene.nodes.key_counts(), [0; 5]);
-    scene.advance(60 * SECOND);
-    assert_eq!(scene.log.entries().len(), 1);
+    assert_eq!(fixture.nodes.key_counts(), [0; 5]);
+    fixture.advance(60 * SECOND);
+    assert_eq!(fixture.log.entries().len(), 1);
 }
 
 #[test]
 fn min_hold_lasts_until_shutdown() {
-    let scene = Scene::new();
-    let site = scene.site("a");
-    let job = site.job("j", Schedule::every(100 * SECOND), SECOND).min_hold(40 * SECOND);
-    let jobs = site.start([job]);
-    scene.advance(139 * SECOND);
+    let (fixture, [host]) = Fixture::hosts(["a"]);
+    let job = host.job("j", Schedule::every(100 * SECOND), SECOND).min_hold(40 * SECOND);
+    let jobs = host.start([job]);
+    fixture.advance(139 * SECOND);
     assert_eq!(jobs.status("j").counts.finished, 1);
-    assert_eq!(scene.nodes.key_counts(), [1; 5]);
-    scene.advance(SECOND + MS);
-    assert_eq!(scene.nodes.key_counts(), [0; 5]);
-    scene.advance(65 * SECOND);
-    assert_eq!(scene.nodes.key_counts(), [1; 5]);
-    let handle = jobs.handle.clone();
-    let mut report = scene.clock.spawn(async move { handle.shutdown(SECOND).await });
-    scene.advance(100 * MS);
+    assert_eq!(fixture.nodes.key_counts(), [1; 5]);
+    fixture.advance(SECOND + MS);
+    assert_eq!(fixture.nodes.key_counts(), [0; 5]);
+    fixture.advance(65 * SECOND);
+    assert_eq!(fixture.nodes.key_counts(), [1; 5]);
+    let mut report = fixture.shutdown(&jobs, SECOND);
+    fixture.advance(100 * MS);
     assert!(report.take().is_some());
-    assert_eq!(scene.nodes.key_counts(), [0; 5]);
+    assert_eq!(fixture.nodes.key_counts(), [0; 5]);
 }
 
 #[test]
 fn panic_is_an_outcome() {
-    let scene = Scene::new();
-    let site = scene.site("a");
+    let (fixture, [host]) = Fixture::hosts(["a"]);
     let mut runs = 0;
     let job = Job::new("j", Schedule::every(10 * SECOND), move |_| {
         runs += 1;
@@ -119,8 +113,8 @@ fn panic_is_an_outcome() {
             }
         }
     });
-    let mut jobs = site.start([job.retries(3)]);
-    scene.advance(31 * SECOND);
+    let mut jobs = host.start([job.retries(3)]);
+    fixture.advance(31 * SECOND);
     let message = |event: tower_redlock::scheduler::JobEvent| match event.kind {
         JobEventKind::Panicked { message, .. } => Some(message),
         _ => None,
@@ -130,24 +124,23 @@ fn panic_is_an_outcome() {
     assert_eq!(panics.len(), 2);
     let counts = jobs.status("j").counts;
     assert_eq!((counts.panicked, counts.finished, counts.retries), (2, 1, 0));
-    assert_eq!(scene.nodes.key_counts(), [0; 5]);
+    assert_eq!(fixture.nodes.key_counts(), [0; 5]);
 }
 
 type Seen = Arc<Mutex<Vec<(u32, FencingToken, Duration)>>>;
 
 #[test]
 fn retries_keep_token_and_double_pauses() {
-    let scene = Scene::new();
-    let site = scene.site("a");
+    let (fixture, [host]) = Fixture::hosts(["a"]);
     let seen = Seen::default();
-    let (noted, clock) = (Arc::clone(&seen), site.clock.clone());
+    let (noted, clock) = (Arc::clone(&seen), host.clock.clone());
     let job = Job::new("j", Schedule::every(3600 * SECOND), move |cx: JobContext| {
         let wall = tower_redlock::time::Clock::wall(&clock);
         noted.lock().unwrap().push((cx.attempt(), cx.fencing_token(), wall));
         async { Err::<(), _>("always") }
     });
-    let mut jobs = site.start([job.retries(3).backoff(2 * SECOND)]);
-    scene.advance(3620 * SECOND);
+    let mut jobs = host.start([job.retries(3).backoff(2 * SECOND)]);
+    fixture.advance(3620 * SECOND);
     let seen = seen.lock().unwrap();
     assert_eq!(seen.iter().map(|(attempt, ..)| *attempt).collect::<Vec<_>>(), [1, 2, 3, 4]);
     assert!(seen.iter().all(|(_, token, _)| *token == seen[0].1));
@@ -161,8 +154,7 @@ fn retries_keep_token_and_double_pauses() {
 
 #[test]
 fn context_describes_the_run() {
-    let scene = Scene::new();
-    let site = scene.site("a");
+    let (fixture, [host]) = Fixture::hosts(["a"]);
     let seen = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&seen);
     let schedule = Schedule::every(100 * SECOND).jitter(20 * SECOND);
@@ -170,18 +162,18 @@ fn context_describes_the_run() {
         noted.lock().unwrap().push(cx);
         async {}
     });
-    let jobs = site.start([job]);
-    scene.advance(99 * SECOND);
-    scene.nodes.stop(0..5);
-    scene.advance(25 * SECOND);
-    scene.nodes.start(0..5);
-    scene.advance(6 * SECOND);
+    let jobs = host.start([job]);
+    fixture.advance(99 * SECOND);
+    fixture.nodes.stop(0..5);
+    fixture.advance(25 * SECOND);
+    fixture.nodes.start(0..5);
+    fixture.advance(6 * SECOND);
     jobs.handle.trigger_here("j").unwrap();
-    scene.clock.settle();
+    fixture.clock.settle();
     let seen = seen.lock().unwrap();
     let (run, asked) = (&seen[0], &seen[1]);
     assert_eq!((run.job(), run.attempt(), run.is_triggered()), ("j", 1, false));
-    assert_eq!(crate::scheduler::scene::after_start(run.tick()), 100_000);
+    assert_eq!(crate::scheduler::fixture::after_start(run.tick()), 100_000);
     let start = run.scheduled_at().duration_since(run.tick().into()).unwrap();
     assert!(start < 20 * SECOND && run.lateness() + start >= 24 * SECOND);
     assert!(run.lateness() + start <= 31 * SECOND);
@@ -193,11 +185,10 @@ fn context_describes_the_run() {
 #[test]
 fn retry_pauses_are_capped() {
     for (first, expected) in [(40, [40, 60, 60]), (100, [100, 100, 100])] {
-        let scene = Scene::new();
-        let site = scene.site("a");
+        let (fixture, [host]) = Fixture::hosts(["a"]);
         let job = Job::new("j", Schedule::every(3600 * SECOND), |_| async { Err::<(), _>("no") });
-        let mut jobs = site.start([job.retries(3).backoff(first * SECOND)]);
-        scene.advance(3_600 * SECOND + 400 * SECOND);
+        let mut jobs = host.start([job.retries(3).backoff(first * SECOND)]);
+        fixture.advance(3_600 * SECOND + 400 * SECOND);
         let pause = |event: tower_redlock::scheduler::JobEvent| match event.kind {
             JobEventKind::Retrying { pause, .. } => Some(pause.as_secs()),
             _ => None,
@@ -208,24 +199,23 @@ fn retry_pauses_are_capped() {
 
 #[test]
 fn late_renewal_shortens_no_pause() {
-    let scene = Scene::new();
-    let site = scene.site("a");
+    let (fixture, [host]) = Fixture::hosts(["a"]);
     let job = Job::new("j", Schedule::every(3600 * SECOND), |_| async { Err::<(), _>("no") });
-    let mut jobs = site.start([job.retries(1).backoff(40 * SECOND)]);
-    scene.advance(3_600 * SECOND);
+    let mut jobs = host.start([job.retries(1).backoff(40 * SECOND)]);
+    fixture.advance(3_600 * SECOND);
     jobs.new_events();
-    site.wire.judge(|_, op| match op {
-        tower_redlock::node::Op::Extend(_) => crate::scheduler::site::Fate::Refused,
-        _ => crate::scheduler::site::Fate::Passes,
+    host.wire.judge(|_, op| match op {
+        tower_redlock::node::Op::Extend(_) => crate::scheduler::wire::Fate::Refused,
+        _ => crate::scheduler::wire::Fate::Passes,
     });
     let is_late = (0..100).any(|_| {
-        scene.advance(100 * MS);
+        fixture.advance(100 * MS);
         jobs.event_names().contains(&"stopping")
     });
     assert!(is_late);
-    site.wire.calm();
-    scene.advance(20 * SECOND);
+    host.wire.calm();
+    fixture.advance(20 * SECOND);
     assert_eq!(without_renewals(jobs.event_names()), [""; 0]);
-    scene.advance(20 * SECOND);
+    fixture.advance(20 * SECOND);
     assert_eq!(without_renewals(jobs.event_names()), ["failed"]);
 }

@@ -13,7 +13,7 @@ pub(crate) struct Log(Arc<Mutex<Vec<Entry>>>);
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Entry {
-    pub(crate) site: &'static str,
+    pub(crate) host: &'static str,
     pub(crate) job: String,
     pub(crate) tick: WallTime,
     pub(crate) attempt: u32,
@@ -36,13 +36,13 @@ pub(crate) struct RunGuard {
 impl Log {
     pub(crate) fn begin(
         &self,
-        site: &'static str,
+        host: &'static str,
         cx: &JobContext,
         clock: &ManualClock,
     ) -> RunGuard {
         let mut entries = self.0.lock().unwrap();
         entries.push(Entry {
-            site,
+            host,
             job: cx.job().into(),
             tick: cx.tick(),
             attempt: cx.attempt(),
@@ -64,9 +64,14 @@ impl Log {
         self.entries().iter().map(|run| after_start(run.tick)).collect()
     }
 
+    /// The attempts of the runs, in the same order.
+    pub(crate) fn attempts(&self) -> Vec<u32> {
+        self.entries().iter().map(|run| run.attempt).collect()
+    }
+
     /// The replicas of the runs, in the same order.
-    pub(crate) fn sites(&self) -> Vec<&'static str> {
-        self.entries().iter().map(|run| run.site).collect()
+    pub(crate) fn hosts(&self) -> Vec<&'static str> {
+        self.entries().iter().map(|run| run.host).collect()
     }
 }
 

@@ -9,41 +9,38 @@ use tower_redlock::{
     scheduler::Missed,
 };
 
-use crate::scheduler::scene::{MS, SECOND, Scene, Site};
+use crate::scheduler::fixture::{Fixture, HOUR, Host, MINUTE, MS, SECOND};
 
-const MINUTE: Duration = Duration::from_secs(60);
-const HOUR: Duration = Duration::from_secs(3600);
 const ALL: Missed = Missed::RunAll { at_most: 1_000 };
 
 /// The schedule mark of the job on the first node.
-fn stored(site: &Site) -> ScheduleMark {
+fn stored(host: &Host) -> ScheduleMark {
     let (tell, answers) = mpsc::channel();
     let reply = Reply::from_fn(move |said| tell.send(said).unwrap());
-    let direct = site.replica.redlock();
+    let direct = host.replica.redlock();
     direct.nodes()[0].send(Op::Claims(["j".into()].into()), reply);
     let Ok(Answer::Claims(ClaimsAnswer { mut claims, .. })) = answers.recv().unwrap() else {
         panic!()
     };
-    claims.remove(0).and_then(|claim| claim.schedule).expect("a claim with a schedule")
+    claims.remove(0).and_then(|claim| claim.schedule).expect("the claim has a schedule")
 }
 
 /// The minutes of the ticks that run in the hour after a change 10 h after the start.
 fn after_change(old: &Schedule, new: &Schedule, missed: Missed) -> Vec<i64> {
-    let scene = Scene::new();
-    let (a, b, c) = (scene.site("a"), scene.site("b"), scene.site("c"));
-    let job = |site: &Site, schedule: &Schedule| site.job("j", schedule.clone(), MS).missed(missed);
+    let (fixture, [a, b, c]) = Fixture::hosts(["a", "b", "c"]);
+    let job = |host: &Host, schedule: &Schedule| host.job("j", schedule.clone(), MS).missed(missed);
     let _a = a.start([job(&a, old)]);
-    scene.advance(10 * HOUR + SECOND);
+    fixture.advance(10 * HOUR + SECOND);
     a.crash();
-    let before = scene.log.entries().len();
+    let before = fixture.log.entries().len();
     let _b = b.start([job(&b, new)]);
-    scene.advance(31 * MINUTE);
+    fixture.advance(31 * MINUTE);
     // A restart has no effect.
     b.crash();
     let _c = c.start([job(&c, new)]);
-    scene.advance(29 * MINUTE);
+    fixture.advance(29 * MINUTE);
     let minutes = |tick: &u64| i64::try_from(tick / 60_000).unwrap() - 600;
-    scene.log.ticks()[before..].iter().map(minutes).collect()
+    fixture.log.ticks()[before..].iter().map(minutes).collect()
 }
 
 /// While the former schedule was followed, the new one has missed no tick but the one of the change.
@@ -63,35 +60,33 @@ fn changed_schedule_counts_from_its_latest_tick() {
 #[test]
 fn same_schedule_catches_up() {
     let five = Schedule::every(5 * MINUTE);
-    let scene = Scene::new();
-    let (a, b) = (scene.site("a"), scene.site("b"));
-    let job = |site: &Site| site.job("j", five.clone(), MS).missed(ALL);
+    let (fixture, [a, b]) = Fixture::hosts(["a", "b"]);
+    let job = |host: &Host| host.job("j", five.clone(), MS).missed(ALL);
     let _a = a.start([job(&a)]);
-    scene.advance(11 * MINUTE);
+    fixture.advance(11 * MINUTE);
     a.crash();
-    scene.advance(20 * MINUTE);
+    fixture.advance(20 * MINUTE);
     let _b = b.start([job(&b)]);
-    scene.advance(SECOND);
-    let ran: Vec<u64> = scene.log.ticks().iter().map(|tick| tick / 60_000).collect();
+    fixture.advance(SECOND);
+    let ran: Vec<u64> = fixture.log.ticks().iter().map(|tick| tick / 60_000).collect();
     assert_eq!(ran, [5, 10, 15, 20, 25, 30]);
 }
 
 #[test]
 fn two_schedules_keep_their_first_starts() {
-    let scene = Scene::new();
-    let (a, b) = (scene.site("a"), scene.site("b"));
-    let job = |site: &Site, minutes: u32| {
-        site.job("j", Schedule::every(minutes * MINUTE), MS).missed(Missed::RunLatest)
+    let (fixture, [a, b]) = Fixture::hosts(["a", "b"]);
+    let job = |host: &Host, minutes: u32| {
+        host.job("j", Schedule::every(minutes * MINUTE), MS).missed(Missed::RunLatest)
     };
     let _a = a.start([job(&a, 7)]);
-    scene.advance(30 * MINUTE);
+    fixture.advance(30 * MINUTE);
     let _b = b.start([job(&b, 5)]);
-    scene.advance(10 * SECOND);
+    fixture.advance(10 * SECOND);
     let changed = stored(&a);
     assert_eq!(&*changed.owner, "b");
     let mut sinces: Vec<Duration> = Vec::new();
     for _ in 0..60 {
-        scene.advance(MINUTE);
+        fixture.advance(MINUTE);
         sinces.push(stored(&a).since);
     }
     sinces.sort_unstable();
@@ -99,39 +94,37 @@ fn two_schedules_keep_their_first_starts() {
     assert_eq!(sinces.len(), 2, "one for each schedule");
     assert!(sinces.contains(&changed.since));
     // Both replicas run ticks above the latest one.
-    let sites = scene.log.sites();
-    assert!(sites.contains(&"a") && sites.contains(&"b"));
+    let hosts = fixture.log.hosts();
+    assert!(hosts.contains(&"a") && hosts.contains(&"b"));
 }
 
 #[test]
 fn unrun_job_counts_from_first_start() {
-    let scene = Scene::new();
-    let (a, b) = (scene.site("a"), scene.site("b"));
-    let job = |site: &Site| site.job("j", Schedule::every(100 * SECOND), MS);
+    let (fixture, [a, b]) = Fixture::hosts(["a", "b"]);
+    let job = |host: &Host| host.job("j", Schedule::every(100 * SECOND), MS);
     let _a = a.start([job(&a)]);
-    scene.advance(99 * SECOND);
+    fixture.advance(99 * SECOND);
     a.crash();
-    scene.advance(4 * SECOND);
+    fixture.advance(4 * SECOND);
     let _b = b.start([job(&b)]);
-    scene.advance(SECOND);
+    fixture.advance(SECOND);
     // Within `start_within` of it.
-    assert_eq!(scene.log.ticks(), [100_000]);
+    assert_eq!(fixture.log.ticks(), [100_000]);
 }
 
 #[test]
 fn new_servers_start_a_delay_immediately() {
-    let scene = Scene::new();
-    let site = scene.site("a");
-    let now = tower_redlock::time::Clock::wall(&scene.clock);
+    let (fixture, [host]) = Fixture::hosts(["a"]);
+    let now = tower_redlock::time::Clock::wall(&fixture.clock);
     // Their floor is 60 s after the time at which they were new.
     let floor = u64::try_from((now + 60 * SECOND).as_micros()).unwrap();
-    site.wire.judge(move |_, _| crate::scheduler::site::Fate::Floor(floor));
-    scene.advance(20 * SECOND);
-    let _jobs = site.start([site.job("j", Schedule::every_after(24 * HOUR), MS)]);
-    scene.advance(SECOND);
-    assert_eq!(scene.log.ticks(), [20_000]);
-    scene.advance(24 * HOUR);
-    assert_eq!(scene.log.entries().len(), 2);
+    host.wire.judge(move |_, _| crate::scheduler::wire::Fate::Floor(floor));
+    fixture.advance(20 * SECOND);
+    let _jobs = host.start([host.job("j", Schedule::every_after(24 * HOUR), MS)]);
+    fixture.advance(SECOND);
+    assert_eq!(fixture.log.ticks(), [20_000]);
+    fixture.advance(24 * HOUR);
+    assert_eq!(fixture.log.entries().len(), 2);
 }
 
 #[test]

@@ -10,94 +10,92 @@ use tower_redlock::{
 };
 
 use crate::scheduler::{
-    scene::{MS, RunningScheduler, SECOND, Scene, Site},
-    site::Fate,
+    fixture::{Fixture, Host, MS, RunningScheduler, SECOND},
+    wire::Fate,
 };
 
 /// Checks that every tick of a second within `ticks` ran once, and that no two runs overlapped.
-fn assert_once(scene: &Scene, ticks: std::ops::RangeInclusive<u64>) {
-    let mut ran = scene.log.ticks();
+fn assert_once(fixture: &Fixture, ticks: std::ops::RangeInclusive<u64>) {
+    let mut ran = fixture.log.ticks();
     let in_order = ran.is_sorted();
     ran.retain(|tick| ticks.contains(&(tick / 1_000)));
     let expected: Vec<u64> = ticks.map(|tick| tick * 1_000).collect();
     assert_eq!(ran, expected);
     assert!(in_order);
-    let runs = scene.log.entries();
+    let runs = fixture.log.entries();
     assert!(runs.windows(2).all(|pair| pair[0].token < pair[1].token));
     let unique: HashSet<_> = runs.iter().map(|run| run.tick).collect();
     assert_eq!(unique.len(), runs.len());
 }
 
-fn start(site: &Site, takes: Duration) -> RunningScheduler {
-    site.start([site.job("j", Schedule::every(SECOND), takes)])
+fn start(host: &Host, takes: Duration) -> RunningScheduler {
+    host.start([host.job("j", Schedule::every(SECOND), takes)])
 }
 
 #[test]
 fn clocks_apart_start_no_tick_twice() {
     for takes in [0, 10, 300] {
-        let scene = Scene::new();
-        let sites = [
-            scene.site("on time"),
-            scene.site_at("ahead", scene.clock.ahead_by(250 * MS)),
-            scene.site_at("behind", scene.clock.behind_by(249 * MS)),
+        let fixture = Fixture::new();
+        let hosts = [
+            fixture.host("on time"),
+            fixture.host_at("ahead", fixture.clock.ahead_by(250 * MS)),
+            fixture.host_at("behind", fixture.clock.behind_by(249 * MS)),
         ];
-        let jobs = sites.each_ref().map(|site| start(site, takes * MS));
-        scene.advance(100 * SECOND);
-        assert_once(&scene, 1..=99);
+        let jobs = hosts.each_ref().map(|host| start(host, takes * MS));
+        fixture.advance(100 * SECOND);
+        assert_once(&fixture, 1..=99);
         // The replica whose clock is ahead is the first while it runs, except at the first moment's
         // tick, which only the replica behind has not passed.
-        let mut runs = scene.log.entries();
-        runs.retain(|run| crate::scheduler::scene::after_start(run.tick) > 0);
-        assert!(runs.iter().all(|run| run.site == "ahead"));
+        let mut runs = fixture.log.entries();
+        runs.retain(|run| crate::scheduler::fixture::after_start(run.tick) > 0);
+        assert!(runs.iter().all(|run| run.host == "ahead"));
         // Between two runs: a lock left behind would cost the ticks of a TTL.
-        scene.advance(300 * MS);
-        sites[1].crash();
-        scene.advance(100 * SECOND);
-        assert_once(&scene, 1..=199);
-        assert!(scene.log.sites().iter().filter(|site| **site == "on time").count() >= 90);
+        fixture.advance(300 * MS);
+        hosts[1].crash();
+        fixture.advance(100 * SECOND);
+        assert_once(&fixture, 1..=199);
+        assert!(fixture.log.hosts().iter().filter(|host| **host == "on time").count() >= 90);
         drop(jobs);
     }
 }
 
 #[test]
 fn late_replicas_repeat_no_tick() {
-    let scene = Scene::new();
-    let a = scene.site("a");
+    let (fixture, [a]) = Fixture::hosts(["a"]);
     let _a = start(&a, Duration::ZERO);
-    scene.advance(5 * SECOND + 2 * MS);
+    fixture.advance(5 * SECOND + 2 * MS);
     let joined = ["b", "c", "d"].map(|name| {
-        let late = scene.site_at(name, scene.clock.behind_by(3 * MS));
+        let late = fixture.host_at(name, fixture.clock.behind_by(3 * MS));
         let jobs = start(&late, Duration::ZERO);
-        scene.advance(200 * MS);
+        fixture.advance(200 * MS);
         (late, jobs)
     });
-    scene.advance(5 * SECOND);
-    assert_once(&scene, 1..=10);
+    fixture.advance(5 * SECOND);
+    assert_once(&fixture, 1..=10);
     drop(joined);
 }
 
 #[test]
 fn restarting_nodes_lose_no_tick() {
-    let scene = Scene::new();
-    let sites = [scene.site("a"), scene.site_at("b", scene.clock.ahead_by(20 * MS))];
-    let _jobs = sites.each_ref().map(|site| start(site, 50 * MS));
+    let fixture = Fixture::new();
+    let hosts = [fixture.host("a"), fixture.host_at("b", fixture.clock.ahead_by(20 * MS))];
+    let _jobs = hosts.each_ref().map(|host| start(host, 50 * MS));
     for round in 0..50 {
         let (first, second) = (round % 5, (round + 2) % 5);
-        scene.nodes.stop([first, second]);
-        scene.advance(1_300 * MS);
-        scene.nodes.start([first, second]);
+        fixture.nodes.stop([first, second]);
+        fixture.advance(1_300 * MS);
+        fixture.nodes.start([first, second]);
         // The other nodes keep what a minority forgets.
-        scene.nodes.forget_unguarded([first]);
-        scene.advance(700 * MS);
+        fixture.nodes.forget_unguarded([first]);
+        fixture.advance(700 * MS);
     }
-    assert_once(&scene, 1..=99);
+    assert_once(&fixture, 1..=99);
 }
 
 #[test]
 fn split_vote_burns_no_tick() {
-    let scene = Scene::new();
-    let (a, b) = (scene.site("a"), scene.site("b"));
-    let _jobs = [&a, &b].map(|site| start(site, 10 * MS));
+    let (fixture, [a, b]) = Fixture::hosts(["a", "b"]);
+    let _jobs = [&a, &b].map(|host| start(host, 10 * MS));
     // Each replica gets two nodes of five; the fifth refuses at first.
     let split = |mine: [usize; 2]| {
         let mut left = 3;
@@ -112,28 +110,28 @@ fn split_vote_burns_no_tick() {
     };
     a.wire.judge(split([1, 2]));
     b.wire.judge(split([3, 4]));
-    scene.advance(10 * SECOND + 100 * MS);
-    assert_once(&scene, 1..=10);
+    fixture.advance(10 * SECOND + 100 * MS);
+    assert_once(&fixture, 1..=10);
 }
 
 /// Each replica has its own votes before the requests of the others arrive.
 #[test]
 fn split_vote_costs_few_round_trips() {
-    let scene = Scene::new();
+    let fixture = Fixture::new();
     let far = 20 * MS;
-    let sites = [("a", 0..2), ("b", 2..4), ("c", 4..5)].map(|(name, near)| {
-        let site = scene.site(name);
-        site.wire.judge(move |node, _| Fate::Late(if near.contains(&node) { MS } else { far }));
-        site
+    let hosts = [("a", 0..2), ("b", 2..4), ("c", 4..5)].map(|(name, near)| {
+        let host = fixture.host(name);
+        host.wire.judge(move |node, _| Fate::Late(if near.contains(&node) { MS } else { far }));
+        host
     });
-    let _jobs: Vec<_> = sites
+    let _jobs: Vec<_> = hosts
         .iter()
-        .map(|site| site.start([site.job("j", Schedule::every(10 * SECOND), 10 * MS)]))
+        .map(|host| host.start([host.job("j", Schedule::every(10 * SECOND), 10 * MS)]))
         .collect();
 
-    scene.advance(300 * SECOND);
+    fixture.advance(300 * SECOND);
 
-    let runs = scene.log.entries();
+    let runs = fixture.log.entries();
     assert!(runs.len() >= 29, "{} runs", runs.len());
     let latest = runs.iter().map(|run| run.lateness).max();
     assert!(latest < Some(SECOND), "{latest:?}");
@@ -142,12 +140,11 @@ fn split_vote_costs_few_round_trips() {
 #[test]
 fn failed_claim_burns_no_tick() {
     for fate in [Fate::Refused, Fate::Unanswered] {
-        let scene = Scene::new();
-        let site = scene.site("a");
-        let mut jobs = start(&site, 10 * MS);
+        let (fixture, [host]) = Fixture::hosts(["a"]);
+        let mut jobs = start(&host, 10 * MS);
         // In every second attempt, three nodes of five do not answer.
         let mut claims = 0;
-        site.wire.judge(move |node, op| match op {
+        host.wire.judge(move |node, op| match op {
             Op::Claim(ClaimOp { claim, .. })
                 if claim.note.is_none() && claim.run.ended.is_none() =>
             {
@@ -156,8 +153,8 @@ fn failed_claim_burns_no_tick() {
             }
             _ => Fate::Passes,
         });
-        scene.advance(20 * SECOND + 500 * MS);
-        assert_once(&scene, 1..=20);
+        fixture.advance(20 * SECOND + 500 * MS);
+        assert_once(&fixture, 1..=20);
         let names = jobs.event_names();
         let count = |name| names.iter().filter(|events| **events == name).count();
         assert_eq!((count("claimed"), count("started")), (20, 20));
@@ -169,25 +166,24 @@ fn failed_claim_burns_no_tick() {
 
 #[test]
 fn wall_clock_changes_repeat_no_tick() {
-    let scene = Scene::new();
-    let site = scene.site("a");
-    let job = site.job("j", Schedule::every(60 * SECOND), Duration::ZERO).missed(Missed::Skip);
-    let _jobs = site.start([job]);
-    scene.advance(180 * SECOND);
-    assert_eq!(scene.log.ticks(), [60_000, 120_000, 180_000]);
-    let wall = site.clock.wall();
-    site.clock.set_wall(wall.saturating_sub(150 * SECOND));
+    let (fixture, [host]) = Fixture::hosts(["a"]);
+    let job = host.job("j", Schedule::every(60 * SECOND), Duration::ZERO).missed(Missed::Skip);
+    let _jobs = host.start([job]);
+    fixture.advance(180 * SECOND);
+    assert_eq!(fixture.log.ticks(), [60_000, 120_000, 180_000]);
+    let wall = host.clock.wall();
+    host.clock.set_wall(wall.saturating_sub(150 * SECOND));
     // The clock passes the same ticks again.
-    scene.advance(151 * SECOND);
-    assert_eq!(scene.log.ticks(), [60_000, 120_000, 180_000]);
-    scene.advance(60 * SECOND);
-    assert_eq!(scene.log.ticks(), [60_000, 120_000, 180_000, 240_000]);
+    fixture.advance(151 * SECOND);
+    assert_eq!(fixture.log.ticks(), [60_000, 120_000, 180_000]);
+    fixture.advance(60 * SECOND);
+    assert_eq!(fixture.log.ticks(), [60_000, 120_000, 180_000, 240_000]);
     // Forward over two ticks: the latest is on time, and is detected within the check interval.
-    let forward = site.clock.wall() + 120 * SECOND;
-    site.clock.set_wall(forward);
-    scene.advance(SECOND);
-    assert_eq!(scene.log.ticks()[4..], [360_000]);
-    for run in scene.log.entries() {
+    let forward = host.clock.wall() + 120 * SECOND;
+    host.clock.set_wall(forward);
+    fixture.advance(SECOND);
+    assert_eq!(fixture.log.ticks()[4..], [360_000]);
+    for run in fixture.log.entries() {
         assert!(run.began.as_millis() >= u128::from(run.tick.as_millis()), "a run was early");
     }
 }

@@ -1,6 +1,6 @@
 //! Triggered runs and their outcomes.
 
-use std::{future::IntoFuture, time::Duration};
+use std::time::Duration;
 
 use tower_redlock::{
     Job, Schedule,
@@ -8,22 +8,19 @@ use tower_redlock::{
     testing::Task,
 };
 
-use crate::scheduler::scene::{MS, RunningScheduler, SECOND, Scene};
-
-const HOUR: Duration = Duration::from_secs(3600);
+use crate::scheduler::fixture::{Fixture, HOUR, MS, RunningScheduler, SECOND};
 
 type End = Result<Outcome, SkipReason>;
 
-fn ask(scene: &Scene, jobs: &RunningScheduler) -> (u64, Task<End>) {
+fn ask(fixture: &Fixture, jobs: &RunningScheduler) -> (u64, Task<End>) {
     let trigger: Trigger = jobs.handle.trigger_here("j").unwrap();
-    (trigger.id(), scene.clock.spawn(trigger))
+    (trigger.id(), fixture.clock.spawn(trigger))
 }
 
 #[test]
 fn outcome_and_events_carry_the_id() {
-    let scene = Scene::new();
-    let site = scene.site("a");
-    let clock = site.clock.clone();
+    let (fixture, [host]) = Fixture::hosts(["a"]);
+    let clock = host.clock.clone();
     let mut runs = 0;
     let job = Job::new("j", Schedule::every(HOUR), move |_| {
         runs += 1;
@@ -33,18 +30,19 @@ fn outcome_and_events_carry_the_id() {
             if run == 1 { Err("no") } else { Ok(()) }
         }
     });
-    let mut jobs = site.start([job]);
-    scene.advance(SECOND);
-    let ((first, mut failed), (second, mut finished)) = (ask(&scene, &jobs), ask(&scene, &jobs));
+    let mut jobs = host.start([job]);
+    fixture.advance(SECOND);
+    let ((first, mut failed), (second, mut finished)) =
+        (ask(&fixture, &jobs), ask(&fixture, &jobs));
     assert!(second > first);
-    scene.advance(1_500 * MS);
+    fixture.advance(1_500 * MS);
     assert_eq!(failed.take(), Some(Ok(Outcome::Failed { error: "no".into() })));
     assert!(!finished.is_finished());
-    scene.advance(SECOND);
+    fixture.advance(SECOND);
     assert_eq!(finished.take(), Some(Ok(Outcome::Finished)));
     let ids: Vec<_> = jobs.new_events().iter().map(|event| event.trigger).collect();
     assert_eq!(ids, [Some(first), Some(first), Some(second), Some(second)]);
-    scene.advance(HOUR);
+    fixture.advance(HOUR);
     assert!(
         jobs.new_events().iter().all(|event| event.trigger.is_none()),
         "runs of ticks have no id"
@@ -53,63 +51,54 @@ fn outcome_and_events_carry_the_id() {
 
 #[test]
 fn dropped_trigger_still_runs() {
-    let scene = Scene::new();
-    let site = scene.site("a");
-    let jobs = site.start([site.job("j", Schedule::every(HOUR), SECOND)]);
+    let (fixture, [host]) = Fixture::hosts(["a"]);
+    let jobs = host.start([host.job("j", Schedule::every(HOUR), SECOND)]);
     drop(jobs.handle.trigger_here("j").unwrap());
-    scene.advance(2 * SECOND);
+    fixture.advance(2 * SECOND);
     assert_eq!(jobs.status("j").counts.finished, 1);
 }
 
 #[test]
 fn skipped_trigger_returns_the_reason() {
-    let scene = Scene::new();
-    let (a, b) = (scene.site("a"), scene.site("b"));
+    let (fixture, [a, b]) = Fixture::hosts(["a", "b"]);
     let jobs = a.start([a.job("j", Schedule::every(HOUR), SECOND)]);
-    scene.advance(SECOND);
-    let mut taken = scene
-        .clock
-        .spawn(b.redlock.lock(tower_redlock::Resource::of_job("j").unwrap()).into_future());
-    scene.clock.settle();
-    let lock = taken.take().unwrap().unwrap();
-    let (_, mut held) = ask(&scene, &jobs);
-    scene.advance(SECOND);
+    fixture.advance(SECOND);
+    let lock = fixture.done(b.redlock.lock(tower_redlock::Resource::of_job("j").unwrap())).unwrap();
+    let (_, mut held) = ask(&fixture, &jobs);
+    fixture.advance(SECOND);
     assert_eq!(held.take(), Some(Err(SkipReason::Held { by: Some("b".into()) })));
     drop(lock);
-    scene.nodes.stop(0..5);
-    let (_, mut unavailable) = ask(&scene, &jobs);
-    scene.advance(SECOND);
+    fixture.nodes.stop(0..5);
+    let (_, mut unavailable) = ask(&fixture, &jobs);
+    fixture.advance(SECOND);
     let end = unavailable.take();
     assert!(matches!(end, Some(Err(SkipReason::Unavailable { .. }))), "{end:?}");
 }
 
 #[test]
 fn standby_replica_refuses() {
-    let scene = Scene::new();
-    let (a, b) = (scene.site("a"), scene.site("b"));
+    let (fixture, [a, b]) = Fixture::hosts(["a", "b"]);
     let _a = a.start_led([a.job("j", Schedule::every(HOUR), SECOND)]);
-    scene.advance(SECOND);
+    fixture.advance(SECOND);
     let at_b = b.start_led([b.job("j", Schedule::every(HOUR), SECOND)]);
-    scene.advance(5 * SECOND);
-    let (_, mut end) = ask(&scene, &at_b);
-    scene.clock.settle();
+    fixture.advance(5 * SECOND);
+    let (_, mut end) = ask(&fixture, &at_b);
+    fixture.clock.settle();
     assert_eq!(end.take(), Some(Err(SkipReason::NotLeading)));
     assert_eq!(at_b.status("j").state, JobState::StandingBy { leader: Some("a".into()) });
 }
 
 #[test]
 fn shutdown_cancels_pending_triggers() {
-    let scene = Scene::new();
-    let site = scene.site("a");
-    let mut jobs = site.start([site.job("j", Schedule::every(HOUR), 10 * SECOND)]);
-    scene.advance(SECOND);
-    let ((_, mut running), (second, mut pending)) = (ask(&scene, &jobs), ask(&scene, &jobs));
-    scene.advance(SECOND);
-    let handle = jobs.handle.clone();
-    let mut report = scene.clock.spawn(async move { handle.shutdown(60 * SECOND).await });
-    scene.clock.settle();
+    let (fixture, [host]) = Fixture::hosts(["a"]);
+    let mut jobs = host.start([host.job("j", Schedule::every(HOUR), 10 * SECOND)]);
+    fixture.advance(SECOND);
+    let ((_, mut running), (second, mut pending)) = (ask(&fixture, &jobs), ask(&fixture, &jobs));
+    fixture.advance(SECOND);
+    let mut report = fixture.shutdown(&jobs, 60 * SECOND);
+    fixture.clock.settle();
     assert_eq!(jobs.handle.trigger_here("j").unwrap_err(), TriggerError::ShuttingDown);
-    scene.advance(20 * SECOND);
+    fixture.advance(20 * SECOND);
     assert_eq!(running.take(), Some(Ok(Outcome::Finished)), "the run ended within the grace");
     assert_eq!(pending.take(), Some(Err(SkipReason::Ended)));
     assert_eq!(report.take().unwrap().cancelled, [second]);
@@ -122,13 +111,12 @@ fn shutdown_cancels_pending_triggers() {
 
 #[test]
 fn closed_manager_ends_the_job() {
-    let scene = Scene::new();
-    let site = scene.site("a");
-    let mut jobs = site.start([site.job("j", Schedule::every(10 * SECOND), SECOND)]);
-    scene.advance(SECOND);
-    let redlock = site.redlock.clone();
-    let mut closed = scene.clock.spawn(async move { redlock.shutdown().await });
-    scene.advance(SECOND);
+    let (fixture, [host]) = Fixture::hosts(["a"]);
+    let mut jobs = host.start([host.job("j", Schedule::every(10 * SECOND), SECOND)]);
+    fixture.advance(SECOND);
+    let redlock = host.redlock.clone();
+    let mut closed = fixture.clock.spawn(async move { redlock.shutdown().await });
+    fixture.advance(SECOND);
     assert!(closed.take().is_some());
     let state = jobs.status("j").state;
     assert!(
@@ -137,21 +125,20 @@ fn closed_manager_ends_the_job() {
     );
     let error = jobs.handle.trigger_here("j").unwrap_err();
     assert!(matches!(error, TriggerError::Ended { .. }) && error.to_string().contains("\"j\""));
-    scene.advance(10 * SECOND);
+    fixture.advance(10 * SECOND);
     let ended = |kind: &JobEventKind| matches!(kind, JobEventKind::Ended { .. });
     assert_eq!(jobs.new_events().iter().filter(|event| ended(&event.kind)).count(), 1);
 }
 
 #[test]
 fn at_most_thousand_are_pending() {
-    let scene = Scene::new();
-    let site = scene.site("a");
-    let jobs = site.start([site.job("j", Schedule::every(HOUR), Duration::ZERO)]);
+    let (fixture, [host]) = Fixture::hosts(["a"]);
+    let jobs = host.start([host.job("j", Schedule::every(HOUR), Duration::ZERO)]);
     for _ in 0..1_000 {
         jobs.handle.trigger_here("j").unwrap();
     }
     let refused = jobs.handle.trigger_here("j").unwrap_err();
     assert!(matches!(refused, TriggerError::TooMany { pending: 1_000, .. }), "{refused}");
-    scene.advance(SECOND);
+    fixture.advance(SECOND);
     assert_eq!(jobs.status("j").counts.started, 1_000);
 }

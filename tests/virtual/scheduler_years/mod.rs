@@ -123,8 +123,9 @@ fn promises_hold_for_years() {
 
 #[test]
 fn seeds_give_the_same_year_again() {
-    for seed in 0..3 {
-        let (first, second) = (year(seed, Faults::ALL), year(seed, Faults::ALL));
+    for seed in 0..2 {
+        let other = std::thread::spawn(move || year(seed, Faults::ALL));
+        let (first, second) = (year(seed, Faults::ALL), other.join().expect("the year ends"));
         assert_eq!(first.fingerprint(), second.fingerprint(), "seed {seed}");
         assert!(first.runs.len() > 10);
     }

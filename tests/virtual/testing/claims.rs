@@ -1,26 +1,22 @@
 //! Claims of jobs' ticks on nodes that are frozen, stopped or blank.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use tower_redlock::{
-    Redlock,
     error::Reason,
-    node::{
-        Answer, ClaimOp, ClaimsAnswer, Op, PrepareOp, PromisedAnswer, Reply, TickClaim, TickRun,
-    },
+    node::{Answer, ClaimOp, ClaimsAnswer, Op, PrepareOp, PromisedAnswer, TickClaim, TickRun},
     testing::{ManualClock, Nodes},
 };
 
-const MS: Duration = Duration::from_millis(1);
-const PATIENCE: Duration = Duration::from_millis(100);
+use crate::durations::MS;
+use crate::fixture::{self, DirectNode};
+
+const CLAIM_TIMEOUT: Duration = Duration::from_millis(100);
 
 type Said = Result<Answer, Reason>;
 
 fn prepare(token: u64) -> Op {
-    Op::Prepare(PrepareOp::new("job".into(), token, PATIENCE))
+    Op::Prepare(PrepareOp::new("job".into(), token, CLAIM_TIMEOUT))
 }
 
 fn kept(token: u64) -> TickClaim {
@@ -28,7 +24,7 @@ fn kept(token: u64) -> TickClaim {
 }
 
 fn claim(token: u64) -> Op {
-    Op::Claim(ClaimOp::new("job".into(), Arc::new(kept(token)), PATIENCE))
+    Op::Claim(ClaimOp::new("job".into(), Arc::new(kept(token)), CLAIM_TIMEOUT))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "to be compared with what a node says")]
@@ -37,35 +33,22 @@ fn promised(token: Option<u64>) -> Said {
 }
 
 /// One node, called directly.
-struct Asked {
+struct Fixture {
     clock: ManualClock,
     nodes: Nodes,
-    redlock: Redlock,
-    said: Arc<Mutex<Vec<Said>>>,
+    node: DirectNode,
 }
 
-impl Asked {
+impl Fixture {
     fn new() -> Self {
-        let clock = ManualClock::new();
-        let nodes = Nodes::new(1, &clock);
-        let redlock = nodes.replica("blue").redlock();
-        Self { clock, nodes, redlock, said: Arc::default() }
-    }
-
-    fn send(&self, op: Op) {
-        let said = Arc::clone(&self.said);
-        let reply = Reply::from_fn(move |result| said.lock().unwrap().push(result));
-        self.redlock.nodes()[0].send(op, reply);
-    }
-
-    /// Returns the answers since the last call.
-    fn said(&self) -> Vec<Said> {
-        std::mem::take(&mut *self.said.lock().unwrap())
+        let fixture::Fixture { clock, nodes, processes: [redlock] } =
+            fixture::Fixture::new(1, ["blue"]);
+        Self { clock, nodes, node: DirectNode::new(redlock) }
     }
 
     fn ask(&self, op: Op) -> Said {
-        self.send(op);
-        self.said().pop().expect("an answer at once")
+        self.node.send(op);
+        self.node.replies().pop().expect("the node answers at once")
     }
 
     fn kept(&self) -> Option<TickClaim> {
@@ -80,17 +63,14 @@ impl Asked {
 
 #[test]
 fn frozen_node_runs_timely_claims() {
-    let asked = Asked::new();
-    asked.nodes.freeze([0]);
+    let fixture = Fixture::new();
+    fixture.nodes.freeze([0]);
     for op in [prepare(5), claim(5), prepare(7), claim(5), claim(7)] {
-        asked.send(op);
+        fixture.node.send(op);
     }
-
-    asked.clock.advance(PATIENCE);
-
-    assert!(asked.said().is_empty(), "it is silent");
-
-    asked.nodes.thaw([0]);
+    fixture.clock.advance(CLAIM_TIMEOUT);
+    assert!(fixture.node.replies().is_empty(), "it is silent");
+    fixture.nodes.thaw([0]);
     let expected = [
         promised(None),
         Ok(Answer::Claimed),
@@ -98,44 +78,36 @@ fn frozen_node_runs_timely_claims() {
         Err(Reason::Superseded),
         Ok(Answer::Claimed),
     ];
-
-    assert_eq!(asked.said(), expected);
-    assert_eq!(asked.kept(), Some(kept(7)));
+    assert_eq!(fixture.node.replies(), expected);
+    assert_eq!(fixture.kept(), Some(kept(7)));
 }
 
 #[test]
 fn frozen_node_refuses_late_claims() {
-    let asked = Asked::new();
-
-    assert_eq!(asked.ask(claim(5)), Ok(Answer::Claimed));
-
-    asked.nodes.freeze([0]);
-    asked.send(prepare(8));
-    asked.send(claim(9));
-    asked.send(Op::Claims(["job".into()].into()));
-    asked.clock.advance(PATIENCE + MS);
-    asked.send(prepare(6));
-    asked.nodes.thaw([0]);
+    let fixture = Fixture::new();
+    assert_eq!(fixture.ask(claim(5)), Ok(Answer::Claimed));
+    fixture.nodes.freeze([0]);
+    fixture.node.send(prepare(8));
+    fixture.node.send(claim(9));
+    fixture.node.send(Op::Claims(["job".into()].into()));
+    fixture.clock.advance(CLAIM_TIMEOUT + MS);
+    fixture.node.send(prepare(6));
+    fixture.nodes.thaw([0]);
     let told = Ok(Answer::Claims(ClaimsAnswer::new(0, vec![Some(kept(5))])));
     let expected = [Err(Reason::Late), Err(Reason::Late), told, promised(Some(5))];
-
-    assert_eq!(asked.said(), expected, "6 is taken: neither 8 nor 9 was promised");
+    assert_eq!(fixture.node.replies(), expected, "6 is taken: neither 8 nor 9 was promised");
 }
 
 #[test]
 fn forgetful_node_forgets_claims() {
-    let asked = Asked::new();
-
-    assert_eq!(asked.ask(claim(5)), Ok(Answer::Claimed));
-
-    asked.nodes.stop([0]);
-    assert!(matches!(asked.ask(prepare(6)), Err(Reason::NotConnected(_))));
-
-    asked.nodes.start([0]);
-    assert_eq!(asked.kept(), Some(kept(5)), "a stopped one keeps them");
-    assert_eq!(asked.ask(prepare(4)), Err(Reason::Superseded));
-
-    asked.nodes.forget_unguarded([0]);
-    assert_eq!(asked.kept(), None);
-    assert_eq!(asked.ask(prepare(4)), promised(None));
+    let fixture = Fixture::new();
+    assert_eq!(fixture.ask(claim(5)), Ok(Answer::Claimed));
+    fixture.nodes.stop([0]);
+    assert!(matches!(fixture.ask(prepare(6)), Err(Reason::NotConnected(_))));
+    fixture.nodes.start([0]);
+    assert_eq!(fixture.kept(), Some(kept(5)), "a stopped one keeps them");
+    assert_eq!(fixture.ask(prepare(4)), Err(Reason::Superseded));
+    fixture.nodes.forget_unguarded([0]);
+    assert_eq!(fixture.kept(), None);
+    assert_eq!(fixture.ask(prepare(4)), promised(None));
 }

@@ -16,8 +16,7 @@ use tower_redlock::{
     time::{Clock, Timestamp},
 };
 
-const SECOND: Duration = Duration::from_secs(1);
-const NANO: Duration = Duration::from_nanos(1);
+use crate::durations::{NANO, SECOND};
 
 #[derive(Default)]
 struct Woken(AtomicUsize);
@@ -32,12 +31,9 @@ impl Wake for Woken {
 fn clones_are_one_clock() {
     let clock = ManualClock::new();
     let (now, wall) = (clock.now(), clock.wall());
-
     assert!(now > Timestamp::ZERO);
-
     std::thread::yield_now();
     assert_eq!((clock.now(), clock.wall()), (now, wall));
-
     clock.clone().advance(SECOND);
     clock.clone().leap(SECOND);
     assert_eq!((clock.now(), clock.wall()), (now + 2 * SECOND, wall + 2 * SECOND));
@@ -51,20 +47,15 @@ fn wait_ends_exactly_when_due() {
     let woken = Arc::<Woken>::default();
     let waker = Waker::from(Arc::clone(&woken));
     let mut wait = clock.wait(clock.now() + SECOND);
-
     let mut poll = || wait.as_mut().poll(&mut Context::from_waker(&waker));
-
     assert!(poll().is_pending());
     assert!(poll().is_pending());
-
     clock.advance(SECOND.saturating_sub(NANO));
     assert_eq!(woken.0.load(Ordering::SeqCst), 0);
     assert!(poll().is_pending());
-
     clock.advance(NANO);
     assert_eq!(woken.0.load(Ordering::SeqCst), 1, "polled thrice, woken once");
     assert!(poll().is_ready());
-
     clock.advance(SECOND);
     assert_eq!(woken.0.load(Ordering::SeqCst), 1);
 }
@@ -74,16 +65,13 @@ fn past_and_dropped_waits_wake_nothing() {
     let clock = ManualClock::new();
     let woken = Arc::<Woken>::default();
     let waker = Waker::from(Arc::clone(&woken));
-
     let poll = |wait: std::pin::Pin<&mut dyn Future<Output = ()>>| -> Poll<()> {
         wait.poll(&mut Context::from_waker(&waker))
     };
-
     assert!(poll(pin!(clock.sleep(Duration::ZERO))).is_ready());
     assert!(poll(pin!(clock.sleep_until(Timestamp::ZERO))).is_ready());
     assert!(poll(pin!(clock.sleep(SECOND))).is_pending());
     assert_eq!(Arc::strong_count(&woken), 2, "the dropped one is forgotten");
-
     clock.leap(2 * SECOND);
     assert_eq!(woken.0.load(Ordering::SeqCst), 0);
 }
@@ -96,7 +84,6 @@ fn wall_clock_belongs_to_its_view() {
     assert_eq!(other.wall(), wall + 60 * SECOND);
     assert_eq!(clock.behind_by(60 * SECOND).wall(), wall.saturating_sub(60 * SECOND));
     assert_eq!(clock.behind_by(Duration::MAX).wall(), Duration::ZERO);
-
     clock.set_wall(5 * SECOND);
     assert_eq!(clock.now(), now);
     assert_eq!(other.wall(), wall + 60 * SECOND);
@@ -116,20 +103,15 @@ fn view_has_its_own_rate() {
         let sleep = if of_fast { &mut at_fast } else { &mut at_slow };
         pin!(sleep).poll(&mut Context::from_waker(Waker::noop())).is_ready()
     };
-
     clock.advance((4 * SECOND).saturating_sub(NANO));
-
     assert!(!is_over(true) && !is_over(false));
-
     clock.advance(NANO);
     assert!(is_over(true) && is_over(false));
     assert_eq!((fast.now(), fast.wall()), (now + 5 * SECOND, wall + 5 * SECOND));
     assert_eq!((slow.now(), slow.wall()), (now + 3 * SECOND, wall + 3 * SECOND));
-
     // A view of a view begins where that stands, and keeps its rate.
     let further = fast.ahead_by(SECOND);
     assert_eq!((further.now(), further.wall()), (fast.now(), fast.wall() + SECOND));
-
     clock.advance(4 * SECOND);
     assert_eq!(further.now(), fast.now());
     assert_eq!(fast.now(), now + 10 * SECOND);
@@ -140,12 +122,9 @@ fn clock_saturates_at_end_of_time() {
     let clock = ManualClock::new();
     let creeping = clock.running_fast_by(i32::MIN);
     clock.leap(Duration::MAX);
-
     let end = clock.now();
-
     assert_eq!(end, Timestamp::MAX);
     assert!(creeping.now() < end);
-
     clock.advance(Duration::MAX);
     assert_eq!(clock.now(), end);
     assert!(pin!(clock.sleep(SECOND)).poll(&mut Context::from_waker(Waker::noop())).is_ready());

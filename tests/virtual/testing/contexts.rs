@@ -17,18 +17,15 @@ fn is_ready(future: impl Future) -> bool {
 #[test]
 fn job_context_is_as_described() {
     let plain = job_context().build().context();
-
     assert_eq!((plain.job(), plain.attempt(), plain.is_triggered()), ("test", 1, false));
     assert_eq!(
         (plain.lateness(), plain.resource().to_string()),
         (Duration::ZERO, "job:test".into())
     );
-
     let tick = WallTime::from_millis(7_000);
     let late = Duration::from_secs(3);
     let run = job_context().job("report").tick(tick).lateness(late).attempt(4).triggered().build();
     let cx = run.context();
-
     assert_eq!((cx.job(), cx.tick(), cx.attempt()), ("report", tick, 4));
     assert!(cx.is_triggered() && cx.fencing_token().get() > 0);
     assert_eq!((cx.lateness(), WallTime::from(cx.scheduled_at())), (late, tick));
@@ -47,12 +44,9 @@ fn lock_follows_clock_and_is_renewed() {
 fn stop_and_loss_reach_work() {
     let run = job_context().build();
     let cx = run.context();
-
     assert!(!is_ready(cx.stopping()));
-
     run.ask_to_stop();
     assert!(is_ready(cx.stopping()));
-
     cx.ensure_valid().unwrap();
     run.lose();
     let error = cx.ensure_valid().unwrap_err();

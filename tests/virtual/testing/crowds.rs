@@ -17,10 +17,9 @@ use tower_redlock::{
     time::Clock as _,
 };
 
-use super::wakeups::{MINUTE, SECOND};
+use crate::durations::{MINUTE, MS, SECOND};
 use crate::support::mock_node::{MockNode, with_nodes};
 
-const MS: Duration = Duration::from_millis(1);
 const PROCESSES: usize = 4;
 const NODES: usize = 5;
 const HOLD: Duration = Duration::from_millis(500);

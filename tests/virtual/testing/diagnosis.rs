@@ -18,10 +18,9 @@ use tower_redlock::{
     testing::{ManualClock, Nodes},
 };
 
+use crate::durations::{MS, SECOND};
+use crate::fixture::Fixture;
 use crate::support::mock_node::{MockNode, with_nodes};
-
-const SECOND: Duration = Duration::from_secs(1);
-const MS: Duration = Duration::from_millis(1);
 
 fn codes(diagnosis: &Diagnosis) -> Vec<(&str, Option<&str>)> {
     diagnosis.advice.iter().map(|advice| (advice.code, advice.node.as_deref())).collect()
@@ -38,9 +37,7 @@ fn over(clock: &ManualClock, nodes: &Nodes, mock: impl Fn(&Arc<dyn Node>) -> Moc
 
 #[tokio::test]
 async fn running_nodes_are_healthy() {
-    let clock = ManualClock::new();
-    let nodes = Nodes::new(3, &clock);
-    let redlock = nodes.replica("blue").redlock();
+    let Fixture { nodes, processes: [redlock], .. } = Fixture::new(3, ["blue"]);
     let held = redlock.lock("x").await.unwrap();
 
     let diagnosis = redlock.diagnosis().await;
@@ -61,9 +58,7 @@ async fn embedded_nodes_give_a_hint() {
 
 #[tokio::test]
 async fn stopped_nodes_are_down() {
-    let clock = ManualClock::new();
-    let nodes = Nodes::new(3, &clock);
-    let redlock = nodes.replica("blue").redlock();
+    let Fixture { nodes, processes: [redlock], .. } = Fixture::new(3, ["blue"]);
     nodes.stop([0, 2]);
     let diagnosis = redlock.diagnosis().await;
     assert_eq!(codes(&diagnosis), [("down", Some("node-0")), ("down", Some("node-2"))]);
@@ -82,27 +77,20 @@ async fn fresh_nodes_are_in_probation() {
 
 #[tokio::test]
 async fn frozen_node_is_silent() {
-    let clock = ManualClock::new();
-    let nodes = Nodes::new(3, &clock);
-    let redlock = nodes.replica("blue").redlock();
+    let Fixture { clock, nodes, processes: [redlock] } = Fixture::new(3, ["blue"]);
     nodes.freeze([1]);
     let mut examined = clock.spawn(redlock.diagnosis().into_future());
     clock.advance(2 * SECOND);
-
     let diagnosis = examined.take().expect("a node has 2 s to answer");
-
     assert_eq!(codes(&diagnosis), [("silent", Some("node-1"))]);
     assert_eq!((diagnosis.verdict(), diagnosis.voting()), (Verdict::Degraded, 2));
-
     nodes.thaw([1]);
     assert_eq!(nodes.key_counts(), [0; 3]);
 }
 
 #[tokio::test]
 async fn dropped_diagnosis_releases_votes() {
-    let clock = ManualClock::new();
-    let nodes = Nodes::new(3, &clock);
-    let redlock = nodes.replica("blue").redlock();
+    let Fixture { nodes, processes: [redlock], .. } = Fixture::new(3, ["blue"]);
     nodes.freeze([0, 2]);
     assert!(redlock.diagnosis().into_future().now_or_never().is_none(), "it is dropped");
     nodes.thaw([0, 2]);
@@ -111,8 +99,7 @@ async fn dropped_diagnosis_releases_votes() {
 
 #[tokio::test]
 async fn lost_release_is_repeated() {
-    let clock = ManualClock::new();
-    let nodes = Nodes::new(3, &clock);
+    let Fixture { clock, nodes, .. } = Fixture::new(3, []);
     let releases = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&releases);
     let redlock = over(&clock, &nodes, |inner| {
@@ -121,28 +108,21 @@ async fn lost_release_is_repeated() {
             matches!(op, Op::Release(_)) && count.fetch_add(1, Ordering::SeqCst) == 0
         })
     });
-
     let diagnosis = redlock.diagnosis().await;
-
     assert_eq!(codes(&diagnosis), [("silent", Some("node-2"))]);
     assert_eq!((nodes.key_counts(), releases.load(Ordering::SeqCst)), (vec![0, 0, 1], 1));
-
     clock.advance(SECOND / 2);
     assert_eq!((nodes.key_counts(), releases.load(Ordering::SeqCst)), (vec![0, 0, 0], 2));
 }
 
 #[tokio::test]
 async fn key_expires_without_release() {
-    let clock = ManualClock::new();
-    let nodes = Nodes::new(3, &clock);
+    let Fixture { clock, nodes, .. } = Fixture::new(3, []);
     let redlock = over(&clock, &nodes, |inner| {
         MockNode::refusing(inner, Reason::Disconnected, |op| matches!(op, Op::Release(_)))
     });
-
     let _ = redlock.diagnosis().await;
-
     assert_eq!(nodes.key_counts(), [0, 0, 1]);
-
     clock.advance(SECOND);
     assert_eq!(nodes.key_counts(), [0; 3]);
 }
@@ -159,12 +139,9 @@ async fn nothing_is_sent_without_probe() {
         })
     });
     let redlock = with_nodes(Redlock::builder(), observed).build().unwrap();
-
     let diagnosis = redlock.diagnosis().probe(false).await;
-
     assert_eq!(sent.load(Ordering::SeqCst), 0);
     assert!(diagnosis.nodes.iter().all(|node| node.votes && node.test_vote.is_none()));
-
     let _ = redlock.diagnosis().await;
     assert_eq!(sent.load(Ordering::SeqCst), 6, "an acquire and a release to each");
 }
@@ -192,8 +169,7 @@ fn slow(clock: &ManualClock, inner: &Arc<dyn Node>, slow: usize) -> (MockNode, A
 
 /// Examines three nodes, of which the last is slow, and counts its acquires.
 fn examine_slow(slow_votes: usize) -> (Diagnosis, usize) {
-    let clock = ManualClock::new();
-    let nodes = Nodes::new(3, &clock);
+    let Fixture { clock, nodes, .. } = Fixture::new(3, []);
     let acquires = std::sync::Mutex::new(Arc::default());
     let redlock = over(&clock, &nodes, |inner| {
         let (node, count) = slow(&clock, inner, slow_votes);
@@ -203,7 +179,7 @@ fn examine_slow(slow_votes: usize) -> (Diagnosis, usize) {
     let mut examined = clock.spawn(redlock.diagnosis().into_future());
     clock.advance(SECOND);
     let acquires = acquires.lock().unwrap().load(Ordering::SeqCst);
-    (examined.take().expect("it answers"), acquires)
+    (examined.take().expect("the diagnosis ends"), acquires)
 }
 
 #[test]

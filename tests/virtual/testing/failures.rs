@@ -10,7 +10,9 @@ use tower_redlock::{
     testing::{ManualClock, Nodes},
 };
 
-const SECOND: Duration = Duration::from_secs(1);
+use crate::durations::SECOND;
+use crate::fixture::Fixture;
+
 const TTL: Duration = Duration::from_secs(10);
 
 fn reasons(votes: &Votes) -> Vec<Option<Reason>> {
@@ -31,43 +33,32 @@ fn down(why: &str, since: Duration) -> NodeState {
 
 #[tokio::test]
 async fn stopped_majority_is_named_in_error() {
-    let clock = ManualClock::new();
-    let nodes = Nodes::new(5, &clock);
-    let redlock = nodes.replica("blue").redlock();
+    let Fixture { clock, nodes, processes: [redlock] } = Fixture::new(5, ["blue"]);
     nodes.stop([0, 4]);
     clock.advance(SECOND);
     drop(redlock.lock("x").await.unwrap());
     nodes.stop([2]);
-
     let stopped = Some(Reason::NotConnected("stopped".into()));
-
     let Err(LockError::NoQuorum { votes }) = redlock.lock("x").await else { panic!() };
-
     let names: Vec<_> = votes.iter().map(|vote| &*vote.node).collect();
     assert_eq!(names, ["node-0", "node-1", "node-2", "node-3", "node-4"]);
     for node in [0, 2, 4] {
         assert_eq!(reasons(&votes)[node], stopped);
     }
     assert_eq!(nodes.key_counts(), [0; 5], "the others were released again");
-
     let voting = NodeState::Voting;
     let gone = |since| down("stopped", since);
     let expected =
         [gone(SECOND), voting.clone(), gone(Duration::ZERO), voting.clone(), gone(SECOND)];
-
     assert_eq!(states(&redlock), expected);
-
     nodes.start([0, 1]);
     assert_eq!(states(&redlock)[0], voting);
-
     drop(redlock.lock("x").await.unwrap());
 }
 
 #[tokio::test]
 async fn stopped_node_keeps_keys_and_ttls() {
-    let clock = ManualClock::new();
-    let nodes = Nodes::new(3, &clock);
-    let (blue, green) = (nodes.replica("blue").redlock(), nodes.replica("green").redlock());
+    let Fixture { clock, nodes, processes: [blue, green] } = Fixture::new(3, ["blue", "green"]);
     let lock = blue.lock("x").auto_extend(false).await.unwrap();
     nodes.stop(0..3);
     drop(lock);
@@ -77,7 +68,6 @@ async fn stopped_node_keeps_keys_and_ttls() {
     assert!(matches!(green.lock("x").await, Err(LockError::Held { .. })));
     clock.advance(SECOND);
     assert_eq!(nodes.key_counts(), [0; 3], "it is repeated");
-
     let lock = blue.lock("x").auto_extend(false).await.unwrap();
     nodes.stop(0..3);
     clock.advance(TTL);
@@ -89,8 +79,7 @@ async fn stopped_node_keeps_keys_and_ttls() {
 
 #[tokio::test]
 async fn partition_cuts_off_one_replica() {
-    let clock = ManualClock::new();
-    let nodes = Nodes::new(5, &clock);
+    let Fixture { clock, nodes, .. } = Fixture::new(5, []);
     let (blue, green) = (nodes.replica("blue"), nodes.replica("green"));
     let (at_blue, at_green) = (blue.redlock(), green.redlock());
     let lock = at_blue.lock("x").await.unwrap();
@@ -102,7 +91,6 @@ async fn partition_cuts_off_one_replica() {
     let Err(LockError::NoQuorum { votes }) = at_blue.lock("y").await else { panic!() };
     assert_eq!(reasons(&votes)[0], Some(Reason::NotConnected("partitioned".into())));
     drop(at_green.lock("y").await.unwrap());
-
     let mut lost = clock.spawn(lock.lost());
     clock.advance(TTL);
     let Some(LossCause::Expired { votes }) = lost.take() else { panic!("it was not lost") };
@@ -115,12 +103,10 @@ async fn partition_cuts_off_one_replica() {
 
 #[tokio::test]
 async fn healed_partition_costs_no_lock() {
-    let clock = ManualClock::new();
-    let nodes = Nodes::new(5, &clock);
+    let Fixture { clock, nodes, .. } = Fixture::new(5, []);
     let blue = nodes.replica("blue");
     let redlock = blue.redlock();
     let lock = redlock.lock("x").await.unwrap();
-
     for _ in 0..10 {
         blue.partition(0..5);
         clock.advance(5 * SECOND);
@@ -128,22 +114,16 @@ async fn healed_partition_costs_no_lock() {
         clock.advance(SECOND);
         assert!(lock.is_valid());
     }
-
     assert_eq!(lock.release().await, Ok(Released::Released));
 }
 
 #[tokio::test]
 async fn unguarded_blank_majority_grants_twice() {
-    let clock = ManualClock::new();
-    let nodes = Nodes::new(5, &clock);
-    let (blue, green) = (nodes.replica("blue").redlock(), nodes.replica("green").redlock());
+    let Fixture { nodes, processes: [blue, green], .. } = Fixture::new(5, ["blue", "green"]);
     let first = blue.lock("x").await.unwrap();
-
     nodes.forget_unguarded([0, 1]);
-
     assert_eq!(nodes.key_counts(), [0, 0, 1, 1, 1]);
     assert!(matches!(green.lock("x").await, Err(LockError::Held { .. })));
-
     nodes.forget_unguarded([2]);
     let second = green.lock("x").await.unwrap();
     assert!(first.is_valid() && second.is_valid());
@@ -151,19 +131,14 @@ async fn unguarded_blank_majority_grants_twice() {
 
 #[tokio::test]
 async fn shutdown_ends_after_releases() {
-    let clock = ManualClock::new();
-    let nodes = Nodes::new(3, &clock);
-    let redlock = nodes.replica("blue").redlock();
+    let Fixture { clock, nodes, processes: [redlock] } = Fixture::new(3, ["blue"]);
     let lock = redlock.lock("x").await.unwrap();
     nodes.freeze([0, 1]);
     drop(lock);
     let closing = redlock.clone();
     let mut closed = clock.spawn(async move { closing.shutdown().await });
-
     clock.advance(Duration::from_millis(900));
-
     assert!(!closed.is_finished(), "two nodes may still answer");
-
     // The operations are abandoned after a second, and the nodes are not waited for while they are
     // down.
     clock.advance(Duration::from_millis(200));

@@ -4,7 +4,6 @@ use std::{
     collections::VecDeque,
     future::IntoFuture,
     sync::{Arc, Mutex},
-    time::Duration,
 };
 
 use tower_redlock::{
@@ -13,10 +12,10 @@ use tower_redlock::{
     testing::{ManualClock, Nodes},
 };
 
-use super::wakeups::{MINUTE, SECOND};
+use crate::durations::{MINUTE, MS, SECOND};
+use crate::fixture::Fixture;
 use crate::support::mock_node::{MockNode, with_nodes};
 
-const MS: Duration = Duration::from_millis(1);
 /// Operations that a node runs in a millisecond, for all clients together.
 const CAPACITY: u32 = 20;
 
@@ -68,15 +67,14 @@ fn clients<const N: usize>(clock: &ManualClock, nodes: &Nodes, waiters: usize) -
 /// Returns the grants per second after all names were released at once.
 #[expect(clippy::cast_precision_loss, reason = "a few thousand")]
 fn goodput(waiters: usize) -> f64 {
-    let clock = ManualClock::new();
-    let nodes = Nodes::new(3, &clock);
+    let Fixture { clock, nodes, .. } = Fixture::new(3, []);
     let [holder, crowd] = clients::<2>(&clock, &nodes, waiters);
     let held: Vec<_> = (0..waiters)
         .map(|i| clock.spawn(holder.lock(format!("name:{i}")).wait(MINUTE).into_future()))
         .collect();
     clock.advance(2 * SECOND);
     let held: Vec<Lock> =
-        held.into_iter().map(|mut lock| lock.take().expect("it is free").unwrap()).collect();
+        held.into_iter().map(|mut lock| lock.take().expect("the lock is free").unwrap()).collect();
     let mut waiting: Vec<_> = (0..waiters)
         .map(|i| clock.spawn(crowd.lock(format!("name:{i}")).wait(10 * MINUTE).into_future()))
         .collect();

@@ -5,10 +5,12 @@ use std::{future::IntoFuture, sync::atomic::Ordering, time::Duration};
 use tower_redlock::{
     LockError, Redlock,
     error::{Reason, VoteOutcome},
-    testing::{ManualClock, Nodes, Task},
+    testing::{ManualClock, Task},
 };
 
-use super::wakeups::{MINUTE, SECOND, counted};
+use super::wakeups::counted;
+use crate::durations::{MINUTE, SECOND};
+use crate::fixture::Fixture;
 
 const TIMEOUT: Duration = Duration::from_millis(50);
 
@@ -33,38 +35,32 @@ fn is_overloaded(error: &Error) -> bool {
 
 #[tokio::test]
 async fn attempts_beyond_the_limit_wait() {
-    let clock = ManualClock::new();
-    let nodes = Nodes::new(3, &clock);
+    let Fixture { clock, nodes, .. } = Fixture::new(3, []);
     let (redlock, acquires) = counted(&clock, &nodes, |builder| builder);
     nodes.freeze(0..3);
     let tasks = attempt_each(&clock, &redlock, LIMIT + 100);
-
     clock.settle();
-
     assert_eq!(acquires.load(Ordering::Relaxed), 3 * LIMIT);
-
     nodes.thaw(0..3);
     clock.settle();
     assert_eq!(acquires.load(Ordering::Relaxed), 3 * (LIMIT + 100));
-    assert!(tasks.into_iter().all(|mut task| task.take().expect("no time passes").is_none()));
+    assert!(
+        tasks.into_iter().all(|mut task| task.take().expect("the request needs no time").is_none())
+    );
 }
 
 #[tokio::test]
 async fn single_attempts_without_permit_end() {
-    let clock = ManualClock::new();
-    let nodes = Nodes::new(3, &clock);
+    let Fixture { clock, nodes, .. } = Fixture::new(3, []);
     let (redlock, acquires) = counted(&clock, &nodes, |builder| builder);
     nodes.freeze(0..3);
     let tasks = attempt_each(&clock, &redlock, 4 * LIMIT);
     clock.advance(3 * TIMEOUT);
-    let errors = tasks.into_iter().map(|mut task| task.take().expect("time is over"));
+    let errors = tasks.into_iter().map(|mut task| task.take().expect("the attempt has timed out"));
     let overloaded = errors.filter(is_overloaded).count();
-
     let sent = acquires.load(Ordering::Relaxed) / nodes.len();
-
     assert_eq!(sent, 4 * LIMIT - overloaded);
     assert!(sent <= LIMIT * 3 / 2, "the limit is lower after time-outs: {sent}");
-
     nodes.thaw(0..3);
     clock.settle();
     drop(redlock.lock("after").await.unwrap());
@@ -72,18 +68,14 @@ async fn single_attempts_without_permit_end() {
 
 #[tokio::test]
 async fn tries_without_answers_back_off() {
-    let clock = ManualClock::new();
-    let nodes = Nodes::new(3, &clock);
+    let Fixture { clock, nodes, .. } = Fixture::new(3, []);
     let (redlock, acquires) = counted(&clock, &nodes, |builder| builder);
     nodes.freeze(0..3);
     let mut waiting = clock.spawn(redlock.lock("x").wait(10 * MINUTE).into_future());
     clock.advance(MINUTE);
-
     // A second and a timeout each, after some shorter ones.
     let tries = acquires.load(Ordering::Relaxed) / nodes.len();
-
     assert!((50..80).contains(&tries), "{tries} tries");
-
     nodes.thaw(0..3);
     clock.advance(2 * SECOND);
     drop(waiting.take().expect("the nodes answer again").unwrap());
@@ -93,8 +85,7 @@ async fn tries_without_answers_back_off() {
 async fn many_waiters_share_the_fallback() {
     const WAITERS: usize = 1_000;
     const TTL: Duration = Duration::from_millis(300);
-    let clock = ManualClock::new();
-    let nodes = Nodes::new(3, &clock);
+    let Fixture { clock, nodes, .. } = Fixture::new(3, []);
     let blue = nodes.replica("blue").builder().ttl(10 * MINUTE).build().unwrap();
     let (green, acquires) = counted(&clock, &nodes, |builder| builder.ttl(TTL));
     let mut held = Vec::new();
@@ -107,13 +98,10 @@ async fn many_waiters_share_the_fallback() {
     clock.advance(SECOND / 2);
     acquires.store(0, Ordering::Relaxed);
     clock.advance(SECOND / 2);
-
     let tries = acquires.load(Ordering::Relaxed) / nodes.len();
-
     // After a third of the TTL each, it would be 4,000.
     // One a millisecond at most, with jitter.
     assert!((300..1_000).contains(&tries), "{tries} tries in half a second");
-
     drop(held);
     clock.settle();
     for mut task in waiting {

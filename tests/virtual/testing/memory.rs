@@ -3,7 +3,6 @@
 use std::{
     future::IntoFuture,
     sync::{Arc, Weak},
-    time::Duration,
 };
 
 use tower_redlock::{
@@ -11,12 +10,11 @@ use tower_redlock::{
     testing::{ManualClock, Nodes},
 };
 
+use crate::durations::SECOND;
 use crate::support::mock_node::{MockNode, with_nodes};
 
-const SECOND: Duration = Duration::from_secs(1);
-
 /// A test with one manager, and what is left of it.
-struct Scene {
+struct Fixture {
     clock: ManualClock,
     nodes: Nodes,
     redlock: Redlock,
@@ -29,8 +27,8 @@ struct Left {
     work: Weak<()>,
 }
 
-impl Scene {
-    /// Returns the scene, and what its work has to keep.
+impl Fixture {
+    /// Returns the fixture, and what its work has to keep.
     fn new() -> (Self, Arc<()>) {
         let clock = ManualClock::new();
         let nodes = Nodes::new(1, &clock);
@@ -65,37 +63,37 @@ impl Scene {
 #[test]
 fn waiting_request_is_freed() {
     for slots in [None, Some(1)] {
-        let (scene, work) = Scene::new();
+        let (fixture, work) = Fixture::new();
         let request = || {
-            let request = scene.redlock.lock("x");
+            let request = fixture.redlock.lock("x");
             if let Some(slots) = slots { request.slots(slots) } else { request }
         };
-        let mut first = scene.clock.spawn(request().into_future());
-        scene.clock.settle();
+        let mut first = fixture.clock.spawn(request().into_future());
+        fixture.clock.settle();
         let held = first.take().unwrap().unwrap();
         let waiting = request().wait(3_600 * SECOND);
-        let task = scene.clock.spawn(async move {
+        let task = fixture.clock.spawn(async move {
             let lock = waiting.await;
             drop((lock, held, work));
         });
-        scene.clock.settle();
+        fixture.clock.settle();
         drop((task, first));
 
-        scene.end();
+        fixture.end();
     }
 }
 
 #[test]
 fn task_that_runs_under_a_lock_is_freed() {
-    let (scene, work) = Scene::new();
-    let sleep = scene.clock.sleep(3_600 * SECOND);
-    let request = scene.redlock.lock("x");
-    drop(scene.clock.spawn(request.run(move |_| async move {
+    let (fixture, work) = Fixture::new();
+    let sleep = fixture.clock.sleep(3_600 * SECOND);
+    let request = fixture.redlock.lock("x");
+    drop(fixture.clock.spawn(request.run(move |_| async move {
         sleep.await;
         drop(work);
     })));
 
-    scene.end();
+    fixture.end();
 }
 
 mod schedulers {
@@ -118,49 +116,46 @@ mod schedulers {
 
     #[test]
     fn scheduler_with_jobs_is_freed() {
-        let (scene, work) = Scene::new();
-        let scheduler = Scheduler::new(scene.redlock.clone())
+        let (fixture, work) = Fixture::new();
+        let scheduler = Scheduler::new(fixture.redlock.clone())
             .job(job("short", Arc::clone(&work), false))
             .job(job("long", Arc::clone(&work), true))
             .job(job("parallel", work, true).parallel(2));
         let handle = scheduler.start().unwrap();
-        scene.clock.advance(10 * SECOND);
+        fixture.clock.advance(10 * SECOND);
         assert!(handle.jobs().iter().any(|job| job.running.is_some()));
         drop(handle);
-
-        scene.end();
+        fixture.end();
     }
 
     #[test]
     fn scheduler_with_a_leader_and_a_hook_is_freed() {
-        let (scene, work) = Scene::new();
-        let scheduler = Scheduler::new(scene.redlock.clone())
+        let (fixture, work) = Fixture::new();
+        let scheduler = Scheduler::new(fixture.redlock.clone())
             .job(job("led", work, false))
             .leader_only("jobs")
             .on_outcome(async |_| ());
         let handle = scheduler.start().unwrap();
-        scene.clock.advance(10 * SECOND);
+        fixture.clock.advance(10 * SECOND);
         assert!(handle.leads());
         drop(handle);
-
-        scene.end();
+        fixture.end();
     }
 
     #[test]
     fn leader_is_freed() {
-        let (scene, work) = Scene::new();
-        let leader = scene.redlock.leader("x");
-        drop(scene.clock.spawn(leader.run(move |term| {
+        let (fixture, work) = Fixture::new();
+        let leader = fixture.redlock.leader("x");
+        drop(fixture.clock.spawn(leader.run(move |term| {
             let work = Arc::clone(&work);
             async move {
                 term.stopping().await;
                 drop(work);
             }
         })));
-        scene.clock.settle();
+        fixture.clock.settle();
         assert!(leader.is_leader());
         drop(leader);
-
-        scene.end();
+        fixture.end();
     }
 }

@@ -10,8 +10,8 @@ use tower_redlock::{
     testing::{ManualClock, Nodes, Task},
 };
 
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
+use crate::durations::{MS, SECOND};
+
 /// Time for which the requests may wait.
 const WAIT: Duration = Duration::from_secs(5);
 /// A blank node has no vote for this time: the default TTL, a hundredth of it, and 2 ms.
@@ -19,13 +19,13 @@ const PROBATION: Duration = Duration::from_millis(10_102);
 
 type Outcome = Result<(), LockError>;
 
-struct Scene {
+struct Fixture {
     clock: ManualClock,
     nodes: Nodes,
     redlock: Redlock,
 }
 
-impl Scene {
+impl Fixture {
     fn new() -> Self {
         Self::over(|clock| Nodes::new(3, clock))
     }
@@ -74,113 +74,106 @@ fn assert_no_quorum(outcome: Outcome, stopped: usize) {
 
 #[test]
 fn known_outage_refuses_requests_at_once() {
-    let scene = Scene::new();
-    scene.nodes.stop([0, 1]);
-    scene.clock.advance(SECOND);
-
-    assert_no_quorum(scene.at_once("a"), 2);
-
-    assert_eq!(scene.nodes.key_counts(), [0; 3], "the vote of the third node is given back");
-    scene.nodes.start([0]);
-    assert_eq!(scene.at_once("a"), Ok(()), "a quorum votes again");
+    let fixture = Fixture::new();
+    fixture.nodes.stop([0, 1]);
+    fixture.clock.advance(SECOND);
+    assert_no_quorum(fixture.at_once("a"), 2);
+    assert_eq!(fixture.nodes.key_counts(), [0; 3], "the vote of the third node is given back");
+    fixture.nodes.start([0]);
+    assert_eq!(fixture.at_once("a"), Ok(()), "a quorum votes again");
 }
 
 #[test]
 fn every_waiting_request_learns_of_an_outage() {
-    let scene = Scene::new();
-    let holder = scene.nodes.replica("green").redlock();
-    let mut held = scene.clock.spawn(holder.lock("a").into_future());
-    scene.clock.settle();
-    let _lock = held.take().expect("at once").expect("it is free");
-    let mut requests: Vec<_> = (0..20).map(|_| scene.request("a")).collect();
-    let mut slots = scene.request_with("b", LockOptions::new().slots(2));
-    assert_eq!(slots.take().expect("at once"), Ok(()));
-
-    scene.nodes.stop([0, 1]);
-    slots = scene.request_with("b", LockOptions::new().slots(2));
-    scene.clock.advance(MS * 999);
+    let fixture = Fixture::new();
+    let holder = fixture.nodes.replica("green").redlock();
+    let mut held = fixture.clock.spawn(holder.lock("a").into_future());
+    fixture.clock.settle();
+    let _lock = held.take().expect("the request ends at once").expect("the lock is free");
+    let mut requests: Vec<_> = (0..20).map(|_| fixture.request("a")).collect();
+    let mut slots = fixture.request_with("b", LockOptions::new().slots(2));
+    assert_eq!(slots.take().expect("the request ends at once"), Ok(()));
+    fixture.nodes.stop([0, 1]);
+    slots = fixture.request_with("b", LockOptions::new().slots(2));
+    fixture.clock.advance(MS * 999);
     assert!(requests.iter().all(|request| !request.is_finished()), "the nodes may return");
     assert!(!slots.is_finished());
     // The pause between two attempts is at most as long.
-    scene.clock.advance(SECOND * 3 / 2);
-
+    fixture.clock.advance(SECOND * 3 / 2);
     for request in requests.iter_mut().chain([&mut slots]) {
-        assert_no_quorum(request.take().expect("the outage lasts"), 2);
+        assert_no_quorum(request.take().expect("the request is refused during the outage"), 2);
     }
 }
 
 #[test]
 fn short_outage_refuses_no_request() {
-    let scene = Scene::new();
-
+    let fixture = Fixture::new();
     for (away, name) in [(20, "a"), (500, "b"), (990, "c")] {
-        scene.nodes.stop(0..3);
-        let mut request = scene.request(name);
-        scene.clock.advance(MS * away);
+        fixture.nodes.stop(0..3);
+        let mut request = fixture.request(name);
+        fixture.clock.advance(MS * away);
         assert!(!request.is_finished(), "after {away} ms");
-
-        scene.nodes.start(0..3);
-        scene.clock.advance(SECOND);
-
-        assert_eq!(request.take().expect("it was free for a second"), Ok(()), "after {away} ms");
+        fixture.nodes.start(0..3);
+        fixture.clock.advance(SECOND);
+        assert_eq!(
+            request.take().expect("the request is granted within a second"),
+            Ok(()),
+            "after {away} ms"
+        );
     }
 }
 
 #[test]
 fn minority_that_is_down_is_no_outage() {
-    let scene = Scene::new();
-    let holder = scene.nodes.replica("green").redlock();
-    let mut held = scene.clock.spawn(holder.lock("a").into_future());
-    scene.clock.settle();
-    let lock = held.take().expect("at once").expect("it is free");
-    scene.nodes.stop([0]);
-    scene.clock.advance(SECOND * 60);
-
-    let mut request = scene.request("a");
-    scene.clock.advance(SECOND * 4);
+    let fixture = Fixture::new();
+    let holder = fixture.nodes.replica("green").redlock();
+    let mut held = fixture.clock.spawn(holder.lock("a").into_future());
+    fixture.clock.settle();
+    let lock = held.take().expect("the request ends at once").expect("the lock is free");
+    fixture.nodes.stop([0]);
+    fixture.clock.advance(SECOND * 60);
+    let mut request = fixture.request("a");
+    fixture.clock.advance(SECOND * 4);
     assert!(!request.is_finished(), "it waits for the holder");
     drop(lock);
-    scene.clock.advance(SECOND / 2);
-
+    fixture.clock.advance(SECOND / 2);
     assert_eq!(request.take().expect("the lock was released"), Ok(()));
 }
 
 #[test]
 fn probation_is_waited_for_if_it_ends_in_time() {
-    let scene = Scene::over(|clock| Nodes::fresh(3, clock));
-    scene.clock.advance(SECOND * 2);
-
-    let refused = scene.at_once("a");
+    let fixture = Fixture::over(|clock| Nodes::fresh(3, clock));
+    fixture.clock.advance(SECOND * 2);
+    let refused = fixture.at_once("a");
     let Err(LockError::NoQuorum { votes }) = refused else { panic!("{refused:?}") };
     assert!(votes.to_string().contains("probation"), "{votes}");
-    scene.clock.advance(PROBATION.saturating_sub(SECOND * 2 + WAIT) + MS);
-    let mut request = scene.request("a");
-    scene.clock.advance(WAIT);
-
+    fixture.clock.advance(PROBATION.saturating_sub(SECOND * 2 + WAIT) + MS);
+    let mut request = fixture.request("a");
+    fixture.clock.advance(WAIT);
     assert_eq!(request.take().expect("the probation is over"), Ok(()));
 }
 
 #[test]
 fn request_may_wait_for_a_quorum() {
-    let scene = Scene::new();
-    scene.nodes.stop([0, 1]);
-    scene.clock.advance(SECOND * 2);
-    let mut by_layer = scene.request_with("a", LockOptions::new().wait_without_quorum(true));
-    let mut by_hand = scene.clock.spawn(scene.redlock.lock("b").wait(WAIT).into_future());
-
-    scene.clock.advance(SECOND * 3);
+    let fixture = Fixture::new();
+    fixture.nodes.stop([0, 1]);
+    fixture.clock.advance(SECOND * 2);
+    let mut by_layer = fixture.request_with("a", LockOptions::new().wait_without_quorum(true));
+    let mut by_hand = fixture.clock.spawn(fixture.redlock.lock("b").wait(WAIT).into_future());
+    fixture.clock.advance(SECOND * 3);
     assert!(!by_layer.is_finished() && !by_hand.is_finished());
-    scene.nodes.start([0]);
-    scene.clock.advance(SECOND);
-
-    assert_eq!(by_layer.take().expect("a quorum votes"), Ok(()));
-    assert_eq!(by_hand.take().expect("a quorum votes").map(drop), Ok(()));
+    fixture.nodes.start([0]);
+    fixture.clock.advance(SECOND);
+    assert_eq!(by_layer.take().expect("the request is granted once a quorum votes"), Ok(()));
+    assert_eq!(
+        by_hand.take().expect("the request is granted once a quorum votes").map(drop),
+        Ok(())
+    );
 }
 
 #[test]
 fn option_of_the_request_comes_before_the_managers() {
-    let clock = ManualClock::new();
-    let nodes = Nodes::new(3, &clock);
+    let Fixture { clock, nodes, .. } = Fixture::new();
     nodes.stop([0, 1]);
     let manager = |waits| {
         let options = LockOptions::new().wait(WAIT).wait_without_quorum(waits);
@@ -193,7 +186,6 @@ fn option_of_the_request_comes_before_the_managers() {
         clock.settle();
         request.is_finished()
     };
-
     assert!(ends(failing.lock("a")));
     assert!(!ends(failing.lock("b").wait_without_quorum(true)));
     assert!(!ends(waiting.lock("c")));
@@ -202,6 +194,5 @@ fn option_of_the_request_comes_before_the_managers() {
     let service = layer.layer(service_fn(|()| std::future::ready(Ok::<_, Infallible>(()))));
     let by_layer = clock.spawn(service.oneshot(()));
     clock.settle();
-
     assert!(!by_layer.is_finished(), "the manager's option applies to layers");
 }

@@ -15,10 +15,8 @@ use tower_redlock::{
     time::{Clock as _, Timestamp},
 };
 
-use super::wakeups::{MINUTE, SECOND};
+use crate::durations::{MINUTE, MS, SECOND};
 use crate::support::mock_node::{MockNode, Withheld, with_nodes};
-
-const MS: Duration = Duration::from_millis(1);
 
 /// Times at which locks were granted, or terms began.
 type Times = Arc<Mutex<Vec<Timestamp>>>;
@@ -82,7 +80,6 @@ fn single_attempt_wakes_the_crowd_that_it_refused() {
     let times = Times::default();
     (0..4).for_each(|process| wait(&clock, &nodes, process, &times));
     clock.advance(3 * SECOND);
-
     let withheld = Withheld::default();
     let single = nodes.replica("single").redlock();
     let answers = single.nodes().iter();
@@ -97,7 +94,6 @@ fn single_attempt_wakes_the_crowd_that_it_refused() {
     clock.settle();
     let free_at = clock.now();
     clock.advance(SECOND / 10);
-
     drop(attempt);
     let times = times.lock().unwrap();
     assert_eq!(times.len(), 4, "all are served within 0.1 s");
@@ -129,7 +125,7 @@ fn split_single_attempts_wake_a_waiter() {
     clock.advance(SECOND / 10);
 
     for mut attempt in attempts {
-        attempt.take().expect("it was answered").unwrap_err();
+        attempt.take().expect("the attempt has ended").unwrap_err();
     }
     assert_eq!(times.lock().unwrap().len(), 1, "served within 0.1 s");
 }

@@ -8,17 +8,13 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     task::{Poll, Waker},
-    time::Duration,
 };
 
-use tower_redlock::{
-    lock::Spawner,
-    testing::{ManualClock, ManualSpawner, Nodes},
-};
+use tower_redlock::{lock::Spawner, testing::ManualSpawner};
 
-use super::wakeups::{builder, poll};
-
-const MINUTE: Duration = Duration::from_secs(60);
+use super::wakeups::builder;
+use crate::durations::MINUTE;
+use crate::fixture::{Fixture, poll};
 
 /// Counts its tasks, keeps those that have not ended, and keeps them from running at times.
 #[derive(Debug)]
@@ -50,8 +46,7 @@ impl Spawner for Busy {
 
 #[tokio::test]
 async fn manager_task_ends_when_request_retries() {
-    let clock = ManualClock::new();
-    let nodes = Nodes::new(3, &clock);
+    let Fixture { clock, nodes, .. } = Fixture::new(3, []);
     let _lock = builder(&nodes.replica("blue")).build().unwrap().lock("x").await.unwrap();
     let tasks = Arc::new(());
     let (is_busy, kept) = (Arc::new(AtomicBool::new(false)), Arc::<Mutex<Vec<Waker>>>::default());
@@ -66,24 +61,19 @@ async fn manager_task_ends_when_request_retries() {
     let timers = kept.lock().unwrap()[0].clone();
     let before = Arc::strong_count(&tasks);
     let mut waiting = green.lock("x").wait(60 * MINUTE).into_future();
-
     for _ in 0..2 {
         assert!(poll(&mut waiting).is_pending());
         clock.settle();
     }
-
     assert_eq!(Arc::strong_count(&tasks), before + 1, "it pauses");
-
     is_busy.store(true, Ordering::SeqCst);
     clock.leap(6 * MINUTE);
     // The pause is over, and the next task that is polled notices it. Its request is refused again.
     assert!(poll(&mut waiting).is_pending());
-
     is_busy.store(false, Ordering::SeqCst);
     timers.wake_by_ref();
     clock.settle();
     assert_eq!(Arc::strong_count(&tasks), before + 1, "nothing is left of the first pause");
-
     drop(waiting);
     clock.settle();
     assert_eq!(Arc::strong_count(&tasks), before, "nor of the second");

@@ -3,7 +3,6 @@
 use std::{
     collections::HashSet,
     sync::{Arc, Mutex},
-    time::Duration,
 };
 
 use tower_redlock::{
@@ -11,7 +10,7 @@ use tower_redlock::{
     time::Clock,
 };
 
-const SECOND: Duration = Duration::from_secs(1);
+use crate::durations::SECOND;
 
 /// The holders and their times, in nanoseconds, of three replicas without release hints.
 fn turns(seed: u64) -> Vec<(&'static str, u64)> {

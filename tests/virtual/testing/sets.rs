@@ -1,6 +1,6 @@
 //! Several sets of nodes, each for a part of the names.
 
-use std::{future::IntoFuture, time::Duration};
+use std::future::IntoFuture;
 
 use futures_util::TryStreamExt;
 use tower_redlock::{
@@ -9,15 +9,15 @@ use tower_redlock::{
     testing::{ManualClock, Nodes},
 };
 
-const SECOND: Duration = Duration::from_secs(1);
+use crate::durations::SECOND;
 
 /// Processes over two sets of three nodes.
-struct Fleet {
+struct Fixture {
     clock: ManualClock,
     sets: [Nodes; 2],
 }
 
-impl Fleet {
+impl Fixture {
     fn new() -> Self {
         let clock = ManualClock::new();
         Self { sets: [Nodes::new(3, &clock), Nodes::new(3, &clock)], clock }
@@ -34,7 +34,7 @@ impl Fleet {
     {
         let mut task = self.clock.spawn(work);
         self.clock.advance(SECOND);
-        task.take().expect("the nodes answer")
+        task.take().expect("the nodes answer in time")
     }
 
     fn acquire(&self, request: LockRequest) -> Result<tower_redlock::Lock, LockError> {
@@ -48,49 +48,46 @@ impl Fleet {
 
 #[test]
 fn each_name_is_locked_in_one_set() {
-    let fleet = Fleet::new();
-    let (one, two) = (fleet.process("one"), fleet.process("two"));
-
+    let fixture = Fixture::new();
+    let (one, two) = (fixture.process("one"), fixture.process("two"));
     let mut held = Vec::new();
     for i in 0..20 {
         let name = format!("account:{i}");
-        held.push(fleet.acquire(one.lock(name.as_str())).unwrap());
-        let error = fleet.acquire(two.lock(name.as_str())).unwrap_err();
+        held.push(fixture.acquire(one.lock(name.as_str())).unwrap());
+        let error = fixture.acquire(two.lock(name.as_str())).unwrap_err();
         assert!(matches!(error, LockError::Held { .. }), "{name}: {error}");
         let (manager, inspected) = (two.clone(), name.clone());
-        let holder = fleet.done(async move { manager.inspect(inspected).await });
+        let holder = fixture.done(async move { manager.inspect(inspected).await });
         assert_eq!(holder.unwrap().unwrap().owner.as_deref(), Some("one"));
     }
-
-    let counts = fleet.key_counts();
+    let counts = fixture.key_counts();
     assert_eq!(counts.iter().sum::<u64>(), 60, "each on three nodes");
     assert!(counts.iter().all(|count| *count >= 3 * 5), "{counts:?}");
     assert_eq!(one.snapshot().locks.len(), 20);
     assert_eq!((one.nodes().len(), one.health().len()), (6, 6));
-    let listed = fleet.done(async move { two.locks().try_collect::<Vec<_>>().await }).unwrap();
+    let listed = fixture.done(async move { two.locks().try_collect::<Vec<_>>().await }).unwrap();
     assert_eq!(listed.len(), 20);
-
-    fleet.done(async move { one.shutdown().await });
+    fixture.done(async move { one.shutdown().await });
     drop(held);
-    fleet.clock.advance(SECOND);
-    assert_eq!(fleet.key_counts(), [0, 0]);
+    fixture.clock.advance(SECOND);
+    assert_eq!(fixture.key_counts(), [0, 0]);
 }
 
 #[test]
 fn lock_of_two_sets_is_refused() {
-    let fleet = Fleet::new();
-    let redlock = fleet.process("one");
+    let fixture = Fixture::new();
+    let redlock = fixture.process("one");
     let set = |name: &str| {
-        let lock = fleet.acquire(redlock.lock(name)).unwrap();
-        let set = fleet.key_counts().iter().position(|count| *count > 0).unwrap();
+        let lock = fixture.acquire(redlock.lock(name)).unwrap();
+        let set = fixture.key_counts().iter().position(|count| *count > 0).unwrap();
         drop(lock);
-        fleet.clock.advance(SECOND);
+        fixture.clock.advance(SECOND);
         set
     };
     let names: Vec<_> = (0..20).map(|i| format!("n{i}")).collect();
     let other = names[1..].iter().find(|name| set(name) != set(&names[0])).unwrap();
 
-    let error = fleet.acquire(redlock.lock([names[0].as_str(), other.as_str()])).unwrap_err();
+    let error = fixture.acquire(redlock.lock([names[0].as_str(), other.as_str()])).unwrap_err();
 
     let LockError::InvalidRequest(why) = &error else { panic!("{error:?}") };
     assert!(
@@ -98,22 +95,20 @@ fn lock_of_two_sets_is_refused() {
         "{why}"
     );
     assert!(why.contains("in braces"), "{why}");
-    assert_eq!(fleet.key_counts(), [0, 0], "nothing is sent");
+    assert_eq!(fixture.key_counts(), [0, 0], "nothing is sent");
     for (a, b) in names.iter().zip(&names[1..]) {
         let pair = [format!("{a}:{{7}}"), format!("{b}:{{7}}")];
-        assert!(fleet.acquire(redlock.lock(pair)).is_ok());
+        assert!(fixture.acquire(redlock.lock(pair)).is_ok());
     }
 }
 
 #[test]
 fn set_without_a_quorum_fails_alone() {
-    let fleet = Fleet::new();
-    let redlock = fleet.process("one");
+    let fixture = Fixture::new();
+    let redlock = fixture.process("one");
     assert!(redlock.readiness().is_ok());
-
-    fleet.sets[1].stop([0, 1]);
-
-    let results: Vec<_> = (0..20).map(|i| fleet.acquire(redlock.lock(format!("n{i}")))).collect();
+    fixture.sets[1].stop([0, 1]);
+    let results: Vec<_> = (0..20).map(|i| fixture.acquire(redlock.lock(format!("n{i}")))).collect();
     assert!(results.iter().filter(|result| result.is_ok()).count() >= 5);
     let failed: Vec<_> = results.iter().filter_map(|result| result.as_ref().err()).collect();
     assert!(failed.len() >= 5);
@@ -123,16 +118,14 @@ fn set_without_a_quorum_fails_alone() {
 
 #[test]
 fn events_of_all_sets_arrive() {
-    let fleet = Fleet::new();
-    let (one, two) = (fleet.process("one"), fleet.process("two"));
+    let fixture = Fixture::new();
+    let (one, two) = (fixture.process("one"), fixture.process("two"));
     let mut events = two.events();
-
     for i in 0..20 {
-        let held = fleet.acquire(one.lock(format!("n{i}"))).unwrap();
-        assert!(fleet.acquire(two.lock(format!("n{i}"))).is_err());
+        let held = fixture.acquire(one.lock(format!("n{i}"))).unwrap();
+        assert!(fixture.acquire(two.lock(format!("n{i}"))).is_err());
         drop(held);
     }
-
     let refused = std::iter::from_fn(|| events.try_recv().ok()).count();
     assert_eq!(refused, 20);
 }
@@ -156,14 +149,13 @@ fn bad_sets_are_refused() {
 
 #[test]
 fn work_is_done_once_in_each_set() {
-    let fleet = Fleet::new();
-    let (one, two) = (fleet.process("one"), fleet.process("two"));
+    let fixture = Fixture::new();
+    let (one, two) = (fixture.process("one"), fixture.process("two"));
     let keys: Vec<_> = (0..10).map(|i| format!("event-{i}")).collect();
-
     for key in &keys {
         for (redlock, is_first) in [(&one, true), (&two, false)] {
             let request = redlock.once(key.as_str());
-            let done = fleet.done(async move {
+            let done = fixture.done(async move {
                 request
                     .run(|_| async { Ok::<_, std::convert::Infallible>("done".to_owned()) })
                     .await
@@ -175,20 +167,19 @@ fn work_is_done_once_in_each_set() {
             );
         }
         let request = two.once(key.as_str());
-        let status = fleet.done(async move { request.status().await }).unwrap();
+        let status = fixture.done(async move { request.status().await }).unwrap();
         assert_eq!(status.unwrap().by.as_deref(), Some("one"));
     }
-
     let mut listed =
-        fleet.done(async move { two.once_keys().try_collect::<Vec<_>>().await }).unwrap();
+        fixture.done(async move { two.once_keys().try_collect::<Vec<_>>().await }).unwrap();
     listed.sort_unstable();
     assert!(listed.iter().map(|key| &**key).eq(keys.iter().map(String::as_str)));
 }
 
 #[test]
 fn set_index_tells_where_keys_are() {
-    let fleet = Fleet::new();
-    let redlock = fleet.process("one");
+    let fixture = Fixture::new();
+    let redlock = fixture.process("one");
     for i in 0..10 {
         let name = format!("n{i}");
         let own = |resource: Resource| (resource.to_string(), redlock.lock(resource));
@@ -199,16 +190,16 @@ fn set_index_tells_where_keys_are() {
             own(Resource::of_job(&name).unwrap()),
             own(Resource::of_leader(&name).unwrap()),
         ] {
-            let lock = fleet.acquire(request).unwrap();
+            let lock = fixture.acquire(request).unwrap();
             let expected = [[3, 0], [0, 3]][redlock.set_index(&name)];
-            assert_eq!(fleet.key_counts(), expected, "{name}");
+            assert_eq!(fixture.key_counts(), expected, "{name}");
             drop(lock);
-            fleet.clock.advance(SECOND);
+            fixture.clock.advance(SECOND);
         }
         let once = redlock.once(name.as_str());
-        fleet.done(async move { once.mark_done().await }).unwrap();
+        fixture.done(async move { once.mark_done().await }).unwrap();
         let set = redlock.sets()[redlock.set_index(&format!("once:{name}"))].clone();
-        let keys = fleet.done(async move { set.once_keys().try_collect::<Vec<_>>().await });
+        let keys = fixture.done(async move { set.once_keys().try_collect::<Vec<_>>().await });
         assert!(keys.unwrap().iter().any(|key| **key == name), "{name}");
     }
 }
@@ -226,27 +217,27 @@ mod names_of_another_set {
 
     /// Two processes, the manager of the other set than that of a name, and the name's set as errors show
     /// it.
-    struct Scene {
-        fleet: Fleet,
+    struct OtherSet {
+        fixture: Fixture,
         redlock: Redlock,
         other: Redlock,
         set: String,
     }
 
-    impl Scene {
+    impl OtherSet {
         /// Takes a name in the form that [`Redlock::set_index`] has it.
         fn of(name: &str) -> Self {
-            let fleet = Fleet::new();
-            let redlock = fleet.process("one");
+            let fixture = Fixture::new();
+            let redlock = fixture.process("one");
             let own = redlock.set_index(name);
-            let other = fleet.process("two").sets()[1 - own].clone();
-            Self { fleet, redlock, other, set: format!("set {} of 2", own + 1) }
+            let other = fixture.process("two").sets()[1 - own].clone();
+            Self { fixture, redlock, other, set: format!("set {} of 2", own + 1) }
         }
 
         fn assert_refused(&self, resource: &ResourceError) {
             let ResourceError::Setup(why) = resource else { panic!("{resource:?}") };
             assert!(why.contains(&self.set) && why.contains("Redlock::sharded"), "{why}");
-            assert_eq!(self.fleet.key_counts(), [0, 0], "nothing is sent");
+            assert_eq!(self.fixture.key_counts(), [0, 0], "nothing is sent");
         }
 
         fn assert_error(&self, error: &LockError) {
@@ -257,9 +248,9 @@ mod names_of_another_set {
 
     #[test]
     fn requests_for_locks_are_refused() {
-        let scene = Scene::of("{a}");
+        let case = OtherSet::of("{a}");
         let resource = |kind: fn(&str) -> Result<Resource, ResourceError>| kind("{a}").unwrap();
-        let other = &scene.other;
+        let other = &case.other;
         for request in [
             other.lock("{a}"),
             other.lock("{a}").shared(),
@@ -270,54 +261,52 @@ mod names_of_another_set {
             other.lock(resource(Resource::of_leader)),
             other.lock(resource(Resource::of_once)),
         ] {
-            scene.assert_error(&scene.fleet.acquire(request).unwrap_err());
+            case.assert_error(&case.fixture.acquire(request).unwrap_err());
         }
     }
 
     #[test]
     fn own_names_are_locked() {
-        let scene = Scene::of("a");
-        let own = scene.redlock.sets()[scene.redlock.set_index("a")].clone();
+        let case = OtherSet::of("a");
+        let own = case.redlock.sets()[case.redlock.set_index("a")].clone();
 
-        let held = scene.fleet.acquire(own.lock("a")).unwrap();
+        let held = case.fixture.acquire(own.lock("a")).unwrap();
 
-        let error = scene.fleet.acquire(scene.redlock.lock("a")).unwrap_err();
+        let error = case.fixture.acquire(case.redlock.lock("a")).unwrap_err();
         assert!(matches!(error, LockError::Held { .. }), "{error}");
         drop(held);
     }
 
     #[test]
     fn only_set_has_every_name() {
-        let fleet = Fleet::new();
-        let alone = Redlock::sharded([fleet.sets[0].replica("one").builder()]).unwrap();
+        let fixture = Fixture::new();
+        let alone = Redlock::sharded([fixture.sets[0].replica("one").builder()]).unwrap();
 
         for name in ["a", "b", "c", "d"] {
-            assert!(fleet.acquire(alone.sets()[0].lock(name)).is_ok(), "{name}");
+            assert!(fixture.acquire(alone.sets()[0].lock(name)).is_ok(), "{name}");
         }
     }
 
     #[test]
     fn inspections_and_revocations_are_refused() {
-        let scene = Scene::of("a");
-        let Scene { fleet, redlock, other, .. } = &scene;
-
+        let case = OtherSet::of("a");
+        let OtherSet { fixture, redlock, other, .. } = &case;
         let manager = other.clone();
-        let inspected = fleet.done(async move { manager.inspect("a").await });
-        scene.assert_error(&inspected.unwrap_err());
+        let inspected = fixture.done(async move { manager.inspect("a").await });
+        case.assert_error(&inspected.unwrap_err());
         let manager = other.clone();
-        let revoked = fleet.done(async move { manager.revoke("a").await });
+        let revoked = fixture.done(async move { manager.revoke("a").await });
         let ReleaseError::InvalidResource(error) = revoked.unwrap_err() else { panic!() };
-        scene.assert_refused(&error);
-
-        let held = fleet.acquire(redlock.lock("a")).unwrap();
+        case.assert_refused(&error);
+        let held = fixture.acquire(redlock.lock("a")).unwrap();
         let manager = redlock.clone();
         let holder: Holder =
-            fleet.done(async move { manager.inspect("a").await }).unwrap().unwrap();
+            fixture.done(async move { manager.inspect("a").await }).unwrap().unwrap();
         let (manager, target) = (other.clone(), holder.clone());
-        let revoked = fleet.done(async move { manager.revoke(&target).await });
+        let revoked = fixture.done(async move { manager.revoke(&target).await });
         assert!(matches!(revoked, Err(ReleaseError::InvalidResource(_))), "{revoked:?}");
         let manager = redlock.clone();
-        let revoked = fleet.done(async move { manager.revoke(&holder).await });
+        let revoked = fixture.done(async move { manager.revoke(&holder).await });
         assert_eq!(revoked, Ok(Released::Released));
         drop(held);
     }
@@ -326,22 +315,22 @@ mod names_of_another_set {
     fn keys_of_work_done_once_are_refused() {
         use tower_redlock::once::OnceError;
 
-        let scene = Scene::of("once:a");
-        let Scene { fleet, other, .. } = &scene;
+        let case = OtherSet::of("once:a");
+        let OtherSet { fixture, other, .. } = &case;
 
         let once = other.once("a");
-        let ran = fleet.done(async move { once.run(async |_| Ok::<_, Infallible>(())).await });
+        let ran = fixture.done(async move { once.run(async |_| Ok::<_, Infallible>(())).await });
         let Err(OnceError::Lock(error)) = ran else { panic!("{ran:?}") };
-        scene.assert_error(&error);
+        case.assert_error(&error);
         let once = other.once("a");
-        let status = fleet.done(async move { once.status().await });
-        scene.assert_error(&status.unwrap_err());
+        let status = fixture.done(async move { once.status().await });
+        case.assert_error(&status.unwrap_err());
         let once = other.once("a");
-        let marked = fleet.done(async move { once.mark_done().await });
-        scene.assert_error(&marked.unwrap_err());
+        let marked = fixture.done(async move { once.mark_done().await });
+        case.assert_error(&marked.unwrap_err());
         let once = other.once("a");
-        let forgotten = fleet.done(async move { once.forget().await });
-        scene.assert_error(&forgotten.unwrap_err());
+        let forgotten = fixture.done(async move { once.forget().await });
+        case.assert_error(&forgotten.unwrap_err());
     }
 
     /// The check of a layer's settings is about no name, so it passes with the manager of each set.
@@ -349,7 +338,7 @@ mod names_of_another_set {
     fn layers_of_a_single_set_are_built() {
         use tower_redlock::{OnceLayer, RedlockLayer};
 
-        for redlock in Fleet::new().process("one").sets() {
+        for redlock in Fixture::new().process("one").sets() {
             let lock = RedlockLayer::new(redlock.clone(), |(): &()| "a".to_owned());
             let once = OnceLayer::new(redlock.clone(), "hooks", |(): &()| "a".to_owned());
 
@@ -363,14 +352,12 @@ mod names_of_another_set {
         use tower::{Layer, ServiceExt, service_fn};
         use tower_redlock::{RedlockLayer, layer::GuardError};
 
-        let scene = Scene::of("a");
-        let layer = RedlockLayer::new(scene.other.clone(), |(): &()| "a".to_owned());
+        let case = OtherSet::of("a");
+        let layer = RedlockLayer::new(case.other.clone(), |(): &()| "a".to_owned());
         let service = layer.layer(service_fn(|()| ready(Ok::<_, Infallible>(()))));
-
-        let called = scene.fleet.done(async move { service.oneshot(()).await.map(drop) });
-
+        let called = case.fixture.done(async move { service.oneshot(()).await.map(drop) });
         let Err(GuardError::Lock(error)) = called else { panic!("{called:?}") };
-        scene.assert_error(&error);
+        case.assert_error(&error);
     }
 
     #[test]
@@ -379,11 +366,9 @@ mod names_of_another_set {
             Job, Schedule, Scheduler,
             scheduler::{ControlError, TickError},
         };
-
-        let scene = Scene::of("{a}");
-        let Scene { fleet, other, set, .. } = &scene;
+        let case = OtherSet::of("{a}");
+        let OtherSet { fixture, other, set, .. } = &case;
         let job = || Job::new("{a}", Schedule::every(SECOND), async |_| Ok::<_, Infallible>(()));
-
         for job in [job(), job().parallel(2)] {
             let started = Scheduler::new(other.clone()).job(job).start();
             let error = started.expect_err("the job is refused").to_string();
@@ -393,16 +378,14 @@ mod names_of_another_set {
         let error = started.expect_err("the leader is refused").to_string();
         assert!(error.contains(set), "{error}");
         let leader = other.leader("{a}");
-        let led = fleet.done(async move { leader.run(async |_| Ok::<_, Infallible>(())).await });
-        scene.assert_error(&led.unwrap_err());
-
+        let led = fixture.done(async move { leader.run(async |_| Ok::<_, Infallible>(())).await });
+        case.assert_error(&led.unwrap_err());
         let tick = other.job_tick("{a}", Schedule::every(SECOND));
-        let ran = fleet.done(async move { tick.run(async |_| Ok::<_, Infallible>(())).await });
+        let ran = fixture.done(async move { tick.run(async |_| Ok::<_, Infallible>(())).await });
         let Err(TickError::Lock(error)) = ran else { panic!("{ran:?}") };
-        scene.assert_error(&error);
-
+        case.assert_error(&error);
         let manager = other.clone();
-        let commands = fleet.done(async move {
+        let commands = fixture.done(async move {
             [
                 manager.forget_job("{a}").await.map(drop),
                 manager.pause_job("{a}").await.map(drop),
@@ -411,11 +394,10 @@ mod names_of_another_set {
         });
         for command in commands {
             let Err(ControlError::Nodes { error, .. }) = command else { panic!("{command:?}") };
-            scene.assert_error(&error);
+            case.assert_error(&error);
         }
-
         let manager = other.clone();
-        let reads = fleet.done(async move {
+        let reads = fixture.done(async move {
             [
                 manager.job_control("{a}").await.map(drop),
                 manager.job_controls(["{a}"]).await.map(drop),
@@ -425,7 +407,7 @@ mod names_of_another_set {
             ]
         });
         for read in reads {
-            scene.assert_error(&read.unwrap_err());
+            case.assert_error(&read.unwrap_err());
         }
     }
 }
@@ -442,8 +424,8 @@ mod jobs {
 
     #[test]
     fn ticks_of_jobs_in_both_sets_start_once() {
-        let fleet = Fleet::new();
-        let processes = [fleet.process("one"), fleet.process("two")];
+        let fixture = Fixture::new();
+        let processes = [fixture.process("one"), fixture.process("two")];
         let ticks = Arc::<Mutex<BTreeMap<_, u32>>>::default();
         let jobs: Vec<_> = (0..10).map(|i| format!("job-{i}")).collect();
         let running: Vec<_> = processes
@@ -467,13 +449,13 @@ mod jobs {
             })
             .collect();
 
-        fleet.clock.advance(101 * SECOND);
+        fixture.clock.advance(101 * SECOND);
 
         let counts = ticks.lock().unwrap().clone();
         assert!(counts.values().all(|count| *count == 1), "{counts:?}");
         assert!(counts.len() >= 10 * 9, "{} ticks", counts.len());
         let redlock = processes[0].clone();
-        let mut claimed = fleet
+        let mut claimed = fixture
             .done({
                 let redlock = redlock.clone();
                 async move { redlock.claimed_jobs().try_collect::<Vec<_>>().await }
@@ -483,7 +465,7 @@ mod jobs {
         assert!(claimed.iter().map(|name| &**name).eq(jobs.iter().map(String::as_str)));
         for name in jobs {
             let redlock = redlock.clone();
-            let runs = fleet.done(async move { redlock.job_history(&name).await }).unwrap();
+            let runs = fixture.done(async move { redlock.job_history(&name).await }).unwrap();
             assert!(runs.len() >= 9);
             assert!(runs.iter().all(|run| run.result == JobRunResult::Finished), "{runs:?}");
         }

@@ -1,65 +1,27 @@
 //! Shared locks as others see them: holders, errors, events, and their end by `revoke`.
 
-use std::{future::IntoFuture, time::Duration};
-
 use futures_util::TryStreamExt;
 use tower_redlock::{
-    Lock, LockError, LockRequest, Redlock,
+    LockError,
     error::{LossCause, ReleaseError},
     lock::{Holder, LockEventKind, Released, RevokeTarget},
-    testing::{ManualClock, Nodes, Task},
 };
 
-const SECOND: Duration = Duration::from_secs(1);
+use crate::durations::{MINUTE, SECOND};
+use crate::fixture::{Fixture, granted};
 
-/// Processes over three nodes.
-struct Fleet {
-    clock: ManualClock,
-    nodes: Nodes,
+fn inspect<const N: usize>(fixture: &Fixture<N>) -> Option<Holder> {
+    let process = fixture.processes[0].clone();
+    fixture.done(async move { process.inspect("report").await }).expect("all nodes answer")
 }
 
-impl Fleet {
-    fn new() -> Self {
-        let clock = ManualClock::new();
-        let nodes = Nodes::new(3, &clock);
-        Self { clock, nodes }
-    }
-
-    fn process(&self, name: &str) -> Redlock {
-        self.nodes.replica(name).redlock()
-    }
-
-    fn begin(&self, request: LockRequest) -> Task<Result<Lock, LockError>> {
-        let task = self.clock.spawn(request.into_future());
-        self.clock.settle();
-        task
-    }
-
-    fn now(&self, request: LockRequest) -> Result<Lock, LockError> {
-        self.begin(request).take().expect("the nodes answer at once")
-    }
-
-    fn read(&self, process: &Redlock) -> Lock {
-        self.now(process.lock("report").shared()).expect("no writer waits")
-    }
-
-    fn inspect(&self, process: &Redlock) -> Option<Holder> {
-        let process = process.clone();
-        let mut task = self.clock.spawn(async move { process.inspect("report").await });
-        self.clock.settle();
-        task.take().expect("the nodes answer at once").expect("all of them")
-    }
-
-    fn revoke(
-        &self,
-        process: &Redlock,
-        target: impl Into<RevokeTarget>,
-    ) -> Result<Released, ReleaseError> {
-        let (process, target) = (process.clone(), target.into());
-        let mut task = self.clock.spawn(async move { process.revoke(target).await });
-        self.clock.settle();
-        task.take().expect("the nodes answer at once")
-    }
+fn revoke<const N: usize>(
+    fixture: &Fixture<N>,
+    process: usize,
+    target: impl Into<RevokeTarget>,
+) -> Result<Released, ReleaseError> {
+    let (process, target) = (fixture.processes[process].clone(), target.into());
+    fixture.done(async move { process.revoke(target).await })
 }
 
 fn owners(holder: &Holder) -> Vec<&str> {
@@ -70,43 +32,38 @@ fn owners(holder: &Holder) -> Vec<&str> {
 
 #[test]
 fn holder_has_every_reader() {
-    let fleet = Fleet::new();
-    let (one, two) = (fleet.process("one"), fleet.process("two"));
-    let readers = [fleet.read(&one), fleet.read(&one), fleet.read(&two)];
-
-    let holder = fleet.inspect(&one).expect("it is held");
-
+    let fixture = Fixture::new(3, ["one", "two"]);
+    let readers = [fixture.read(0).unwrap(), fixture.read(0).unwrap(), fixture.read(1).unwrap()];
+    let holder = inspect(&fixture).expect("the lock is held");
     assert!(holder.is_shared() && holder.is_quorum && !holder.is_awaited);
     assert_eq!((holder.readers, holder.kept), (2, 3));
     assert_eq!(owners(&holder), ["one", "two"]);
     assert!(holder.shared_by.iter().all(|reader| reader.since.is_some()));
     assert_eq!(holder.token.get(), 0, "the nodes do not keep it");
-    let mut locks = Box::pin(one.locks());
-    let mut listed = fleet.clock.spawn(async move { locks.try_next().await });
-    fleet.clock.advance(SECOND);
-    let listed = listed.take().unwrap().unwrap().expect("one lock");
+    let mut locks = Box::pin(fixture.processes[0].locks());
+    let mut listed = fixture.clock.spawn(async move { locks.try_next().await });
+    fixture.clock.advance(SECOND);
+    let listed = listed.take().unwrap().unwrap().expect("one lock is listed");
     assert_eq!((&*listed.name, listed.readers), ("report", 2));
-    assert!(one.snapshot().locks[0].is_shared);
-
+    assert!(fixture.processes[0].snapshot().locks[0].is_shared);
     drop(readers);
-    fleet.clock.settle();
-    assert!(fleet.inspect(&one).is_none());
-    let _writer = fleet.now(one.lock("report")).unwrap();
-    let holder = fleet.inspect(&one).expect("it is held");
+    fixture.clock.settle();
+    assert!(inspect(&fixture).is_none());
+    let _writer = fixture.write(0).unwrap();
+    let holder = inspect(&fixture).expect("the lock is held");
     assert!(!holder.is_shared() && holder.shared_by.is_empty());
-    assert!(!one.snapshot().locks[0].is_shared);
+    assert!(!fixture.processes[0].snapshot().locks[0].is_shared);
 }
 
 #[test]
 fn reader_that_one_node_misses_is_counted() {
-    let fleet = Fleet::new();
-    let (one, two) = (fleet.process("one"), fleet.process("two"));
-    let _first = fleet.read(&one);
-    fleet.nodes.stop([0]);
-    let _second = fleet.read(&two);
-    fleet.nodes.start([0]);
+    let fixture = Fixture::new(3, ["one", "two"]);
+    let _first = fixture.read(0).unwrap();
+    fixture.nodes.stop([0]);
+    let _second = fixture.read(1).unwrap();
+    fixture.nodes.start([0]);
 
-    let holder = fleet.inspect(&one).expect("it is held");
+    let holder = inspect(&fixture).expect("the lock is held");
 
     assert_eq!((holder.readers, holder.is_quorum), (2, true));
     assert_eq!(owners(&holder), ["one", "two"]);
@@ -114,14 +71,14 @@ fn reader_that_one_node_misses_is_counted() {
 
 #[test]
 fn refusal_counts_readers() {
-    let fleet = Fleet::new();
-    let [one, two, three] = ["one", "two", "three"].map(|name| fleet.process(name));
-    let (_one, _two) = (fleet.read(&one), fleet.read(&two));
+    let fixture = Fixture::new(3, ["one", "two", "three"]);
+    let (_one, _two) = (fixture.read(0).unwrap(), fixture.read(1).unwrap());
 
-    let refused = fleet.now(three.lock("report")).unwrap_err();
-    let here = fleet.now(one.lock("report")).unwrap_err();
-    let waiting = fleet.begin(three.lock("report").wait(60 * SECOND));
-    let joins = fleet.now(fleet.process("four").lock("report").shared()).unwrap_err();
+    let refused = fixture.write(2).unwrap_err();
+    let here = fixture.write(0).unwrap_err();
+    let waiting = fixture.spawn(fixture.request(2).wait(MINUTE));
+    let joins =
+        fixture.done(fixture.nodes.replica("four").redlock().lock("report").shared()).unwrap_err();
 
     assert!(matches!(refused, LockError::Held { readers: 2, .. }), "{refused:?}");
     let text = refused.to_string();
@@ -133,22 +90,19 @@ fn refusal_counts_readers() {
 
 #[test]
 fn revoke_ends_all_readers() {
-    let fleet = Fleet::new();
-    let [one, two, three] = ["one", "two", "three"].map(|name| fleet.process(name));
-    let readers = [fleet.read(&one), fleet.read(&two)];
-    let mut lost = readers.each_ref().map(|reader| fleet.clock.spawn(reader.lost()));
-    let mut events = three.events();
-    let mut writer = fleet.begin(three.lock("report").wait(60 * SECOND));
+    let fixture = Fixture::new(3, ["one", "two", "three"]);
+    let readers = [fixture.read(0).unwrap(), fixture.read(1).unwrap()];
+    let mut lost = readers.each_ref().map(|reader| fixture.clock.spawn(reader.lost()));
+    let mut events = fixture.processes[2].events();
+    let mut writer = fixture.spawn(fixture.request(2).wait(MINUTE));
     assert!(!writer.is_finished());
-
-    assert_eq!(fleet.revoke(&three, "report"), Ok(Released::Released));
-    fleet.clock.settle();
-
-    let writer = writer.take().expect("it comes next").expect("the lock");
+    assert_eq!(revoke(&fixture, 2, "report"), Ok(Released::Released));
+    fixture.clock.settle();
+    let writer = granted(&mut writer);
     assert!(!writer.is_shared());
-    let granted = events.try_recv().expect("it has waited").kind;
-    assert!(matches!(granted, LockEventKind::Granted { shared: false, .. }), "{granted:?}");
-    fleet.clock.advance(15 * SECOND);
+    let event = events.try_recv().expect("the grant is an event").kind;
+    assert!(matches!(event, LockEventKind::Granted { shared: false, .. }), "{event:?}");
+    fixture.clock.advance(15 * SECOND);
     for lost in &mut lost {
         assert!(matches!(lost.take(), Some(LossCause::Stolen { .. })));
     }
@@ -157,40 +111,36 @@ fn revoke_ends_all_readers() {
 
 #[test]
 fn revoke_of_a_holder_spares_a_later_writer() {
-    let fleet = Fleet::new();
-    let (one, two) = (fleet.process("one"), fleet.process("two"));
-    let readers = [fleet.read(&one), fleet.read(&two)];
-    let seen = fleet.inspect(&one).unwrap();
-
-    assert_eq!(fleet.revoke(&two, &seen), Ok(Released::Released));
-    assert!(fleet.inspect(&one).is_none());
+    let fixture = Fixture::new(3, ["one", "two"]);
+    let readers = [fixture.read(0).unwrap(), fixture.read(1).unwrap()];
+    let seen = inspect(&fixture).unwrap();
+    assert_eq!(revoke(&fixture, 1, &seen), Ok(Released::Released));
+    assert!(inspect(&fixture).is_none());
     drop(readers);
-    assert_eq!(fleet.revoke(&two, &seen), Ok(Released::AlreadyLost));
-    let writer = fleet.now(one.lock("report")).unwrap();
-    assert_eq!(fleet.revoke(&two, &seen), Ok(Released::AlreadyLost));
-
-    assert!(writer.is_valid() && fleet.inspect(&two).is_some());
+    assert_eq!(revoke(&fixture, 1, &seen), Ok(Released::AlreadyLost));
+    let writer = fixture.write(0).unwrap();
+    assert_eq!(revoke(&fixture, 1, &seen), Ok(Released::AlreadyLost));
+    assert!(writer.is_valid() && inspect(&fixture).is_some());
 }
 
 #[test]
 fn events_tell_shared_locks() {
-    let fleet = Fleet::new();
-    let (one, two) = (fleet.process("one"), fleet.process("two"));
-    let writer = fleet.now(two.lock("report")).unwrap();
-    let mut events = one.events();
-    let mut next = || events.try_recv().expect("an event").kind;
-    let mut reader = fleet.begin(one.lock("report").shared().wait(60 * SECOND));
+    let fixture = Fixture::new(3, ["one", "two"]);
+    let writer = fixture.write(1).unwrap();
+    let mut events = fixture.processes[0].events();
+    let mut next = || events.try_recv().expect("an event was sent").kind;
+    let mut reader = fixture.spawn(fixture.request(0).shared().wait(MINUTE));
 
     drop(writer);
-    fleet.clock.settle();
+    fixture.clock.settle();
 
-    let reader = reader.take().expect("it is free").unwrap();
-    let granted = next();
-    assert!(matches!(granted, LockEventKind::Granted { shared: true, .. }), "{granted:?}");
-    assert!(granted.to_string().starts_with("report (shared) was acquired after "), "{granted}");
-    assert_eq!(fleet.revoke(&two, "report"), Ok(Released::Released));
-    let _writer = fleet.now(two.lock("report")).unwrap();
-    fleet.clock.advance(15 * SECOND);
+    let reader = granted(&mut reader);
+    let event = next();
+    assert!(matches!(event, LockEventKind::Granted { shared: true, .. }), "{event:?}");
+    assert!(event.to_string().starts_with("report (shared) was acquired after "), "{event}");
+    assert_eq!(revoke(&fixture, 1, "report"), Ok(Released::Released));
+    let _writer = fixture.write(1).unwrap();
+    fixture.clock.advance(15 * SECOND);
     assert!(!reader.is_valid());
     let lost = next();
     assert!(matches!(lost, LockEventKind::Lost { shared: true, .. }), "{lost:?}");

@@ -1,12 +1,12 @@
 //! Requests that wait for one of several slots, in virtual time.
 
 use std::{
-    future::{Future, IntoFuture},
+    future::IntoFuture,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU32, Ordering},
     },
-    task::{Context, Poll, Waker},
+    task::Poll,
     time::Duration,
 };
 
@@ -17,21 +17,18 @@ use tower_redlock::{
     testing::{ManualClock, Nodes, Task},
 };
 
-use super::wakeups::{MINUTE, SECOND};
+use crate::durations::{MINUTE, MS, SECOND};
+use crate::fixture::{Acquiring, granted, poll};
 use crate::support::mock_node::{MockNode, with_nodes};
 
-const MS: Duration = Duration::from_millis(1);
-
-type Acquiring = Task<Result<Lock, LockError>>;
-
 /// Processes over three nodes.
-struct Fleet {
+struct Fixture {
     clock: ManualClock,
     nodes: Nodes,
     processes: Vec<Redlock>,
 }
 
-impl Fleet {
+impl Fixture {
     /// Processes whose round trips to the nodes take these times.
     fn new(round_trips: &[Duration]) -> Self {
         let clock = ManualClock::with_seed(1);
@@ -120,14 +117,14 @@ fn distant(clock: &ManualClock, inner: &Arc<dyn Node>, round_trip: Duration) -> 
 
 #[test]
 fn slots_released_together_wake_a_process_each() {
-    let fleet = Fleet::near(3);
-    let held = fleet.fill(0, 2);
-    let waiting = [1, 2].map(|process| fleet.begin(fleet.request(process, 2).wait(MINUTE)));
-    fleet.clock.advance(10 * MS);
+    let fixture = Fixture::near(3);
+    let held = fixture.fill(0, 2);
+    let waiting = [1, 2].map(|process| fixture.begin(fixture.request(process, 2).wait(MINUTE)));
+    fixture.clock.advance(10 * MS);
 
     drop(held);
     // Much less than any pause without a message.
-    fleet.clock.advance(20 * MS);
+    fixture.clock.advance(20 * MS);
 
     assert!(waiting.iter().all(Task::is_finished));
 }
@@ -136,11 +133,11 @@ fn slots_released_together_wake_a_process_each() {
 fn busy_near_process_leaves_slots_to_a_distant_one() {
     // How much more often a near task may be served than a distant one.
     for (slots, most) in [(1, 5), (4, 2)] {
-        let fleet = Fleet::new(&[MS / 5, 8 * MS]);
-        let near = fleet.work(0, slots, 2 * slots, 7 * MS);
-        let distant = fleet.work(1, slots, 2, 7 * MS);
+        let fixture = Fixture::new(&[MS / 5, 8 * MS]);
+        let near = fixture.work(0, slots, 2 * slots, 7 * MS);
+        let distant = fixture.work(1, slots, 2, 7 * MS);
 
-        fleet.clock.advance(10 * SECOND);
+        fixture.clock.advance(10 * SECOND);
 
         let (near, distant) = (near.load(Ordering::Relaxed), distant.load(Ordering::Relaxed));
         assert!(most * distant / 2 > near / (2 * slots), "{slots} slots: {near} and {distant}");
@@ -149,36 +146,34 @@ fn busy_near_process_leaves_slots_to_a_distant_one() {
 
 #[test]
 fn hung_node_does_not_delay_the_choice() {
-    let fleet = Fleet::near(2);
-    let _held = fleet.fill(1, 3);
-    fleet.nodes.freeze([2]);
+    let fixture = Fixture::near(2);
+    let _held = fixture.fill(1, 3);
+    fixture.nodes.freeze([2]);
 
-    let _last = fleet.attempt(0, 4).unwrap();
+    let _last = fixture.attempt(0, 4).unwrap();
 
-    assert!(fleet.attempt(0, 4).is_err());
+    assert!(fixture.attempt(0, 4).is_err());
 }
 
 #[test]
 fn a_third_attempt_waits_for_a_release() {
-    let fleet = Fleet::near(2);
-    let held = fleet.fill(0, 2);
+    let fixture = Fixture::near(2);
+    let held = fixture.fill(0, 2);
     // As for a lock, the second one follows the subscription.
-    let mut waiting = fleet.begin(fleet.request(1, 2).wait(MINUTE).max_attempts(3));
-    fleet.clock.advance(100 * MS);
+    let mut waiting = fixture.begin(fixture.request(1, 2).wait(MINUTE).max_attempts(3));
+    fixture.clock.advance(100 * MS);
     assert!(!waiting.is_finished());
-
     drop(held);
-    fleet.clock.settle();
-
-    assert!(waiting.take().expect("it was woken").is_ok());
+    fixture.clock.settle();
+    drop(granted(&mut waiting));
 }
 
 #[test]
 fn a_line_uses_all_slots_at_distant_nodes() {
-    let fleet = Fleet::new(&[10 * MS]);
-    let served = fleet.work(0, 64, 100, 50 * MS);
+    let fixture = Fixture::new(&[10 * MS]);
+    let served = fixture.work(0, 64, 100, 50 * MS);
 
-    fleet.clock.advance(10 * SECOND);
+    fixture.clock.advance(10 * SECOND);
 
     // A hold and three round trips for each: 64 slots have room for 8,000 holds.
     let served = served.load(Ordering::Relaxed);
@@ -187,84 +182,84 @@ fn a_line_uses_all_slots_at_distant_nodes() {
 
 #[test]
 fn single_attempt_leaves_no_turn_to_others() {
-    let fleet = Fleet::near(2);
-    let held = fleet.attempt(0, 1).unwrap();
+    let fixture = Fixture::near(2);
+    let held = fixture.attempt(0, 1).unwrap();
     // It still listens after it has left.
-    let former = fleet.begin_abortable(fleet.request(1, 1).wait(MINUTE));
-    fleet.clock.advance(100 * MS);
+    let former = fixture.begin_abortable(fixture.request(1, 1).wait(MINUTE));
+    fixture.clock.advance(100 * MS);
     former.abort();
-    fleet.clock.settle();
+    fixture.clock.settle();
     drop(held);
-    let pausing = fleet.begin_abortable(fleet.request(0, 1).wait(MINUTE));
+    let pausing = fixture.begin_abortable(fixture.request(0, 1).wait(MINUTE));
     pausing.abort();
-    fleet.clock.settle();
+    fixture.clock.settle();
 
-    assert!(fleet.attempt(0, 1).is_ok());
+    assert!(fixture.attempt(0, 1).is_ok());
 }
 
 #[test]
 fn timeout_in_line_is_of_slots() {
-    let fleet = Fleet::near(2);
-    let _held = fleet.fill(1, 2);
-    let first = fleet.begin_abortable(fleet.request(0, 2).wait(MINUTE));
-    let _second = fleet.begin(fleet.request(0, 2).wait(MINUTE));
-    fleet.nodes.freeze(0..3);
+    let fixture = Fixture::near(2);
+    let _held = fixture.fill(1, 2);
+    let first = fixture.begin_abortable(fixture.request(0, 2).wait(MINUTE));
+    let _second = fixture.begin(fixture.request(0, 2).wait(MINUTE));
+    fixture.nodes.freeze(0..3);
     // The second request is the first now, and has no answer yet.
     first.abort();
-    let mut third = fleet.begin(fleet.request(0, 2).wait(20 * MS));
+    let mut third = fixture.begin(fixture.request(0, 2).wait(20 * MS));
 
-    fleet.clock.advance(30 * MS);
+    fixture.clock.advance(30 * MS);
 
-    let error = third.take().expect("its wait is over").unwrap_err();
+    let error = third.take().expect("the wait is over").unwrap_err();
     let LockError::Held { slots, .. } = error.root() else { panic!("{error:?}") };
     assert_eq!(slots.len(), 2);
 }
 
 #[test]
 fn holder_of_a_slot_without_waiters_is_not_awaited() {
-    let fleet = Fleet::near(1);
-    let held = fleet.attempt(0, 2).unwrap();
-    let (redlock, slot) = (fleet.processes[0].clone(), held.resource().clone());
-    let mut inspecting = fleet.clock.spawn(async move { redlock.inspect(slot).await });
+    let fixture = Fixture::near(1);
+    let held = fixture.attempt(0, 2).unwrap();
+    let (redlock, slot) = (fixture.processes[0].clone(), held.resource().clone());
+    let mut inspecting = fixture.clock.spawn(async move { redlock.inspect(slot).await });
 
-    fleet.clock.settle();
+    fixture.clock.settle();
 
     let holder = inspecting.take().expect("the nodes answer at once").unwrap();
-    assert!(!holder.expect("it is held").is_awaited);
+    assert!(!holder.expect("the lock is held").is_awaited);
 }
 
 #[test]
 fn requests_dropped_at_any_time_leave_nothing() {
     for seed in 0..10 {
-        let fleet = Fleet::new(&[4 * MS, 4 * MS]);
+        let fixture = Fixture::new(&[4 * MS, 4 * MS]);
         let mut random = Random(seed);
         let mut running = Vec::new();
         for step in 0..300 {
             let process = usize::try_from(random.below(2)).unwrap();
             // Some make a single attempt.
             let wait = MS * random.below(200).saturating_sub(50);
-            let acquire = fleet.request(process, 3).wait(wait).into_future();
-            let (time, hold) = (fleet.clock.clone(), MS * random.below(10));
+            let acquire = fixture.request(process, 3).wait(wait).into_future();
+            let (time, hold) = (fixture.clock.clone(), MS * random.below(10));
             let (work, handle) = abortable(async move {
                 let lock = acquire.await;
                 time.sleep(hold).await;
                 drop(lock);
             });
-            drop(fleet.clock.spawn(work));
+            drop(fixture.clock.spawn(work));
             running.push((handle, step + random.below(40)));
             let is_over = |(_, until): &mut (_, u32)| *until <= step;
             running.extract_if(.., is_over).for_each(|(handle, _)| handle.abort());
-            fleet.clock.advance(MS);
+            fixture.clock.advance(MS);
         }
         for (handle, _) in &running {
             handle.abort();
         }
-        fleet.clock.advance(500 * MS);
+        fixture.clock.advance(500 * MS);
 
-        assert_eq!(fleet.nodes.key_counts(), [0, 0, 0], "seed {seed}");
-        let requests = [0, 1, 0].map(|process| fleet.begin(fleet.request(process, 3)));
-        fleet.clock.advance(100 * MS);
-        let granted = |mut request: Acquiring| request.take().expect("the nodes answer");
+        assert_eq!(fixture.nodes.key_counts(), [0, 0, 0], "seed {seed}");
+        let requests = [0, 1, 0].map(|process| fixture.begin(fixture.request(process, 3)));
+        fixture.clock.advance(100 * MS);
+        let granted = |mut request: Acquiring| request.take().expect("the nodes answer in time");
         let locks = requests.map(granted);
         assert!(locks.iter().all(Result::is_ok), "seed {seed}: {locks:?}");
     }
@@ -284,31 +279,29 @@ impl Random {
 #[test]
 fn turn_at_a_free_slot_outlasts_a_hand_off() {
     for is_handed in [false, true] {
-        let fleet = Fleet::near(2);
-        let old = fleet.attempt(0, 2).unwrap();
-        fleet.clock.advance(150 * MS);
-        let young = fleet.attempt(0, 2).unwrap();
+        let fixture = Fixture::near(2);
+        let old = fixture.attempt(0, 2).unwrap();
+        fixture.clock.advance(150 * MS);
+        let young = fixture.attempt(0, 2).unwrap();
         // It still listens after it has left.
-        let former = fleet.begin_abortable(fleet.request(1, 2).wait(MINUTE));
-        let mut first = fleet.begin(fleet.request(0, 2).wait(MINUTE));
-        let second = fleet.begin(fleet.request(0, 2).wait(MINUTE));
-        fleet.clock.advance(20 * MS);
+        let former = fixture.begin_abortable(fixture.request(1, 2).wait(MINUTE));
+        let mut first = fixture.begin(fixture.request(0, 2).wait(MINUTE));
+        let second = fixture.begin(fixture.request(0, 2).wait(MINUTE));
+        fixture.clock.advance(20 * MS);
         former.abort();
-        fleet.clock.settle();
-
+        fixture.clock.settle();
         drop(old);
-        fleet.clock.settle();
+        fixture.clock.settle();
         assert!(!first.is_finished(), "it leaves the slot to other processes first");
         let mut held = Vec::new();
         if is_handed {
             drop(young);
-            fleet.clock.settle();
-            held.push(first.take().expect("the other slot was handed on").unwrap());
+            fixture.clock.settle();
+            held.push(granted(&mut first));
         } else {
             held.push(young);
         }
-        fleet.clock.advance(100 * MS);
-
+        fixture.clock.advance(100 * MS);
         let is_served = if is_handed { second.is_finished() } else { first.is_finished() };
         assert!(is_served, "one slot is free, handed: {is_handed}");
     }
@@ -317,55 +310,49 @@ fn turn_at_a_free_slot_outlasts_a_hand_off() {
 #[test]
 fn requests_for_other_numbers_leave_no_listener() {
     let served = |numbers: [u32; 2]| {
-        let fleet = Fleet::near(2);
-        let mut held = fleet.fill(0, 2);
-        let mut first = fleet.begin(fleet.request(0, numbers[0]).wait(MINUTE));
-        let mut second = fleet.begin(fleet.request(0, numbers[1]).wait(MINUTE));
-        fleet.clock.advance(10 * MS);
+        let fixture = Fixture::near(2);
+        let mut held = fixture.fill(0, 2);
+        let mut first = fixture.begin(fixture.request(0, numbers[0]).wait(MINUTE));
+        let mut second = fixture.begin(fixture.request(0, numbers[1]).wait(MINUTE));
+        fixture.clock.advance(10 * MS);
         held.pop();
-        fleet.clock.settle();
-        drop(first.take().expect("it was handed on").unwrap());
+        fixture.clock.settle();
+        drop(granted(&mut first));
         drop(held);
-        fleet.clock.advance(SECOND);
-        drop(second.take().expect("all slots are free").unwrap());
-
+        fixture.clock.advance(SECOND);
+        drop(granted(&mut second));
         // Nothing of the first process waits, and its subscriptions end after 3 s.
-        fleet.clock.advance(10 * SECOND);
-        let count = fleet.work(1, 2, 1, 7 * MS);
-        fleet.clock.advance(5 * SECOND);
+        fixture.clock.advance(10 * SECOND);
+        let count = fixture.work(1, 2, 1, 7 * MS);
+        fixture.clock.advance(5 * SECOND);
         count.load(Ordering::Relaxed)
     };
-
     let (same, mixed) = (served([2, 2]), served([2, 1]));
-
     assert!(2 * mixed > same, "{mixed} holds, and {same} without a mix");
 }
 
 #[test]
 fn single_attempt_asks_the_nodes_after_a_hand_off() {
-    let fleet = Fleet::near(1);
-    let mut held = fleet.fill(0, 2);
-    let mut first = fleet.begin(fleet.request(0, 2).wait(MINUTE));
-    let noop = &mut Context::from_waker(Waker::noop());
-    let mut second = Box::pin(fleet.request(0, 2).wait(MINUTE).into_future());
-    assert!(second.as_mut().poll(noop).is_pending());
-    fleet.clock.advance(10 * MS);
+    let fixture = Fixture::near(1);
+    let mut held = fixture.fill(0, 2);
+    let mut first = fixture.begin(fixture.request(0, 2).wait(MINUTE));
+    let mut second = Box::pin(fixture.request(0, 2).wait(MINUTE).into_future());
+    assert!(poll(&mut second).is_pending());
+    fixture.clock.advance(10 * MS);
     held.pop();
-    fleet.clock.settle();
-    let _handed = first.take().expect("it was handed on").unwrap();
+    fixture.clock.settle();
+    let _handed = granted(&mut first);
     // The second one is the first now, and not polled yet.
-    let mut single = Box::pin(fleet.request(0, 2).into_future());
-    assert!(single.as_mut().poll(noop).is_pending());
+    let mut single = Box::pin(fixture.request(0, 2).into_future());
+    assert!(poll(&mut single).is_pending());
     drop(held);
-    fleet.clock.settle();
-
+    fixture.clock.settle();
     drop(second);
-
-    let mut result = single.as_mut().poll(noop);
+    let mut result = poll(&mut single);
     for _ in 0..10 {
-        fleet.clock.settle();
+        fixture.clock.settle();
         if result.is_pending() {
-            result = single.as_mut().poll(noop);
+            result = poll(&mut single);
         }
     }
     let Poll::Ready(result) = result else { panic!("the nodes answer at once") };
@@ -374,18 +361,18 @@ fn single_attempt_asks_the_nodes_after_a_hand_off() {
 
 #[test]
 fn requests_for_one_slot_itself_are_served_in_the_process() {
-    let fleet = Fleet::near(1);
-    let slot = fleet.attempt(0, 1).unwrap().resource().clone();
-    fleet.clock.settle();
-    let request = || fleet.processes[0].lock(slot.clone()).wait(MINUTE);
-    let held = fleet.begin(request()).take().unwrap().unwrap();
-    let mut waiting = fleet.begin(request());
-    fleet.nodes.stop([0, 1, 2]);
+    let fixture = Fixture::near(1);
+    let slot = fixture.attempt(0, 1).unwrap().resource().clone();
+    fixture.clock.settle();
+    let request = || fixture.processes[0].lock(slot.clone()).wait(MINUTE);
+    let held = fixture.begin(request()).take().unwrap().unwrap();
+    let mut waiting = fixture.begin(request());
+    fixture.nodes.stop([0, 1, 2]);
 
     drop(held);
-    fleet.clock.settle();
+    fixture.clock.settle();
 
-    assert!(waiting.take().expect("a lock is handed on").is_ok());
+    drop(granted(&mut waiting));
 }
 
 #[test]
@@ -412,15 +399,11 @@ fn release_that_is_seen_before_its_sender_continues_wakes() {
     let held = task.take().unwrap().unwrap();
     clock.advance(150 * MS);
     let waiting = Arc::new(Mutex::new(Box::pin(request().wait(MINUTE).into_future())));
-    let poll = move || {
-        let mut waiting = waiting.lock().unwrap();
-        waiting.as_mut().poll(&mut Context::from_waker(Waker::noop()))
-    };
+    let poll = move || poll(&mut *waiting.lock().unwrap());
     for _ in 0..100 {
         assert!(poll().is_pending());
         clock.advance(MS);
     }
-
     // As on another thread: the task runs once the node has sent its message.
     let (granted, early) = (Arc::<Mutex<Option<_>>>::default(), poll.clone());
     let seen = Arc::clone(&granted);
@@ -433,7 +416,6 @@ fn release_that_is_seen_before_its_sender_continues_wakes() {
             result = poll();
         }
     }
-
     assert!(result.is_ready(), "the slot is free for 100 ms");
 }
 
@@ -466,45 +448,43 @@ impl Inbox {
 
 #[test]
 fn release_before_the_subscription_outlasts_a_refused_attempt() {
-    let fleet = Fleet::near(2);
+    let fixture = Fixture::near(2);
     let inbox = Inbox::default();
-    let replica = fleet.nodes.replica("waiter").redlock();
-    let builder = Redlock::builder().clock(fleet.clock.clone()).spawner(fleet.clock.spawner());
+    let replica = fixture.nodes.replica("waiter").redlock();
+    let builder = Redlock::builder().clock(fixture.clock.clone()).spawner(fixture.clock.spawner());
     let nodes = replica.nodes().iter().map(|node| inbox.node(node));
     let redlock = with_nodes(builder.owner("waiter"), nodes).build().unwrap();
-    let held = fleet.fill(0, 2);
+    let held = fixture.fill(0, 2);
     let (tried, missed): (Vec<_>, Vec<_>) =
         held.into_iter().partition(|lock| lock.slot() == Some(0));
     let slot = tried[0].resource().clone();
     let mut waiting = Box::pin(redlock.lock("export").slots(2).wait(MINUTE).into_future());
-    let mut poll = || {
-        let polled = waiting.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        fleet.clock.settle();
+    let mut poll_waiting = || {
+        let polled = poll(&mut waiting);
+        fixture.clock.settle();
         polled
     };
     for _ in 0..5 {
-        assert!(poll().is_pending());
+        assert!(poll_waiting().is_pending());
     }
-
     // The nodes do not know yet that the process listens.
     drop(missed);
-    fleet.clock.settle();
+    fixture.clock.settle();
     inbox.lose_releases();
     inbox.deliver();
     drop(tried);
-    fleet.clock.settle();
+    fixture.clock.settle();
     inbox.deliver();
-    let _faster = fleet.begin(fleet.processes[1].lock(slot)).take().unwrap().unwrap();
-    let mut result = poll();
+    let _faster = fixture.begin(fixture.processes[1].lock(slot)).take().unwrap().unwrap();
+    let mut result = poll_waiting();
     // Much less than any pause without a message.
     for _ in 0..50 {
-        fleet.clock.advance(MS);
+        fixture.clock.advance(MS);
         inbox.deliver();
         if result.is_pending() {
-            result = poll();
+            result = poll_waiting();
         }
     }
-
     let Poll::Ready(result) = result else { panic!("slot 1 is free") };
     assert_eq!(result.unwrap().slot(), Some(1));
 }

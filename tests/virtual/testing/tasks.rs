@@ -5,19 +5,17 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, mpsc},
     task::Poll,
-    time::Duration,
 };
 
 use tower_redlock::{testing::ManualClock, time::Clock};
 
-const SECOND: Duration = Duration::from_secs(1);
+use crate::durations::SECOND;
 
 #[test]
 fn tasks_run_at_their_times() {
     let clock = ManualClock::new();
     let start = clock.now();
     let seen = Arc::new(Mutex::new(Vec::new()));
-
     for (name, first, second) in [("a", 3, 4), ("b", 1, 5), ("c", 2, 0)] {
         let (of_task, seen) = (clock.clone(), Arc::clone(&seen));
         drop(clock.spawn(async move {
@@ -29,14 +27,11 @@ fn tasks_run_at_their_times() {
             }
         }));
     }
-
     assert!(seen.lock().unwrap().is_empty(), "nothing runs before the clock is moved");
-
     clock.advance(6 * SECOND);
     let expected = [("b", 1), ("c", 2), ("c", 2), ("a", 3), ("b", 6)];
     assert_eq!(*seen.lock().unwrap(), expected);
     assert_eq!(clock.now(), start + 6 * SECOND);
-
     clock.advance(SECOND);
     assert_eq!(seen.lock().unwrap().last(), Some(&("a", 7)));
 }
@@ -53,11 +48,8 @@ fn leap_runs_nothing_in_between() {
         (first, of_task.now())
     });
     clock.settle();
-
     clock.leap(10 * SECOND);
-
     assert!(!task.is_finished());
-
     clock.advance(SECOND);
     assert_eq!(task.take(), Some((start + 10 * SECOND, start + 11 * SECOND)));
     assert_eq!(task.take(), None, "once");
@@ -85,14 +77,10 @@ fn settle_runs_woken_tasks_only() {
     clock.settle();
     (0..1_000_u64).for_each(|number| send.send(number).unwrap());
     let now = clock.now();
-
     clock.settle();
-
     assert!(!echo.is_finished());
-
     drop(send);
     assert!(!echo.is_finished(), "only when it is settled");
-
     clock.settle();
     assert!(echo.is_finished());
     assert_eq!(sum.take(), Some(499_500));
@@ -119,14 +107,10 @@ async fn task_runs_with_or_without_await() {
         7
     });
     let waiting = tokio::spawn(task);
-
     tokio::task::yield_now().await;
-
     assert!(!waiting.is_finished());
-
     clock.advance(SECOND);
     assert_eq!(waiting.await.unwrap(), 7);
-
     receive.try_recv().unwrap();
 }
 
@@ -169,9 +153,7 @@ fn task_woken_while_polled_runs_again() {
         }
         polled
     }));
-
     clock.settle();
-
     assert_eq!(task.take(), Some(()));
 }
 
@@ -183,17 +165,13 @@ fn panic_of_task_leaves_clock_usable() {
         sleep.await;
         panic!("of the task");
     });
-
     let moved = catch_unwind(AssertUnwindSafe(|| clock.advance(2 * SECOND)));
-
     assert_eq!(moved.unwrap_err().downcast_ref::<&str>(), Some(&"of the task"));
     assert_eq!(task.take(), None::<()>);
-
     // Another thread can move the clock, as the lock was released.
     let moving = clock.clone();
     let start = clock.now();
     std::thread::spawn(move || moving.advance(SECOND)).join().unwrap();
-
     assert_eq!(clock.now(), start + SECOND);
 }
 

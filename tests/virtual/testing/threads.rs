@@ -18,7 +18,8 @@ use tower_redlock::{
     time::Clock,
 };
 
-const SECOND: Duration = Duration::from_secs(1);
+use crate::durations::SECOND;
+
 /// Nothing here takes real time; this is where a test hangs.
 const HANG_GUARD: Duration = Duration::from_secs(10);
 const ROUNDS: usize = 100;
@@ -94,7 +95,10 @@ async fn clock_wakes_managers_thread() {
         let run = tokio::spawn(work);
         begins.await.unwrap();
         clock.advance(10 * SECOND);
-        let ended = tokio::time::timeout(HANG_GUARD, run).await.expect("it was woken").unwrap();
+        let ended = tokio::time::timeout(HANG_GUARD, run)
+            .await
+            .expect("the waiter is granted the slot")
+            .unwrap();
         let Err(LockError::Lost { cause: LossCause::Expired { .. } }) = ended else { panic!() };
         assert_eq!(nodes.key_counts(), [0; 3]);
     }
@@ -113,7 +117,10 @@ async fn clock_tasks_wake_runtime_work() {
         assert!(lock.is_valid() && !lost.is_finished());
         nodes.stop(0..3);
         clock.advance(10 * SECOND);
-        let cause = tokio::time::timeout(HANG_GUARD, lost).await.expect("it was woken").unwrap();
+        let cause = tokio::time::timeout(HANG_GUARD, lost)
+            .await
+            .expect("the waiter is granted the slot")
+            .unwrap();
         assert!(matches!(cause, LossCause::Expired { .. }), "{cause:?}");
     }
 }

@@ -1,25 +1,25 @@
 //! Work that sleeps with tokio's timers, and work that blocks.
 
 use std::{
-    sync::{Arc, Mutex, mpsc},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
 use tower_redlock::{
     Job, JobContext, Schedule, Scheduler,
-    scheduler::{JobEvent, JobEventKind, Overlap, SchedulerHandle, ShutdownReport},
+    scheduler::{JobEvent, JobEventKind, Overlap, SchedulerHandle},
     testing::{ManualClock, Nodes},
     time::{Clock, Timestamp},
 };
 
-const SECOND: Duration = Duration::from_secs(1);
-const MS: Duration = Duration::from_millis(1);
+use crate::durations::{MS, SECOND};
+
 /// Number of runs in which a race would show.
 const RUNS: usize = 100;
 
 type Seen = Arc<Mutex<Vec<Duration>>>;
 
-struct Scene {
+struct Fixture {
     clock: ManualClock,
     start: Timestamp,
     seen: Seen,
@@ -27,7 +27,7 @@ struct Scene {
     events: tokio::sync::broadcast::Receiver<JobEvent>,
 }
 
-impl Scene {
+impl Fixture {
     /// A scheduler of one job, without a spawner of its own.
     fn new(job: impl FnOnce(ManualClock, Seen) -> Job) -> Self {
         let (clock, seen) = (ManualClock::new(), Seen::default());
@@ -80,11 +80,11 @@ fn on_paused_runtime(test: impl AsyncFn()) {
 fn sleeping_work_is_deterministic() {
     for _ in 0..RUNS {
         on_paused_runtime(async || {
-            let scene = Scene::new(sleeps(3 * SECOND));
-            scene.clock.advance_with_tokio(25 * SECOND).await;
-            assert_eq!(scene.seen(), [10, 13, 20, 23].map(|second| second * SECOND));
-            assert_eq!(scene.finished(), 2);
-            assert_eq!(scene.clock.now(), scene.start + 25 * SECOND);
+            let fixture = Fixture::new(sleeps(3 * SECOND));
+            fixture.clock.advance_with_tokio(25 * SECOND).await;
+            assert_eq!(fixture.seen(), [10, 13, 20, 23].map(|second| second * SECOND));
+            assert_eq!(fixture.finished(), 2);
+            assert_eq!(fixture.clock.now(), fixture.start + 25 * SECOND);
         });
     }
 }
@@ -92,13 +92,13 @@ fn sleeping_work_is_deterministic() {
 #[test]
 fn locks_are_renewed_while_work_sleeps() {
     on_paused_runtime(async || {
-        let scene =
-            Scene::new(|clock, seen| sleeps(3600 * SECOND)(clock, seen).max_run(30 * SECOND));
-        scene.clock.advance_with_tokio(39 * SECOND).await;
-        assert_eq!(scene.jobs.jobs()[0].counts.timed_out, 0);
-        scene.clock.advance_with_tokio(2 * SECOND).await;
-        assert_eq!(scene.jobs.jobs()[0].counts.timed_out, 1);
-        assert_eq!(scene.seen(), [10 * SECOND]);
+        let fixture =
+            Fixture::new(|clock, seen| sleeps(3600 * SECOND)(clock, seen).max_run(30 * SECOND));
+        fixture.clock.advance_with_tokio(39 * SECOND).await;
+        assert_eq!(fixture.jobs.jobs()[0].counts.timed_out, 0);
+        fixture.clock.advance_with_tokio(2 * SECOND).await;
+        assert_eq!(fixture.jobs.jobs()[0].counts.timed_out, 1);
+        assert_eq!(fixture.seen(), [10 * SECOND]);
     });
 }
 
@@ -155,17 +155,17 @@ fn far_future_does_not_overflow() {
 #[test]
 fn blocking_work_stops_clock() {
     for _ in 0..RUNS {
-        let mut scene = Scene::new(|clock, seen| {
+        let mut fixture = Fixture::new(|clock, seen| {
             let start = clock.now();
             Job::blocking("j", Schedule::every(10 * SECOND), move |_: JobContext| {
                 std::thread::yield_now();
                 note(&clock, start, &seen);
             })
         });
-        scene.clock.advance(35 * SECOND);
-        assert_eq!((scene.started(), scene.finished()), (3, 3));
-        assert_eq!(scene.seen(), [10, 20, 30].map(|second| second * SECOND));
-        let took = std::iter::from_fn(|| scene.events.try_recv().ok()).filter_map(|event| {
+        fixture.clock.advance(35 * SECOND);
+        assert_eq!((fixture.started(), fixture.finished()), (3, 3));
+        assert_eq!(fixture.seen(), [10, 20, 30].map(|second| second * SECOND));
+        let took = std::iter::from_fn(|| fixture.events.try_recv().ok()).filter_map(|event| {
             match event.kind {
                 JobEventKind::Finished { took } => Some(took),
                 _ => None,
@@ -177,7 +177,7 @@ fn blocking_work_stops_clock() {
 
 #[test]
 fn blocking_work_may_move_clock() {
-    let scene = Scene::new(|clock, seen| {
+    let fixture = Fixture::new(|clock, seen| {
         let start = clock.now();
         let mut is_first = true;
         let job = Job::blocking("j", Schedule::every(10 * SECOND), move |cx: JobContext| {
@@ -191,36 +191,8 @@ fn blocking_work_may_move_clock() {
         });
         job.overlap(Overlap::Stop).stop_grace(SECOND)
     });
-    scene.clock.advance(10 * SECOND);
-
-    assert_eq!(scene.seen(), [22 * SECOND], "it can't be dropped");
-
-    let status = &scene.jobs.jobs()[0];
+    fixture.clock.advance(10 * SECOND);
+    assert_eq!(fixture.seen(), [22 * SECOND], "it can't be dropped");
+    let status = &fixture.jobs.jobs()[0];
     assert_eq!((status.counts.started, status.counts.finished), (2, 2), "{status:?}");
-}
-
-#[test]
-fn blocking_work_stops_between_attempts() {
-    let (tell, told) = mpsc::channel();
-    let scene = Scene::new(|_, _| {
-        let job = Job::blocking("j", Schedule::every(3600 * SECOND), move |cx: JobContext| {
-            tell.send(cx.attempt()).unwrap();
-            Err::<(), _>("no")
-        });
-        job.retries(5).backoff(10 * SECOND)
-    });
-
-    scene.clock.advance(3_615 * SECOND);
-
-    assert_eq!(told.try_iter().collect::<Vec<_>>(), [1, 2]);
-
-    let handle = scene.jobs.clone();
-    let mut report = scene.clock.spawn(async move { handle.shutdown(SECOND).await });
-    scene.clock.advance(2 * SECOND);
-    let ShutdownReport { still_running, .. } = report.take().expect("it returns");
-
-    assert!(still_running.is_empty());
-
-    scene.clock.advance(60 * SECOND);
-    assert_eq!(told.try_iter().count(), 0);
 }

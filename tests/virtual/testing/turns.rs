@@ -5,12 +5,11 @@ use std::{
     time::Duration,
 };
 
-use tower_redlock::{
-    testing::{ManualClock, Nodes},
-    time::Clock as _,
-};
+use tower_redlock::time::Clock as _;
 
-const MINUTE: Duration = Duration::from_secs(60);
+use crate::durations::MINUTE;
+use crate::fixture::Fixture;
+
 const HOLD: Duration = Duration::from_millis(2);
 /// It is not known at first whether other processes wait.
 const WARM_UP: Duration = Duration::from_millis(500);
@@ -25,12 +24,12 @@ struct Log {
 
 impl Log {
     fn longest_wait(&self) -> Duration {
-        self.waits.iter().copied().max().expect("there are some")
+        self.waits.iter().copied().max().expect("there is a grant")
     }
 
     /// Maximum number of consecutive grants of one process.
     fn longest_turn(&self) -> usize {
-        self.processes.chunk_by(|a, b| a == b).map(<[_]>::len).max().expect("there are some")
+        self.processes.chunk_by(|a, b| a == b).map(<[_]>::len).max().expect("there is a grant")
     }
 
     fn served(&self, process: usize) -> usize {
@@ -39,9 +38,10 @@ impl Log {
 
     fn least_to_most(&self) -> f64 {
         let served = |most: bool| {
-            let all = (0..=*self.processes.iter().max().expect("some")).map(|one| self.served(one));
+            let all = (0..=*self.processes.iter().max().expect("there is a grant"))
+                .map(|one| self.served(one));
             let count = if most { all.max() } else { all.min() };
-            f64::from(u32::try_from(count.expect("some")).expect("not so many"))
+            f64::from(u32::try_from(count.expect("there is a grant")).expect("the count fits"))
         };
         served(false) / served(true)
     }
@@ -49,8 +49,7 @@ impl Log {
 
 /// Runs processes with this number of tasks each for some seconds, and returns their log.
 fn contend(processes: usize, tasks: usize) -> Log {
-    let clock = ManualClock::new();
-    let nodes = Nodes::new(3, &clock);
+    let Fixture { clock, nodes, .. } = Fixture::new(3, []);
     let log = Arc::new(Mutex::new(Log::default()));
     let counted_from = clock.now() + WARM_UP;
     let until = counted_from + Duration::from_secs(4);

@@ -1,108 +1,122 @@
 //! Hints of releases wake waiters, in virtual time.
 
 use std::{
-    future::IntoFuture,
-    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    task::{Context, Poll, Waker},
     time::Duration,
 };
 
 use tower_redlock::{
-    Lock, LockError, Redlock, RedlockBuilder,
+    Lock, Redlock, RedlockBuilder,
     node::{Node, Op},
     testing::{ManualClock, Nodes, Replica},
 };
 
-use crate::support::mock_node::{MockNode, with_nodes};
-
-pub(super) const MINUTE: Duration = Duration::from_secs(60);
-pub(super) const SECOND: Duration = Duration::from_secs(1);
+use crate::fixture::{self, Acquiring, granted, patient, poll};
+use crate::{
+    durations::{MINUTE, MS, SECOND},
+    support::mock_node::{MockNode, with_nodes},
+};
 
 pub(super) fn builder(replica: &Replica) -> RedlockBuilder {
     // A waiter that is not woken sleeps past the end of the test.
     replica.builder().ttl(10 * MINUTE).retry_delay(5 * MINUTE..=5 * MINUTE)
 }
 
-#[tokio::test]
-async fn release_wakes_waiter_at_once() {
-    let clock = ManualClock::new();
-    let nodes = Nodes::new(5, &clock);
-    let blue = builder(&nodes.replica("blue")).build().unwrap();
-    let green = builder(&nodes.replica("green")).build().unwrap();
-    let lock = blue.lock("x").await.unwrap();
-    let mut waiting = clock.spawn(green.lock("x").wait(60 * MINUTE).into_future());
-
-    clock.advance(SECOND);
-
-    assert!(!waiting.is_finished());
-
-    drop(lock);
-    clock.settle();
-    drop(waiting.take().expect("time stood still").unwrap());
+/// Blue holds the lock, and green waits for it, over five nodes.
+struct Fixture {
+    clock: ManualClock,
+    nodes: Nodes,
+    /// Of green.
+    replica: Replica,
+    blue: Redlock,
+    lock: Option<Lock>,
+    waiting: Acquiring,
 }
 
-#[tokio::test]
-async fn missed_hint_is_recovered_on_return() {
-    let clock = ManualClock::new();
-    let nodes = Nodes::new(5, &clock);
-    let blue = builder(&nodes.replica("blue")).build().unwrap();
-    let replica = nodes.replica("green");
-    let green = builder(&replica).build().unwrap();
-    let lock = blue.lock("x").await.unwrap();
-    let mut waiting = clock.spawn(green.lock("x").wait(60 * MINUTE).into_future());
-    clock.settle();
-    replica.partition(0..3);
-    drop(lock);
+impl Fixture {
+    fn new() -> Self {
+        Self::with(|builder| builder)
+    }
 
-    clock.settle();
+    fn with(blue: impl FnOnce(RedlockBuilder) -> RedlockBuilder) -> Self {
+        let fixture::Fixture { clock, nodes, .. } = fixture::Fixture::new(5, []);
+        let blue = blue(builder(&nodes.replica("blue"))).build().unwrap();
+        let replica = nodes.replica("green");
+        let green = builder(&replica).build().unwrap();
+        let lock = Some(granted(&mut request(&clock, &blue)));
+        let waiting = request(&clock, &green);
+        Self { clock, nodes, replica, blue, lock, waiting }
+    }
 
-    assert!(!waiting.is_finished(), "two nodes are not enough");
+    fn release(&mut self) {
+        self.lock = None;
+        self.clock.settle();
+    }
 
-    replica.heal([0]);
-    clock.settle();
-    drop(waiting.take().expect("a quorum is heard again").unwrap());
+    /// Blue requests the lock again while its release is in flight.
+    fn release_and_request(&mut self) -> Acquiring {
+        self.nodes.freeze(0..5);
+        self.lock = None;
+        request(&self.clock, &self.blue)
+    }
+
+    fn thaw(&self) {
+        self.nodes.thaw(0..5);
+        self.clock.settle();
+    }
 }
 
-#[tokio::test]
-async fn a_stopped_minority_is_not_missed() {
-    let clock = ManualClock::new();
-    let nodes = Nodes::new(5, &clock);
-    let blue = builder(&nodes.replica("blue")).build().unwrap();
-    let green = builder(&nodes.replica("green")).build().unwrap();
-    let lock = blue.lock("x").await.unwrap();
-    let mut waiting = clock.spawn(green.lock("x").wait(60 * MINUTE).into_future());
+fn request(clock: &ManualClock, redlock: &Redlock) -> Acquiring {
+    let task = clock.spawn(IntoFuture::into_future(patient(redlock.lock("x"))));
     clock.settle();
-    nodes.stop(0..2);
-    drop(lock);
-    clock.settle();
-
-    drop(waiting.take().expect("three nodes tell").unwrap());
+    task
 }
 
-#[tokio::test]
-async fn lost_hint_costs_one_second() {
-    let clock = ManualClock::new();
-    let nodes = Nodes::new(3, &clock);
-    let pause = Duration::from_millis(5)..=Duration::from_millis(40);
+#[test]
+fn release_wakes_waiter_at_once() {
+    let mut fixture = Fixture::new();
+    fixture.clock.advance(SECOND);
+    assert!(!fixture.waiting.is_finished());
+    fixture.release();
+    drop(granted(&mut fixture.waiting));
+}
+
+#[test]
+fn missed_hint_is_recovered_on_return() {
+    let mut fixture = Fixture::new();
+    fixture.replica.partition(0..3);
+    fixture.release();
+    assert!(!fixture.waiting.is_finished(), "two nodes are not enough");
+    fixture.replica.heal([0]);
+    fixture.clock.settle();
+    drop(granted(&mut fixture.waiting));
+}
+
+#[test]
+fn a_stopped_minority_is_not_missed() {
+    let mut fixture = Fixture::new();
+    fixture.nodes.stop(0..2);
+    fixture.release();
+    drop(granted(&mut fixture.waiting));
+}
+
+#[test]
+fn lost_hint_costs_one_second() {
+    let fixture::Fixture { clock, nodes, .. } = fixture::Fixture::new(3, []);
     let blue = nodes.replica("blue").builder().ttl(MINUTE).build().unwrap();
-    let green = nodes.replica("green").builder().ttl(MINUTE).retry_delay(pause).build().unwrap();
-    let lock = blue.lock("x").await.unwrap();
-    let mut waiting = clock.spawn(green.lock("x").wait(10 * MINUTE).into_future());
-    clock.settle();
+    let green = nodes.replica("green").builder().ttl(MINUTE).retry_delay(5 * MS..=40 * MS);
+    let green = green.build().unwrap();
+    let _lock = granted(&mut request(&clock, &blue));
+    let mut waiting = request(&clock, &green);
     // The keys disappear without a release.
     nodes.forget_unguarded(0..3);
-
     clock.settle();
-
     assert!(!waiting.is_finished());
-
-    clock.advance(SECOND + Duration::from_millis(41));
-    drop(waiting.take().expect("the fallback").unwrap());
-    drop(lock);
+    clock.advance(SECOND + 41 * MS);
+    drop(granted(&mut waiting));
 }
 
 /// A manager whose acquires are counted, node by node.
@@ -124,175 +138,120 @@ pub(super) fn counted(
     (with(builder).build().unwrap(), acquires)
 }
 
-#[tokio::test]
-async fn long_held_lock_is_rarely_requested() {
-    let clock = ManualClock::new();
-    let nodes = Nodes::new(3, &clock);
+#[test]
+fn long_held_lock_is_rarely_requested() {
+    let fixture::Fixture { clock, nodes, .. } = fixture::Fixture::new(3, []);
     let blue = nodes.replica("blue").builder().ttl(2 * SECOND).build().unwrap();
     let (green, acquires) = counted(&clock, &nodes, |builder| builder.ttl(2 * SECOND));
-    let lock = blue.lock("x").await.unwrap();
-    let mut waiting = clock.spawn(green.lock("x").wait(MINUTE).into_future());
-    clock.settle();
+    let lock = granted(&mut request(&clock, &blue));
+    let mut waiting = request(&clock, &green);
     acquires.store(0, Ordering::Relaxed);
     clock.advance(10 * SECOND);
-
     // A third of the TTL, and 40 ms at most: by polling it would be 250 tries and more.
     let tries = acquires.load(Ordering::Relaxed) / nodes.len();
-
     assert!((14..=15).contains(&tries), "{tries} tries");
-
     drop(lock);
     clock.settle();
-    drop(waiting.take().expect("woken").unwrap());
+    drop(granted(&mut waiting));
 }
 
-#[tokio::test]
-async fn the_holders_ttl_bounds_the_pause() {
-    let clock = ManualClock::new();
-    let nodes = Nodes::new(3, &clock);
-    let blue = nodes.replica("blue").redlock();
-    let green = nodes.replica("green").redlock();
+#[test]
+fn the_holders_ttl_bounds_the_pause() {
+    let fixture = fixture::Fixture::new(3, ["blue", "green"]);
+    let [blue, green] = &fixture.processes;
     let ttl = Duration::from_millis(300);
-    let lock = blue.lock("x").ttl(ttl).auto_extend(false).await.unwrap();
+    let lock = fixture.done(blue.lock("x").ttl(ttl).auto_extend(false)).unwrap();
     // The holder crashes.
     std::mem::forget(lock);
-    let mut waiting = clock.spawn(green.lock("x").wait(MINUTE).into_future());
-    clock.advance(ttl + Duration::from_millis(41));
-
-    drop(waiting.take().expect("free once the TTL is over").unwrap());
+    let mut waiting = request(&fixture.clock, green);
+    fixture.clock.advance(ttl + 41 * MS);
+    drop(granted(&mut waiting));
 }
 
-#[tokio::test]
-async fn long_streak_yields_to_waiters() {
-    let clock = ManualClock::new();
-    let nodes = Nodes::new(5, &clock);
-    let blue = builder(&nodes.replica("blue")).build().unwrap();
-    let green = builder(&nodes.replica("green")).build().unwrap();
-    let lock = blue.lock("x").await.unwrap();
-    let mut waiting = clock.spawn(green.lock("x").wait(60 * MINUTE).into_future());
-    clock.advance(SECOND);
-    // The release is in flight when blue retries.
-    nodes.freeze(0..5);
-    drop(lock);
-    let mut again = clock.spawn(blue.lock("x").wait(60 * MINUTE).into_future());
-    clock.settle();
-    nodes.thaw(0..5);
-    clock.settle();
-    let lock = waiting.take().expect("its turn").unwrap();
-
-    clock.advance(SECOND);
-
+#[test]
+fn long_streak_yields_to_waiters() {
+    let mut fixture = Fixture::new();
+    fixture.clock.advance(SECOND);
+    let mut again = fixture.release_and_request();
+    fixture.thaw();
+    let lock = granted(&mut fixture.waiting);
+    fixture.clock.advance(SECOND);
     assert!(!again.is_finished());
-
     drop(lock);
-    clock.settle();
-    drop(again.take().expect("green gave it back").unwrap());
+    fixture.clock.settle();
+    drop(granted(&mut again));
 }
 
-#[tokio::test]
-async fn yields_once_without_waiters() {
-    let clock = ManualClock::new();
-    let nodes = Nodes::new(5, &clock);
-    let blue = builder(&nodes.replica("blue")).build().unwrap();
-    let green = builder(&nodes.replica("green")).build().unwrap();
-    let lock = blue.lock("x").await.unwrap();
-    let waiting = clock.spawn(green.lock("x").wait(60 * MINUTE).into_future());
-    clock.advance(SECOND / 100);
-    nodes.freeze(0..5);
-    drop(lock);
-    let mut again = clock.spawn(blue.lock("x").wait(60 * MINUTE).into_future());
-    clock.settle();
-    nodes.thaw(0..5);
-    clock.advance(SECOND / 10);
-    drop({ waiting }.take().expect("its turn").unwrap());
-    clock.settle();
-    let lock = again.take().expect("green gave it back").unwrap();
-    clock.advance(SECOND / 100);
-    nodes.freeze(0..5);
-    drop(lock);
-    let mut again = clock.spawn(blue.lock("x").wait(60 * MINUTE).into_future());
-    clock.settle();
-    nodes.thaw(0..5);
-    clock.settle();
-
-    drop(again.take().expect("nobody waits").unwrap());
+#[test]
+fn yields_once_without_waiters() {
+    let mut fixture = Fixture::new();
+    fixture.clock.advance(SECOND / 100);
+    let mut again = fixture.release_and_request();
+    fixture.nodes.thaw(0..5);
+    fixture.clock.advance(SECOND / 10);
+    drop(granted(&mut fixture.waiting));
+    fixture.clock.settle();
+    fixture.lock = Some(granted(&mut again));
+    fixture.clock.advance(SECOND / 100);
+    let mut again = fixture.release_and_request();
+    fixture.thaw();
+    drop(granted(&mut again));
 }
 
-#[tokio::test]
-async fn yields_without_retry_delay() {
-    let clock = ManualClock::new();
-    let nodes = Nodes::new(5, &clock);
-    let no_delay = Duration::ZERO..=Duration::ZERO;
-    let blue = builder(&nodes.replica("blue")).retry_delay(no_delay).build().unwrap();
-    let replica = nodes.replica("green");
-    let green = builder(&replica).build().unwrap();
-    let lock = blue.lock("x").await.unwrap();
-    let mut waiting = clock.spawn(green.lock("x").wait(60 * MINUTE).into_future());
-    clock.advance(SECOND);
-    nodes.freeze(0..5);
-    drop(lock);
-    let mut again = clock.spawn(blue.lock("x").wait(60 * MINUTE).into_future());
-    clock.settle();
+#[test]
+fn yields_without_retry_delay() {
+    let mut fixture = Fixture::with(|blue| blue.retry_delay(Duration::ZERO..=Duration::ZERO));
+    fixture.clock.advance(SECOND);
+    let mut again = fixture.release_and_request();
     // Green receives the hint a moment later.
-    replica.partition(0..5);
-    nodes.thaw(0..5);
-    clock.settle();
-    replica.heal(0..5);
-    clock.settle();
-    drop(waiting.take().expect("its turn").unwrap());
-    clock.settle();
-    clock.advance(SECOND);
-
-    drop(again.take().expect("green gave it back").unwrap());
+    fixture.replica.partition(0..5);
+    fixture.thaw();
+    fixture.replica.heal(0..5);
+    fixture.clock.settle();
+    drop(granted(&mut fixture.waiting));
+    fixture.clock.settle();
+    fixture.clock.advance(SECOND);
+    drop(granted(&mut again));
 }
 
-#[tokio::test]
-async fn long_streak_reacquires_without_waiters() {
-    let clock = ManualClock::new();
-    let nodes = Nodes::new(5, &clock);
+#[test]
+fn long_streak_reacquires_without_waiters() {
+    let fixture::Fixture { clock, nodes, .. } = fixture::Fixture::new(5, []);
     let blue = builder(&nodes.replica("blue")).build().unwrap();
-    let lock = blue.lock("x").await.unwrap();
+    let lock = granted(&mut request(&clock, &blue));
     clock.advance(SECOND);
     nodes.freeze(0..5);
     drop(lock);
-    let mut again = clock.spawn(blue.lock("x").wait(60 * MINUTE).into_future());
-
-    clock.settle();
-
+    let mut again = request(&clock, &blue);
     assert!(!again.is_finished());
-
     nodes.thaw(0..5);
     clock.settle();
-    drop(again.take().expect("nobody waits").unwrap());
+    drop(granted(&mut again));
 }
 
-#[tokio::test]
-async fn yield_does_not_await_silent_nodes() {
-    let clock = ManualClock::new();
-    let nodes = Nodes::new(5, &clock);
+#[test]
+fn yield_does_not_await_silent_nodes() {
+    let fixture::Fixture { clock, nodes, .. } = fixture::Fixture::new(5, []);
     let replica = nodes.replica("blue");
     let blue = builder(&replica).build().unwrap();
-    let lock = blue.lock("x").await.unwrap();
+    let lock = granted(&mut request(&clock, &blue));
     clock.advance(SECOND);
     replica.partition(0..5);
     drop(lock);
     nodes.forget_unguarded(0..5);
-    let mut again = clock.spawn(blue.lock("x").wait(60 * MINUTE).into_future());
-    clock.settle();
+    let mut again = request(&clock, &blue);
     replica.heal(0..5);
-    clock.advance(Duration::from_millis(10));
-
-    drop(again.take().expect("its patience is over").unwrap());
+    clock.advance(10 * MS);
+    drop(granted(&mut again));
 }
 
-#[tokio::test]
-async fn next_try_precedes_poll() {
-    let clock = ManualClock::new();
-    let nodes = Nodes::new(5, &clock);
+#[test]
+fn next_try_precedes_poll() {
+    let fixture::Fixture { clock, nodes, .. } = fixture::Fixture::new(5, []);
     let blue = builder(&nodes.replica("blue")).build().unwrap();
     let green = builder(&nodes.replica("green")).build().unwrap();
-    let lock = blue.lock("x").await.unwrap();
-    let mut waiting = green.lock("x").wait(60 * MINUTE).into_future();
+    let lock = granted(&mut request(&clock, &blue));
+    let mut waiting = IntoFuture::into_future(patient(green.lock("x")));
     // The request is refused, and gets a hint.
     for _ in 0..2 {
         assert!(poll(&mut waiting).is_pending());
@@ -300,56 +259,37 @@ async fn next_try_precedes_poll() {
     }
     drop(lock);
     clock.settle();
-
-    let owner = async || blue.inspect("x").await.unwrap().map(|holder| holder.owner);
-
-    assert_eq!(owner().await, Some(Some("green".into())));
+    let mut holder = clock.spawn(async move { blue.inspect("x").await });
+    clock.settle();
+    let holder =
+        holder.take().expect("the nodes answer in time").unwrap().expect("the lock is held");
+    assert_eq!(holder.owner, Some("green".into()));
     assert_eq!(nodes.key_counts(), [1; 5]);
-
     // A waiter that leaves then releases it.
     drop(waiting);
     clock.settle();
     assert_eq!(nodes.key_counts(), [0; 5]);
 }
 
-#[tokio::test]
-async fn every_long_streak_yields() {
-    const LONG: Duration = Duration::from_secs(2);
-    let clock = ManualClock::new();
-    let nodes = Nodes::new(5, &clock);
-    let blue = builder(&nodes.replica("blue")).build().unwrap();
-    let replica = nodes.replica("green");
-    let green = builder(&replica).build().unwrap();
-    let mut lock = blue.lock("x").await.unwrap();
-    let mut waiting = clock.spawn(green.lock("x").wait(60 * MINUTE).into_future());
-
-    for is_last in [false, false, true] {
-        clock.advance(LONG);
-        // The release is in flight when blue retries.
-        nodes.freeze(0..5);
-        drop(lock);
-        let mut again = clock.spawn(blue.lock("x").wait(60 * MINUTE).into_future());
-        clock.settle();
-        if is_last {
-            nodes.thaw(0..5);
-            clock.settle();
-            drop(waiting.take().expect("its turn").unwrap());
-            return;
-        }
+#[test]
+fn every_long_streak_yields() {
+    let mut fixture = Fixture::new();
+    for _ in 0..2 {
+        fixture.clock.advance(2 * SECOND);
+        let mut again = fixture.release_and_request();
         // Green may retry, and no answer arrives in time.
-        replica.partition(0..5);
-        nodes.thaw(0..5);
-        clock.settle();
-        assert!(!again.is_finished(), "blue gives way");
-        clock.advance(SECOND / 10);
-        lock = again.take().expect("nobody took it").unwrap();
-        replica.heal(0..5);
+        fixture.replica.partition(0..5);
+        fixture.thaw();
+        assert!(!again.is_finished(), "blue yields to green");
+        fixture.clock.advance(SECOND / 10);
+        fixture.lock = Some(granted(&mut again));
+        fixture.replica.heal(0..5);
         // The answer is that the waiter has to continue waiting.
-        clock.advance(SECOND);
-        assert!(!waiting.is_finished());
+        fixture.clock.advance(SECOND);
+        assert!(!fixture.waiting.is_finished());
     }
-}
-
-pub(super) fn poll(acquire: &mut tower_redlock::lock::Acquire) -> Poll<Result<Lock, LockError>> {
-    Pin::new(acquire).poll(&mut Context::from_waker(Waker::noop()))
+    fixture.clock.advance(2 * SECOND);
+    let _again = fixture.release_and_request();
+    fixture.thaw();
+    drop(granted(&mut fixture.waiting));
 }

@@ -4,61 +4,42 @@ mod documented;
 mod recorder;
 mod rejections;
 
-use std::{collections::BTreeSet, future::IntoFuture, time::Duration};
+use std::collections::BTreeSet;
 
-use self::documented::{Row, rows, sent_by_source};
-use recorder::{Recorder, Sent};
-use tower_redlock::{
-    Job, Lock, LockError, Redlock, Schedule, Scheduler,
-    testing::{ManualClock, Nodes, Task},
+use tower_redlock::{Job, Lock, LockError, LockRequest, Schedule, Scheduler};
+
+use self::{
+    documented::{Row, rows, sent_by_source},
+    recorder::{Recorder, Sent},
+};
+use crate::{
+    durations::{HOUR, SECOND},
+    fixture::Fixture,
 };
 
-const SECOND: Duration = Duration::from_secs(1);
-const HOUR: Duration = Duration::from_secs(3600);
-
-/// Two processes over three nodes.
-struct Scene {
-    clock: ManualClock,
-    nodes: Nodes,
-    processes: [Redlock; 2],
+fn fixture() -> Fixture<2> {
+    Fixture::new(3, ["a", "b"])
 }
 
-impl Scene {
-    fn new() -> Self {
-        let clock = ManualClock::new();
-        let nodes = Nodes::new(3, &clock);
-        let processes = ["a", "b"].map(|owner| nodes.replica(owner).redlock());
-        Self { clock, nodes, processes }
-    }
+fn request(fixture: &Fixture<2>, process: usize, slots: Option<u32>) -> LockRequest {
+    let request = fixture.request(process);
+    if let Some(slots) = slots { request.slots(slots) } else { request }
+}
 
-    fn attempt(&self, process: usize, slots: Option<u32>) -> Result<Lock, LockError> {
-        self.begin(process, slots, Duration::ZERO).take().expect("the nodes answer at once")
-    }
-
-    fn begin(
-        &self,
-        process: usize,
-        slots: Option<u32>,
-        wait: Duration,
-    ) -> Task<Result<Lock, LockError>> {
-        let request = self.processes[process].lock("export").wait(wait);
-        let request = match slots {
-            Some(slots) => request.slots(slots),
-            None => request,
-        };
-        let task = self.clock.spawn(request.into_future());
-        self.clock.settle();
-        task
-    }
+fn attempt(fixture: &Fixture<2>, process: usize, slots: Option<u32>) -> Result<Lock, LockError> {
+    fixture.done(request(fixture, process, slots))
 }
 
 /// The only span since the last call, with the documented fields.
 #[track_caller]
 fn only_span(sent: &Recorder) -> Sent {
     let mut spans = sent.take_spans();
-    let span = spans.pop().expect("a span");
+    let span = spans.pop().expect("a span was recorded");
     assert!(spans.is_empty(), "one span for each request: {spans:?}");
-    let row = rows("## Spans").into_iter().find(|row| row.name == span.name).expect("documented");
+    let row = rows("## Spans")
+        .into_iter()
+        .find(|row| row.name == span.name)
+        .expect("the span is documented");
     assert_eq!((&row.level, &row.fields), (&span.level, &span.fields));
     span
 }
@@ -75,15 +56,15 @@ const ALWAYS: [&str; 5] = ["attempt", "elapsed", "outcome", "resource", "votes"]
 #[test]
 fn granted_request_has_token_and_votes() {
     Recorder::during(|sent| {
-        let scene = Scene::new();
+        let fixture = self::fixture();
 
-        let lock = scene.attempt(0, None).unwrap();
+        let lock = attempt(&fixture, 0, None).unwrap();
 
         let span = only_span(sent);
         let token = lock.fencing_token().to_string();
         assert_eq!(
             values(&span, ["resource", "attempt", "votes", "outcome", "token"]),
-            ["export", "1", "3 of 3", "acquired", &token]
+            ["report", "1", "3 of 3", "acquired", &token]
         );
         assert!(!span.values.contains_key("error") && !span.values.contains_key("slots"));
         values(&span, ALWAYS);
@@ -93,11 +74,11 @@ fn granted_request_has_token_and_votes() {
 #[test]
 fn refused_request_has_outcome_and_error() {
     Recorder::during(|sent| {
-        let scene = Scene::new();
-        let _held = scene.attempt(0, None).unwrap();
+        let fixture = self::fixture();
+        let _held = attempt(&fixture, 0, None).unwrap();
         sent.take_spans();
 
-        let error = scene.attempt(1, None).unwrap_err();
+        let error = attempt(&fixture, 1, None).unwrap_err();
 
         let span = only_span(sent);
         assert_eq!(values(&span, ["outcome", "error"]), ["held", &error.to_string()]);
@@ -108,20 +89,16 @@ fn refused_request_has_outcome_and_error() {
 #[test]
 fn slot_request_is_one_span() {
     Recorder::during(|sent| {
-        let scene = Scene::new();
-
-        let lock = scene.attempt(0, Some(1)).unwrap();
-
+        let fixture = self::fixture();
+        let lock = attempt(&fixture, 0, Some(1)).unwrap();
         let span = only_span(sent);
         let token = lock.fencing_token().to_string();
         assert_eq!(
             values(&span, ["resource", "slots", "attempt", "votes", "outcome", "token"]),
-            ["export", "1", "1", "3 of 3", "acquired", &token]
+            ["report", "1", "1", "3 of 3", "acquired", &token]
         );
         values(&span, ALWAYS);
-
-        let error = scene.attempt(1, Some(1)).unwrap_err();
-
+        let error = attempt(&fixture, 1, Some(1)).unwrap_err();
         let span = only_span(sent);
         let [outcome, text, attempt] = values(&span, ["outcome", "error", "attempt"]);
         assert_eq!((&*outcome, text, &*attempt), ("held", error.to_string(), "1"));
@@ -131,15 +108,15 @@ fn slot_request_is_one_span() {
 #[test]
 fn waiting_slot_request_counts_its_attempts() {
     Recorder::during(|sent| {
-        let scene = Scene::new();
-        let held = scene.attempt(0, Some(1)).unwrap();
+        let fixture = self::fixture();
+        let held = attempt(&fixture, 0, Some(1)).unwrap();
         sent.take_spans();
 
-        let mut waiting = scene.begin(1, Some(1), HOUR);
+        let mut waiting = fixture.spawn(request(&fixture, 1, Some(1)).wait(HOUR));
         drop(held);
-        scene.clock.advance(SECOND);
+        fixture.clock.advance(SECOND);
 
-        assert!(waiting.take().expect("it was released").is_ok());
+        assert!(waiting.take().expect("the waiter is granted the slot").is_ok());
         let span = only_span(sent);
         let [outcome, attempt] = values(&span, ["outcome", "attempt"]);
         assert_eq!((&*outcome, &*attempt), ("acquired", "2"));
@@ -149,13 +126,13 @@ fn waiting_slot_request_counts_its_attempts() {
 #[test]
 fn request_without_a_quorum_names_the_votes() {
     Recorder::during(|sent| {
-        let scene = Scene::new();
-        scene.nodes.stop(0..3);
+        let fixture = self::fixture();
+        fixture.nodes.stop(0..3);
 
         for slots in [None, Some(2)] {
-            let mut request = scene.begin(0, slots, Duration::ZERO);
-            scene.clock.advance(10 * SECOND);
-            let error = request.take().expect("it has ended").unwrap_err();
+            let mut request = fixture.spawn(request(&fixture, 0, slots));
+            fixture.clock.advance(10 * SECOND);
+            let error = request.take().expect("the request has ended").unwrap_err();
 
             let LockError::NoQuorum { votes } = &error else { panic!("{error}") };
             let [outcome, said] = values(&only_span(sent), ["outcome", "votes"]);
@@ -167,16 +144,19 @@ fn request_without_a_quorum_names_the_votes() {
 #[test]
 fn run_of_a_job_is_a_span() {
     Recorder::during(|sent| {
-        let scene = Scene::new();
+        let fixture = self::fixture();
         let job = Job::new("report", Schedule::every(HOUR), |_| async {});
-        let _jobs = Scheduler::new(scene.processes[0].clone()).job(job).start().unwrap();
+        let _jobs = Scheduler::new(fixture.processes[0].clone()).job(job).start().unwrap();
 
-        scene.clock.advance(HOUR + SECOND);
+        fixture.clock.advance(HOUR + SECOND);
 
         let mut spans = sent.take_spans();
         spans.retain(|span| span.name == "job");
-        let span = spans.pop().expect("a span");
-        let row = rows("## Spans").into_iter().find(|row| row.name == "job").expect("documented");
+        let span = spans.pop().expect("a span was recorded");
+        let row = rows("## Spans")
+            .into_iter()
+            .find(|row| row.name == "job")
+            .expect("the span is documented");
         assert_eq!((&row.level, &row.fields), (&span.level, &span.fields));
         let [job, attempt, outcome] = values(&span, ["job", "attempt", "outcome"]);
         assert_eq!((&*job, &*attempt, &*outcome), ("report", "1", "finished"));
@@ -187,8 +167,8 @@ fn run_of_a_job_is_a_span() {
 #[test]
 fn documented_events_are_sent_with_their_fields() {
     Recorder::during(|sent| {
-        let scene = Scene::new();
-        let Scene { clock, nodes, processes: [redlock, _] } = &scene;
+        let fixture = self::fixture();
+        let Fixture { clock, nodes, processes: [redlock, _] } = &fixture;
         let fails = |_| async { Err::<(), _>("on purpose") };
         let jobs = Scheduler::new(redlock.clone())
             .job(Job::new("good", Schedule::every(HOUR), |_| async {}))
@@ -198,8 +178,8 @@ fn documented_events_are_sent_with_their_fields() {
         let leader = redlock.leader("main");
         let _leading = clock.spawn(leader.run(|_| std::future::pending::<()>()));
         clock.advance(HOUR + SECOND);
-        let held = scene.attempt(0, None).unwrap();
-        scene.attempt(1, None).unwrap_err();
+        let held = attempt(&fixture, 0, None).unwrap();
+        attempt(&fixture, 1, None).unwrap_err();
         clock.advance(10 * SECOND);
         let work = redlock.lock("work").run(|_| std::future::pending::<()>());
         let _work = clock.spawn(work);

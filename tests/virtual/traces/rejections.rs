@@ -12,10 +12,11 @@ use tokio::runtime;
 use tower::{Layer, Service, ServiceExt, service_fn};
 use tower_redlock::{FencingLayer, OnceLayer, RedlockLayer, key, testing::Task};
 
-use crate::traces::{
-    SECOND, Scene,
+use super::{
+    fixture,
     recorder::{Recorder, Sent},
 };
+use crate::{durations::SECOND, fixture::Fixture};
 
 const REQUESTS: usize = 900;
 /// Number of requests that lose their locks.
@@ -34,7 +35,7 @@ fn events(sent: &Recorder, level: &str, message: &str) -> Vec<Sent> {
 }
 
 /// Sends requests with keys of their own at once, and waits for the answers.
-fn send<S, B>(scene: &Scene, service: &S, requests: usize)
+fn send<S, B>(fixture: &Fixture<2>, service: &S, requests: usize)
 where
     S: Service<Request<Empty>, Response = Response<B>, Error = Infallible, Future: Send>,
     S: Clone + Send + 'static,
@@ -44,10 +45,10 @@ where
         .map(|i| {
             let request = Request::post("/").header("x-key", i).header("fencing-token", 1);
             let request = request.body(Empty::new()).unwrap();
-            scene.clock.spawn(service.clone().oneshot(request))
+            fixture.clock.spawn(service.clone().oneshot(request))
         })
         .collect();
-    scene.clock.advance(60 * SECOND);
+    fixture.clock.advance(60 * SECOND);
     assert!(calls.iter().all(Task::is_finished), "each request is answered");
 }
 
@@ -65,17 +66,15 @@ fn during(test: impl FnOnce(&Recorder, &dyn Fn(Duration))) {
 #[test]
 fn outage_is_logged_a_few_times_by_each_layer() {
     during(|sent, pass| {
-        let scene = Scene::new();
+        let fixture = fixture();
         let answer = service_fn(|_| ready(Ok::<_, Infallible>(Response::new(Empty::new()))));
-        let redlock = &scene.processes[0];
+        let redlock = &fixture.processes[0];
         let locked = RedlockLayer::new(redlock.clone(), key::header("x-key")).http();
         let once = OnceLayer::new(redlock.clone(), "hook", key::header("x-key")).http();
-        scene.nodes.stop(0..3);
-
-        send(&scene, &locked.layer(answer), REQUESTS / 2);
+        fixture.nodes.stop(0..3);
+        send(&fixture, &locked.layer(answer), REQUESTS / 2);
         // axum calls the layer once for each route.
-        send(&scene, &locked.layer(answer), REQUESTS / 2);
-
+        send(&fixture, &locked.layer(answer), REQUESTS / 2);
         let warned = events(sent, "WARN", "request rejected");
         assert_eq!(warned.len(), BURST, "of {REQUESTS} requests");
         assert!(warned.iter().all(|event| event.values["outcome"] == "no-quorum"), "{warned:?}");
@@ -83,14 +82,11 @@ fn outage_is_logged_a_few_times_by_each_layer() {
         let excess =
             "many requests are rejected: from now on most of these lines are logged at DEBUG";
         assert_eq!(events(sent, "WARN", excess).len(), 1);
-
-        send(&scene, &once.layer(answer), 1);
+        send(&fixture, &once.layer(answer), 1);
         assert_eq!(events(sent, "WARN", "request rejected").len(), BURST + 1, "another layer");
-
         pass(INTERVAL);
-        send(&scene, &locked.layer(answer), 1);
-
-        let last = events(sent, "WARN", "request rejected").pop().expect("a line");
+        send(&fixture, &locked.layer(answer), 1);
+        let last = events(sent, "WARN", "request rejected").pop().expect("a line was logged");
         assert_eq!(last.values["suppressed"], (REQUESTS - BURST).to_string());
     });
 }
@@ -98,15 +94,15 @@ fn outage_is_logged_a_few_times_by_each_layer() {
 #[test]
 fn stale_tokens_are_logged_a_few_times() {
     during(|sent, _| {
-        let scene = Scene::new();
+        let fixture = fixture();
         let answer = service_fn(|_| ready(Ok::<_, Infallible>(Response::new(Empty::new()))));
         let one_key = |_: &Request<Empty>| "account:1";
         let fenced = FencingLayer::new(one_key).http().layer(answer);
         let newer = Request::post("/").header("fencing-token", 2).body(Empty::new()).unwrap();
-        drop(scene.clock.spawn(fenced.clone().oneshot(newer)));
-        scene.clock.settle();
+        drop(fixture.clock.spawn(fenced.clone().oneshot(newer)));
+        fixture.clock.settle();
 
-        send(&scene, &fenced, REQUESTS);
+        send(&fixture, &fenced, REQUESTS);
 
         assert_eq!(events(sent, "WARN", "fenced off").len(), BURST);
         assert_eq!(events(sent, "DEBUG", "fenced off").len(), REQUESTS - BURST);
@@ -116,13 +112,13 @@ fn stale_tokens_are_logged_a_few_times() {
 #[test]
 fn every_lost_lock_is_logged() {
     during(|sent, _| {
-        let scene = Scene::new();
+        let fixture = fixture();
         let answer = service_fn(|_| pending::<Result<Response<Empty>, Infallible>>());
-        let redlock = &scene.processes[0];
+        let redlock = &fixture.processes[0];
         let locked = RedlockLayer::new(redlock.clone(), key::header("x-key"));
         let locked = locked.max_hold(SECOND).http();
 
-        send(&scene, &locked.layer(answer), LOST);
+        send(&fixture, &locked.layer(answer), LOST);
 
         let stops = events(sent, "WARN", "hard stop: guarded work was dropped");
         let resources: BTreeSet<_> = stops.iter().map(|event| &event.values["resource"]).collect();

@@ -11,48 +11,46 @@ use tower_redlock::{
     testing::{ManualClock, Nodes},
 };
 
-use super::scene::{NODES, Scene, TTL, VALIDITY, granted, poll};
+use super::fixture::{Fixture, NODES, TTL, VALIDITY, granted, poll};
+use crate::durations::MS;
 
-const MS: Duration = Duration::from_millis(1);
 const LINGER: Duration = Duration::from_secs(1);
 
-fn scene() -> Scene {
-    Scene::with(|builder| builder.linger(LINGER))
+fn fixture() -> Fixture {
+    Fixture::with(|builder| builder.linger(LINGER))
 }
 
 #[test]
 fn next_request_sends_no_message() {
-    let scene = scene();
-    let first = scene.lock("x");
-    let (token, sent) = (first.fencing_token().get(), scene.sent());
+    let fixture = fixture();
+    let first = fixture.lock("x");
+    let (token, sent) = (first.fencing_token().get(), fixture.sent());
     drop(first);
-
     for nth in 1..=200 {
-        scene.clock.advance(Duration::from_millis(1));
-        let lock = scene.lock("x");
+        fixture.clock.advance(Duration::from_millis(1));
+        let lock = fixture.lock("x");
         assert_eq!(lock.fencing_token().get(), token + nth);
         assert!(lock.is_valid());
     }
-
-    assert_eq!(scene.sent(), sent);
-    assert_eq!(scene.nodes.key_counts(), [1; NODES]);
+    assert_eq!(fixture.sent(), sent);
+    assert_eq!(fixture.nodes.key_counts(), [1; NODES]);
 }
 
 #[test]
 fn nothing_lingers_by_default() {
-    let scene = Scene::new();
-    drop(scene.lock("x"));
-    assert_eq!(scene.nodes.key_counts(), [0; NODES]);
+    let fixture = Fixture::new();
+    drop(fixture.lock("x"));
+    assert_eq!(fixture.nodes.key_counts(), [0; NODES]);
 }
 
 #[test]
 fn request_and_manager_may_set_it() {
-    let scene = Scene::new();
-    drop(granted(&mut scene.request("x").linger(LINGER).into_future()));
-    assert_eq!(scene.nodes.key_counts(), [1; NODES]);
-    let scene = self::scene();
-    drop(granted(&mut scene.request("x").linger(Duration::ZERO).into_future()));
-    assert_eq!(scene.nodes.key_counts(), [0; NODES]);
+    let fixture = Fixture::new();
+    drop(granted(&mut fixture.request("x").linger(LINGER).into_future()));
+    assert_eq!(fixture.nodes.key_counts(), [1; NODES]);
+    let fixture = self::fixture();
+    drop(granted(&mut fixture.request("x").linger(Duration::ZERO).into_future()));
+    assert_eq!(fixture.nodes.key_counts(), [0; NODES]);
 }
 
 /// A manager with the option in virtual time.
@@ -89,7 +87,7 @@ fn idle_lock_is_not_renewed() {
     });
     clock.settle();
 
-    let holder = inspected.take().unwrap().unwrap().expect("its keys are there");
+    let holder = inspected.take().unwrap().unwrap().expect("the key of the lock is stored");
 
     assert_eq!(holder.remaining, Some(TTL.saturating_sub(VALIDITY * 2 / 5)));
 }
@@ -117,49 +115,40 @@ fn taken_over_lock_is_renewed() {
 
 #[test]
 fn former_holder_keeps_nothing() {
-    let scene = scene();
-    let lock = scene.lock("x");
-
+    let fixture = fixture();
+    let lock = fixture.lock("x");
     let (context, mut lost) = (lock.context(), lock.lost());
-
     assert!(poll(&mut lost).is_pending());
     assert_eq!(poll(&mut lock.release()), Poll::Ready(Ok(Released::Released)));
     assert_eq!(poll(&mut lost), Poll::Ready(LossCause::Released));
     assert_eq!(context.remaining(), Duration::ZERO);
-
-    let next = scene.lock("x");
+    let next = fixture.lock("x");
     assert!(next.is_valid() && context.ensure_valid().is_err());
 }
 
 #[test]
 fn other_process_ends_it() {
-    let scene = scene();
-    drop(scene.lock("x"));
-    let other = scene.other();
+    let fixture = fixture();
+    drop(fixture.lock("x"));
+    let other = fixture.other();
     // The first node reports the refusal within the call, so that the others are free.
     let lock = granted(&mut other.lock("x").into_future());
-
-    let refused = poll(&mut scene.request("x").wait(Duration::ZERO).into_future());
-
+    let refused = poll(&mut fixture.request("x").wait(Duration::ZERO).into_future());
     assert!(matches!(refused, Poll::Ready(Err(LockError::Held { .. }))), "{refused:?}");
-
     drop(lock);
-    assert_eq!(scene.nodes.key_counts(), [0; NODES]);
+    assert_eq!(fixture.nodes.key_counts(), [0; NODES]);
 }
 
 #[test]
 fn refused_request_ends_it_after_use() {
-    let scene = scene();
-    let lock = scene.lock("x");
-    let other = scene.other();
-
+    let fixture = fixture();
+    let lock = fixture.lock("x");
+    let other = fixture.other();
     let refused = poll(&mut other.lock("x").into_future());
-
     let Poll::Ready(Err(LockError::Held { lingers, .. })) = refused else { panic!("{refused:?}") };
     assert!(lingers, "its holder was asked");
-
     drop(lock);
-    assert_eq!(scene.nodes.key_counts(), [0; NODES], "a single attempt is enough");
+    assert_eq!(fixture.nodes.key_counts(), [0; NODES], "a single attempt is enough");
     assert!(poll(&mut other.lock("x").into_future()).is_ready());
 }
 
@@ -175,9 +164,7 @@ fn pause_follows_a_request_of_others() {
         clock.advance(MS * 100);
     }
     clock.advance(MS * 100);
-
     drop(lock(&redlock));
-
     assert_eq!(nodes.key_counts(), [1; NODES]);
 }
 
@@ -189,12 +176,9 @@ fn request_before_the_grant_counts() {
     drop(lock(&redlock));
     clock.advance(LINGER);
     nodes.freeze(1..3);
-
     let mut granted_later = redlock.lock("x").into_future();
-
     assert!(poll(&mut granted_later).is_pending());
     assert!(poll(&mut other.lock("x").into_future()).is_pending());
-
     nodes.thaw(1..3);
     drop(granted(&mut granted_later));
     assert_eq!(nodes.key_counts(), [0; NODES], "it does not linger");
@@ -207,11 +191,8 @@ fn loss_of_reports_ends_it() {
     let replica = nodes.replica("a");
     let redlock = replica.builder().linger(LINGER).build().unwrap();
     drop(lock(&redlock));
-
     replica.partition(0..1);
-
     assert_eq!(nodes.key_counts(), [1; 3], "a quorum reports");
-
     replica.partition(1..2);
     assert_eq!(redlock.snapshot().lingering, []);
     assert_eq!(nodes.key_counts()[2], 0);
@@ -219,44 +200,42 @@ fn loss_of_reports_ends_it() {
 
 #[tokio::test]
 async fn revocation_requests_release_first() {
-    let scene = scene();
-    drop(scene.lock("x"));
-
-    assert_eq!(scene.other().revoke("x").await, Ok(Released::Released));
-    assert_eq!(scene.redlock.snapshot().lingering, []);
-    assert_eq!(scene.redlock.revoke("x").await, Ok(Released::AlreadyLost));
-
-    let scene = self::scene();
-    drop(scene.lock("x"));
-    assert_eq!(scene.redlock.revoke("x").await, Ok(Released::Released), "its own");
-    assert_eq!(scene.nodes.key_counts(), [0; NODES]);
+    let fixture = fixture();
+    drop(fixture.lock("x"));
+    assert_eq!(fixture.other().revoke("x").await, Ok(Released::Released));
+    assert_eq!(fixture.redlock.snapshot().lingering, []);
+    assert_eq!(fixture.redlock.revoke("x").await, Ok(Released::AlreadyLost));
+    let fixture = self::fixture();
+    drop(fixture.lock("x"));
+    assert_eq!(fixture.redlock.revoke("x").await, Ok(Released::Released), "its own");
+    assert_eq!(fixture.nodes.key_counts(), [0; NODES]);
 }
 
 #[test]
 fn hand_offs_have_no_other_limit() {
-    let scene = scene();
-    let lock = scene.lock("x");
-    let waiters: Vec<_> = (0..100).map(|_| scene.waiter("x")).collect();
+    let fixture = fixture();
+    let lock = fixture.lock("x");
+    let waiters: Vec<_> = (0..100).map(|_| fixture.waiter("x")).collect();
     drop(lock);
 
     for mut waiter in waiters {
-        scene.clock.advance(Duration::from_millis(10));
+        fixture.clock.advance(Duration::from_millis(10));
         drop(granted(&mut waiter));
     }
 
-    assert_eq!(scene.leases(), 1, "nobody else wants it");
+    assert_eq!(fixture.leases(), 1, "nobody else wants it");
 }
 
 #[test]
 fn it_ends_with_the_block() {
     // A token for each µs of the linger, at least 256, at most 4,096.
     for (linger, block) in [(MS / 10, 256), (MS, 1_000), (LINGER, 4_096)] {
-        let scene = Scene::with(|builder| builder.linger(linger));
-        let first = scene.lock("x").fencing_token().get();
+        let fixture = Fixture::with(|builder| builder.linger(linger));
+        let first = fixture.lock("x").fencing_token().get();
         for nth in 1..=2 * block {
-            assert_eq!(scene.lock("x").fencing_token().get(), first + nth);
+            assert_eq!(fixture.lock("x").fencing_token().get(), first + nth);
         }
-        assert_eq!(scene.leases(), 3, "{linger:?}");
+        assert_eq!(fixture.leases(), 3, "{linger:?}");
     }
 }
 
@@ -277,22 +256,20 @@ fn bounded_number_lingers() {
     };
     assert_eq!(lingers(0..MOST + 1), MOST);
     assert_eq!(lingers(0..MOST + 1), 0, "taken over, and kept again");
-
     clock.advance(LINGER);
-
     assert_eq!(keys(), 0, "released");
     assert_eq!(lingers(MOST..2 * MOST + 1), MOST, "the places are free, whoever keeps a context");
 }
 
 #[test]
 fn busy_name_returns_after_a_second() {
-    let scene = scene();
+    let fixture = fixture();
     for _ in 0..600 {
-        let lock = scene.lock("x");
-        scene.clock.advance(MS * 10);
+        let lock = fixture.lock("x");
+        fixture.clock.advance(MS * 10);
         drop(lock);
     }
-    assert_eq!(scene.leases(), 3, "256 holders each: some processes can't ask for it");
+    assert_eq!(fixture.leases(), 3, "256 holders each: some processes can't ask for it");
 }
 
 #[test]
@@ -301,7 +278,6 @@ fn settings_are_those_of_each_request() {
     let first = |options| granted(&mut redlock.lock("x").options(options).into_future());
     let beating = LockOptions::new().heartbeat_within(MS * 100);
     let token = first(beating).fencing_token().get();
-
     let lock = first(LockOptions::new());
     clock.advance(TTL * 3);
     assert!(lock.is_valid(), "it needs no heartbeat");
@@ -311,7 +287,6 @@ fn settings_are_those_of_each_request() {
     clock.advance(TTL * 3);
     assert!(!lock.is_valid(), "it needs heartbeats");
     drop(lock);
-
     drop(first(LockOptions::new()));
     assert_eq!(nodes.key_counts(), [1; NODES]);
     drop(first(LockOptions::new().linger(Duration::ZERO)));
@@ -320,26 +295,20 @@ fn settings_are_those_of_each_request() {
 
 #[test]
 fn other_names_or_ttl_end_it() {
-    let scene = scene();
+    let fixture = fixture();
     let set = ["a", "b"];
-
-    drop(scene.lock(set));
-
-    assert_eq!(scene.nodes.key_counts(), [2; NODES]);
-
-    drop(scene.lock(set));
-    assert_eq!(scene.leases(), 1);
-
-    let lock = scene.lock("b");
-    assert_eq!((scene.leases(), scene.nodes.key_counts()), (2, [1; NODES].to_vec()));
-
+    drop(fixture.lock(set));
+    assert_eq!(fixture.nodes.key_counts(), [2; NODES]);
+    drop(fixture.lock(set));
+    assert_eq!(fixture.leases(), 1);
+    let lock = fixture.lock("b");
+    assert_eq!((fixture.leases(), fixture.nodes.key_counts()), (2, [1; NODES].to_vec()));
     drop(lock);
-    let lock = scene.lock(set);
-    assert_eq!(scene.leases(), 3, "the second name lingered");
-
+    let lock = fixture.lock(set);
+    assert_eq!(fixture.leases(), 3, "the second name lingered");
     drop(lock);
-    let lock = granted(&mut scene.request(set).ttl(TTL / 2).into_future());
-    assert_eq!(scene.leases(), 4);
+    let lock = granted(&mut fixture.request(set).ttl(TTL / 2).into_future());
+    assert_eq!(fixture.leases(), 4);
     assert!(lock.remaining() < TTL / 2);
 }
 
@@ -349,14 +318,10 @@ fn next_holder_has_its_own_limit() {
     let request = || redlock.lock("x").max_hold(LINGER).into_future();
     drop(granted(&mut request()));
     clock.advance(LINGER / 2);
-
     let lock = granted(&mut request());
-
     assert_eq!(lock.remaining(), LINGER);
-
     clock.advance(LINGER);
     assert!(!lock.is_valid());
-
     drop(lock);
     assert_eq!(nodes.key_counts(), [0; NODES], "a lost lock does not linger");
 }
@@ -371,11 +336,8 @@ fn gap_in_the_reports_ends_it() {
     clock.advance(MS);
     replica.partition(0..2);
     replica.heal(0..2);
-
     drop(held);
-
     assert_eq!(nodes.key_counts(), [0; NODES], "a request of others may have been missed");
-
     clock.advance(MS);
     drop(lock(&redlock));
     assert_eq!(nodes.key_counts(), [1; NODES]);
@@ -383,35 +345,36 @@ fn gap_in_the_reports_ends_it() {
 
 #[tokio::test]
 async fn shutdown_releases_it() {
-    let scene = scene();
-    drop(scene.lock("x"));
-    assert_eq!(scene.redlock.snapshot().lingering.len(), 1);
-    assert_eq!(scene.redlock.snapshot().locks, []);
-    scene.redlock.shutdown().await;
-    assert_eq!(scene.nodes.key_counts(), [0; NODES]);
-    assert_eq!(scene.redlock.snapshot().lingering, []);
+    let fixture = fixture();
+    drop(fixture.lock("x"));
+    assert_eq!(fixture.redlock.snapshot().lingering.len(), 1);
+    assert_eq!(fixture.redlock.snapshot().locks, []);
+    fixture.redlock.shutdown().await;
+    assert_eq!(fixture.nodes.key_counts(), [0; NODES]);
+    assert_eq!(fixture.redlock.snapshot().lingering, []);
 }
 
 #[tokio::test]
 async fn holder_reports_that_it_may_linger() {
-    let scene = scene();
-    drop(scene.lock("x"));
-    let holder = scene.other().inspect("x").await.unwrap().expect("its key is there");
+    let fixture = fixture();
+    drop(fixture.lock("x"));
+    let holder =
+        fixture.other().inspect("x").await.unwrap().expect("the key of the lock is stored");
     assert!(holder.lingers && holder.is_quorum);
-    let scene = Scene::new();
-    let _lock = scene.lock("x");
-    assert!(!scene.other().inspect("x").await.unwrap().unwrap().lingers);
+    let fixture = Fixture::new();
+    let _lock = fixture.lock("x");
+    assert!(!fixture.other().inspect("x").await.unwrap().unwrap().lingers);
 }
 
 #[tokio::test]
 async fn layer_may_set_it() {
-    let scene = Scene::new();
-    let layer = RedlockLayer::new(scene.redlock.clone(), |_: &u32| "x").linger(LINGER);
+    let fixture = Fixture::new();
+    let layer = RedlockLayer::new(fixture.redlock.clone(), |_: &u32| "x").linger(LINGER);
     let mut service = layer.layer(service_fn(async |n: u32| Ok::<_, Infallible>(n)));
     for n in 0..10 {
         assert_eq!(service.ready().await.unwrap().call(n).await.unwrap(), n);
     }
-    assert_eq!(scene.leases(), 1);
+    assert_eq!(fixture.leases(), 1);
 }
 
 #[test]

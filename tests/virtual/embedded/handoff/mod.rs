@@ -1,10 +1,10 @@
 //! Locks that are handed over within the process.
 
 mod cases;
+pub(crate) mod fixture;
 mod limits;
 mod linger;
 mod records;
-pub(crate) mod scene;
 mod split;
 mod stress;
 mod turns;

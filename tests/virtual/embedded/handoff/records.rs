@@ -9,49 +9,45 @@ use tower_redlock::{
     once::{Once, OnceError},
 };
 
-use super::scene::{Scene, TTL, WAIT, granted, poll};
+use super::fixture::{Fixture, TTL, WAIT, granted, poll};
 
 type Run = Pin<Box<dyn Future<Output = Result<Once<()>, OnceError<&'static str>>>>>;
 
 /// Work for `k` that runs once, and fails on request.
-fn once(scene: &Scene) -> (Run, oneshot::Sender<()>) {
+fn once(fixture: &Fixture) -> (Run, oneshot::Sender<()>) {
     let (end, ended) = oneshot::channel();
     let work = |_| async move {
         drop(ended.await);
         Err("failed")
     };
-    let mut run: Run = Box::pin(scene.redlock.once("k").ttl(TTL).wait(WAIT).run(work));
+    let mut run: Run = Box::pin(fixture.redlock.once("k").ttl(TTL).wait(WAIT).run(work));
     assert!(poll(&mut run).is_pending());
     (run, end)
 }
 
 #[test]
 fn once_work_hands_on_nothing() {
-    let scene = Scene::new();
-    let (mut run, end) = once(&scene);
-    let mut plain = scene.waiter(&Resource::of_once("k").unwrap());
+    let fixture = Fixture::new();
+    let (mut run, end) = once(&fixture);
+    let mut plain = fixture.waiter(&Resource::of_once("k").unwrap());
     end.send(()).unwrap();
     assert!(poll(&mut run).is_ready());
     drop(granted(&mut plain));
-    assert_eq!(scene.leases(), 2);
+    assert_eq!(fixture.leases(), 2);
 }
 
 #[test]
 fn once_work_takes_over_no_lease() {
-    let scene = Scene::new();
-    let plain = scene.lock(&Resource::of_once("k").unwrap());
-    let (mut run, end) = once(&scene);
-    let (mut next, next_end) = once(&scene);
-
+    let fixture = Fixture::new();
+    let plain = fixture.lock(&Resource::of_once("k").unwrap());
+    let (mut run, end) = once(&fixture);
+    let (mut next, next_end) = once(&fixture);
     drop(plain);
-
     assert!(poll(&mut run).is_pending() && poll(&mut next).is_pending());
-    assert_eq!(scene.leases(), 2);
-
+    assert_eq!(fixture.leases(), 2);
     end.send(()).unwrap();
     assert!(poll(&mut run).is_ready());
-
     next_end.send(()).unwrap();
     assert!(poll(&mut next).is_ready());
-    assert_eq!(scene.leases(), 3);
+    assert_eq!(fixture.leases(), 3);
 }

@@ -15,7 +15,7 @@ use tower_redlock::{
     node::{Answer, ExtendedAnswer, GrantedAnswer, HeldAnswer, Op, ReleasedAnswer},
 };
 
-use super::scene::{WAIT, granted, waiting};
+use super::fixture::{WAIT, granted, waiting};
 use crate::support::{hand_clock::HandClock, mock_node::MockNode};
 
 #[test]
@@ -43,7 +43,7 @@ fn minority_release_blocks_no_client() {
     let redlock = builder.node(node(0)).node(node(1)).node(node(2)).build().unwrap();
 
     for _ in 0..4 {
-        let refused = super::scene::poll(&mut redlock.lock("x").into_future());
+        let refused = super::fixture::poll(&mut redlock.lock("x").into_future());
         assert!(matches!(refused, Poll::Ready(Err(_))), "{refused:?}");
         clock.advance(Duration::from_millis(41));
     }
@@ -60,5 +60,5 @@ fn minority_release_blocks_no_client() {
     clock.advance(Duration::from_millis(20));
     let mut fourth = waiting(redlock.lock("x").wait(WAIT));
     drop(lock);
-    assert!(super::scene::poll(&mut fourth).is_pending());
+    assert!(super::fixture::poll(&mut fourth).is_pending());
 }

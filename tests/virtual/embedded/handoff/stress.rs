@@ -139,12 +139,14 @@ async fn run(seed: u64) -> u32 {
     let mut grants = 0;
     for task in tasks {
         // A waiter that is never woken would wait forever.
-        grants +=
-            tokio::time::timeout(HANG_GUARD, task).await.expect("nobody is forgotten").unwrap();
+        grants += tokio::time::timeout(HANG_GUARD, task)
+            .await
+            .expect("each waiter is granted the lock")
+            .unwrap();
     }
     eventually_async("every key is given back", async || nodes.key_counts() == [0; NODES]).await;
     for (redlock, name) in managers.iter().flat_map(|redlock| NAMES.map(|name| (redlock, name))) {
-        drop(redlock.lock(name).await.expect("the line is empty"));
+        drop(redlock.lock(name).await.expect("the lock is granted at once"));
     }
     grants
 }

@@ -17,8 +17,9 @@ use tower_redlock::{
     node::Op,
 };
 
-pub(crate) use crate::support::scene::{TTL, VALIDITY};
 use crate::support::{mock_node::MockNode, scene as support};
+
+pub(crate) use crate::support::scene::{TTL, VALIDITY};
 
 pub(crate) const NODES: usize = 3;
 pub(crate) const WAIT: Duration = Duration::from_secs(3_600);
@@ -30,20 +31,20 @@ struct Counts {
     all: AtomicUsize,
 }
 
-pub(crate) struct Scene {
-    scene: support::Scene,
+pub(crate) struct Fixture {
+    fixture: support::Scene,
     counts: Arc<Counts>,
 }
 
-impl Deref for Scene {
+impl Deref for Fixture {
     type Target = support::Scene;
 
     fn deref(&self) -> &support::Scene {
-        &self.scene
+        &self.fixture
     }
 }
 
-impl Scene {
+impl Fixture {
     pub(crate) fn new() -> Self {
         Self::with(|builder| builder)
     }
@@ -58,8 +59,9 @@ impl Scene {
                 counts.all.fetch_add(1, Ordering::SeqCst);
             })
         };
-        let scene = support::Scene::by_hand(NODES).over(|builder| set(builder.owner("we")), count);
-        Self { scene, counts }
+        let fixture =
+            support::Scene::by_hand(NODES).over(|builder| set(builder.owner("we")), count);
+        Self { fixture, counts }
     }
 
     /// Another process, whose messages are not counted.

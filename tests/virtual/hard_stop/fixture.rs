@@ -56,18 +56,37 @@ pub(crate) fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
 }
 
 /// Endless work that counts its polls and stores its waker.
-pub(crate) fn endless(
-    polls: &Arc<AtomicUsize>,
-    waker: &Arc<Mutex<Option<Waker>>>,
-    flag: Flag,
-) -> impl Future<Output = ()> + use<> {
-    let (polls, waker) = (Arc::clone(polls), Arc::clone(waker));
-    poll_fn(move |cx| {
-        let _owned = &flag;
-        polls.fetch_add(1, Ordering::SeqCst);
-        *waker.lock().unwrap() = Some(cx.waker().clone());
-        Poll::Pending
-    })
+#[derive(Clone, Default)]
+pub(crate) struct EndlessWork {
+    polls: Arc<AtomicUsize>,
+    waker: Arc<Mutex<Option<Waker>>>,
+    is_dropped: Arc<AtomicBool>,
+}
+
+impl EndlessWork {
+    /// The work, of which there is one.
+    pub(crate) fn future(&self) -> impl Future<Output = ()> + use<> {
+        let (work, flag) = (self.clone(), Flag(Arc::clone(&self.is_dropped)));
+        poll_fn(move |cx| {
+            let _owned = &flag;
+            work.polls.fetch_add(1, Ordering::SeqCst);
+            *work.waker.lock().unwrap() = Some(cx.waker().clone());
+            Poll::Pending
+        })
+    }
+
+    pub(crate) fn polls(&self) -> usize {
+        self.polls.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn is_dropped(&self) -> bool {
+        self.is_dropped.load(Ordering::SeqCst)
+    }
+
+    /// Wakes the task that polled the work last.
+    pub(crate) fn wake(&self) {
+        self.waker.lock().unwrap().take().expect("the work was polled").wake();
+    }
 }
 
 pub(crate) fn is_expired<T>(polled: &Poll<Result<T, LockError>>) -> bool {

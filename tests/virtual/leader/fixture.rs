@@ -20,7 +20,7 @@ pub(crate) const TTL: Duration = Duration::from_secs(10);
 /// Maximum time until a released lock is acquired by polling, for the default TTL.
 pub(crate) const FOLLOWED: Duration = Duration::from_millis(3_700);
 
-pub(crate) struct Scene {
+pub(crate) struct Fixture {
     pub(crate) clock: ManualClock,
     pub(crate) nodes: Nodes,
     pub(crate) witness: Witness,
@@ -32,12 +32,19 @@ pub(crate) struct Candidate {
     pub(crate) leader: Leader,
 }
 
-impl Scene {
+impl Fixture {
     pub(crate) fn new() -> Self {
         let clock = ManualClock::new();
         let nodes = Nodes::new(5, &clock);
         let witness = Witness::new(&clock);
         Self { clock, nodes, witness }
+    }
+
+    /// The fixture with candidates of these names.
+    pub(crate) fn candidates<const N: usize>(names: [&str; N]) -> (Self, [Candidate; N]) {
+        let fixture = Self::new();
+        let candidates = names.map(|name| fixture.candidate(name));
+        (fixture, candidates)
     }
 
     pub(crate) fn candidate(&self, name: &str) -> Candidate {
@@ -54,7 +61,23 @@ impl Scene {
         task
     }
 
-    /// The same, until the result is dropped.
+    /// Begins to resign.
+    pub(crate) fn resign(&self, leader: &Leader) -> Task<()> {
+        let leader = leader.clone();
+        let task = self.clock.spawn(async move { leader.resign().await });
+        self.clock.settle();
+        task
+    }
+
+    /// Begins to stop a candidate.
+    pub(crate) fn stop(&self, leader: &Leader) -> Task<()> {
+        let leader = leader.clone();
+        let task = self.clock.spawn(async move { leader.stop().await });
+        self.clock.settle();
+        task
+    }
+
+    /// Runs a candidate whose work never returns, until the result is dropped.
     pub(crate) fn run_until_dropped(&self, leader: &Leader) -> RunningCandidate {
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let run = leader.run(self.witness.work());
@@ -117,7 +140,7 @@ impl Witness {
 
     /// The beginning of the latest term.
     pub(crate) fn elected_at(&self) -> Timestamp {
-        self.elections.lock().unwrap().last().expect("a term").1
+        self.elections.lock().unwrap().last().expect("a term has begun").1
     }
 
     pub(crate) fn is_empty(&self) -> bool {

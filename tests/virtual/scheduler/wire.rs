@@ -59,6 +59,11 @@ impl Wire {
         *self.judge.lock().unwrap() = Some(Box::new(judge));
     }
 
+    /// From now on, the operations that `selects` selects have this fate.
+    pub(crate) fn apply(&self, fate: Fate, selects: impl Fn(usize, &Op) -> bool + Send + 'static) {
+        self.judge(move |node, op| if selects(node, op) { fate } else { Fate::Passes });
+    }
+
     pub(crate) fn calm(&self) {
         *self.judge.lock().unwrap() = None;
     }

@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    future::{Future, poll_fn},
+    future::{Future, IntoFuture, poll_fn},
     pin::Pin,
     sync::{
         Arc, Mutex,
@@ -17,25 +17,28 @@ use tokio::sync::{broadcast, watch};
 use tower_redlock::{
     Job, JobContext, Redlock, Schedule, Scheduler,
     lock::Spawner,
-    scheduler::{Candidate, JobEvent, JobEventKind, JobStatus, SchedulerHandle, SkipReason},
-    testing::{ManualClock, ManualSpawner, Nodes, Replica},
+    scheduler::{
+        Candidate, JobEvent, JobEventKind, JobRun, JobStatus, SchedulerHandle, ShutdownReport,
+        SkipReason, UnknownJob,
+    },
+    testing::{ManualClock, ManualSpawner, Nodes, Replica, Task},
 };
 
-pub(crate) use crate::scheduler::run_log::{Entry, Log, after_start};
-use crate::{scheduler::site::Wire, support::mock_node::with_nodes};
+use crate::{scheduler::wire::Wire, support::mock_node::with_nodes};
 
-pub(crate) const SECOND: Duration = Duration::from_secs(1);
-pub(crate) const MS: Duration = Duration::from_millis(1);
+pub(crate) use crate::durations::{DAY, HOUR, MINUTE, MS, SECOND};
+pub(crate) use crate::scheduler::run_log::{Entry, Log, after_start};
+
 pub(crate) const TTL: Duration = Duration::from_secs(10);
 
-pub(crate) struct Scene {
+pub(crate) struct Fixture {
     pub(crate) clock: ManualClock,
     pub(crate) nodes: Nodes,
     pub(crate) log: Log,
 }
 
 /// A replica with its own manager, whose operations a test can count and refuse.
-pub(crate) struct Site {
+pub(crate) struct Host {
     pub(crate) name: &'static str,
     pub(crate) replica: Replica,
     pub(crate) redlock: Redlock,
@@ -46,27 +49,47 @@ pub(crate) struct Site {
     hang: Arc<Hang>,
 }
 
-impl Scene {
+impl Fixture {
     pub(crate) fn new() -> Self {
         let clock = ManualClock::new();
         Self { nodes: Nodes::new(5, &clock), clock, log: Log::default() }
     }
 
-    pub(crate) fn site(&self, name: &'static str) -> Site {
-        self.site_at(name, self.clock.clone())
+    /// The fixture with hosts of these names.
+    pub(crate) fn hosts<const N: usize>(names: [&'static str; N]) -> (Self, [Host; N]) {
+        let fixture = Self::new();
+        let hosts = names.map(|name| fixture.host(name));
+        (fixture, hosts)
+    }
+
+    /// Starts the same job on hosts of these names.
+    pub(crate) fn fleet<const N: usize>(
+        &self,
+        names: [&'static str; N],
+        job: impl Fn(&Host) -> Job,
+    ) -> [(Host, RunningScheduler); N] {
+        names.map(|name| {
+            let host = self.host(name);
+            let jobs = host.start([job(&host)]);
+            (host, jobs)
+        })
+    }
+
+    pub(crate) fn host(&self, name: &'static str) -> Host {
+        self.host_at(name, self.clock.clone())
     }
 
     /// A replica on a machine with this clock.
-    pub(crate) fn site_at(&self, name: &'static str, clock: ManualClock) -> Site {
-        self.site_of(name, clock, false)
+    pub(crate) fn host_at(&self, name: &'static str, clock: ManualClock) -> Host {
+        self.host_of(name, clock, false)
     }
 
     /// A replica on a machine with a wall clock of its own, over nodes that report theirs.
-    pub(crate) fn timed_site(&self, name: &'static str) -> Site {
-        self.site_of(name, self.clock.ahead_by(Duration::ZERO), true)
+    pub(crate) fn timed_host(&self, name: &'static str) -> Host {
+        self.host_of(name, self.clock.ahead_by(Duration::ZERO), true)
     }
 
-    pub(crate) fn site_of(&self, name: &'static str, clock: ManualClock, tells_time: bool) -> Site {
+    pub(crate) fn host_of(&self, name: &'static str, clock: ManualClock, tells_time: bool) -> Host {
         let replica = self.nodes.replica(name).with_clock(clock.clone());
         let wire = Wire::default();
         let builder = Redlock::builder()
@@ -82,15 +105,57 @@ impl Scene {
         let redlock = with_nodes(builder, watched).build().unwrap();
         let (log, killed) = (self.log.clone(), watch::Sender::new(false));
         let hang = Arc::default();
-        Site { name, replica, redlock, clock, wire, log, killed, hang }
+        Host { name, replica, redlock, clock, wire, log, killed, hang }
     }
 
     pub(crate) fn advance(&self, by: Duration) {
         self.clock.advance(by);
     }
+
+    /// Drives a command for at most 3 s, and returns its result.
+    pub(crate) fn done<T: Send + 'static>(
+        &self,
+        command: impl IntoFuture<Output = T, IntoFuture: Send + 'static>,
+    ) -> T {
+        let mut task = self.clock.spawn(command.into_future());
+        for _ in 0..30 {
+            self.clock.settle();
+            if let Some(result) = task.take() {
+                return result;
+            }
+            self.advance(100 * MS);
+        }
+        panic!("the command does not end");
+    }
+
+    /// Returns the history of a job.
+    pub(crate) fn history(&self, jobs: &RunningScheduler, job: &'static str) -> Vec<JobRun> {
+        let handle = jobs.handle.clone();
+        self.done(async move { handle.history(job).await }).unwrap()
+    }
+
+    /// Begins to shut a scheduler down.
+    pub(crate) fn shutdown(
+        &self,
+        jobs: &RunningScheduler,
+        grace: Duration,
+    ) -> Task<ShutdownReport> {
+        let handle = jobs.handle.clone();
+        self.clock.spawn(async move { handle.shutdown(grace).await })
+    }
+
+    /// Begins to remove a job.
+    pub(crate) fn remove(
+        &self,
+        jobs: &RunningScheduler,
+        job: &'static str,
+    ) -> Task<Result<(), UnknownJob>> {
+        let handle = jobs.handle.clone();
+        self.clock.spawn(async move { handle.remove(job).await })
+    }
 }
 
-impl Site {
+impl Host {
     pub(crate) fn start(&self, jobs: impl IntoIterator<Item = Job>) -> RunningScheduler {
         self.run(self.scheduler().jobs(jobs))
     }
@@ -142,9 +207,9 @@ impl Site {
 
     /// A job that records its runs, each of which takes this time.
     pub(crate) fn job(&self, name: &str, schedule: impl Into<Schedule>, takes: Duration) -> Job {
-        let (log, site, clock) = (self.log.clone(), self.name, self.clock.clone());
+        let (log, host, clock) = (self.log.clone(), self.name, self.clock.clone());
         Job::new(name, schedule, move |cx: JobContext| {
-            let ended = log.begin(site, &cx, &clock);
+            let ended = log.begin(host, &cx, &clock);
             let sleep = clock.sleep(takes);
             async move {
                 if !takes.is_zero() {
