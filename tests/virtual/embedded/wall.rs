@@ -106,7 +106,8 @@ mod unknown_to_the_client {
             }
             wall.set_wall(NOON);
             let next = token(&redlock).await;
-            assert!(next < first + 10_000, "{ahead:?}: {next} after {first}");
+            // Tokens are microseconds, and all proposals are further ahead. The rest is real time.
+            assert!(next < first + 60_000_000, "{ahead:?}: {next} after {first}");
         }
     }
 }
