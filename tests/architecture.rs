@@ -9,6 +9,9 @@ use std::{
 
 #[path = "architecture/circles.rs"]
 mod circles;
+#[cfg(all(feature = "fencing", feature = "once"))]
+#[path = "architecture/static_checks.rs"]
+mod static_checks;
 
 /// The modules of `redlock-core` from the bottom to the top. A module uses those of earlier rows only.
 const CORE_LAYERS: [&[&str]; 8] = [

@@ -6,7 +6,7 @@ mod handlers;
 #[path = "../support/mod.rs"]
 mod support;
 #[allow(dead_code, reason = "the tools of another test, of which only a part is used here")]
-#[path = "../hard_stop/tools.rs"]
+#[path = "../virtual/hard_stop/fixture.rs"]
 mod tools;
 
 mod answers;
@@ -21,5 +21,3 @@ mod slots;
 mod types;
 mod upgrades;
 mod with_axum;
-
-use support::{hand_clock, scene};

@@ -1,0 +1,10 @@
+//! Locks that are handed over within the process.
+
+mod cases;
+pub(crate) mod fixture;
+mod limits;
+mod linger;
+mod records;
+mod split;
+mod stress;
+mod turns;
