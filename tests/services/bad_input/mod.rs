@@ -1,0 +1,9 @@
+//! Invalid input is refused with a clear text, before anything is sent.
+
+mod addresses;
+mod layers;
+mod recorder;
+mod requests;
+mod secrets;
+mod settings;
+mod urls;

@@ -1,0 +1,17 @@
+//! Requests that are handled once per key, over real connections, and nodes that fail on demand.
+
+mod by_body;
+mod client;
+mod gone;
+mod idempotency;
+mod keys;
+mod marked;
+mod names;
+mod repeats;
+mod server_errors;
+mod service_errors;
+mod site;
+mod stopped;
+mod types;
+mod upgrades;
+mod waiting;
