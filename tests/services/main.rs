@@ -11,6 +11,8 @@ mod pair;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod client;
+
 mod bad_input;
 mod bodies;
 mod composition;

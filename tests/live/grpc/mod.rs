@@ -4,7 +4,6 @@
 mod bodies;
 mod client;
 mod contract;
-mod crowd;
 mod inside;
 mod log;
 mod lost;

@@ -5,8 +5,7 @@ use tower_redlock::{
     LockContext, RedlockLayer, key::RequestHead, key::SharedForHead, layer::grpc::RedlockGrpc,
 };
 
-use crate::grpc::site::{Key, Layer, Site, details, event, place};
-use crate::support::{LONG, eventually_async};
+use crate::grpc::site::{Key, Layer, Site, details, event};
 
 type IsRead = fn(&RequestHead<'_>) -> bool;
 
@@ -47,28 +46,4 @@ async fn readers_run_side_by_side_and_a_writer_alone() {
     assert!(other.lock("7").shared().await.is_err(), "a reader elsewhere");
     site.orders.let_go();
     writer.await.unwrap().unwrap();
-}
-
-#[tokio::test]
-async fn writer_waits_for_the_readers_of_all_processes() {
-    let site = Site::open(|layer| readers(layer.wait(LONG))).await;
-    let other = site.other();
-    other.ready().await.unwrap();
-    let (sender, here) = (site.orders.stream("7"), site.track("7").await);
-    let elsewhere = other.lock("7").shared().await.unwrap();
-    let client = site.client.clone();
-    let writer = tokio::spawn(async move { place(&client, "7", "").await });
-    let waits = async || site.redlock.snapshot().waiting.iter().any(|it| &*it.name == "7");
-    eventually_async("the writer waits", waits).await;
-
-    drop((sender, here));
-    let is_kept_out = async || other.lock("7").shared().await.is_err();
-    eventually_async("no further reader", is_kept_out).await;
-    assert!(!writer.is_finished());
-    let token = elsewhere.fencing_token().get();
-    elsewhere.release().await.unwrap();
-
-    assert!(writer.await.unwrap().expect("its turn has come") > token);
-    let reader = other.lock("7").shared().wait(LONG).await;
-    assert!(reader.is_ok(), "the readers come next: {reader:?}");
 }

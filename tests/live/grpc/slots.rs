@@ -4,7 +4,6 @@ use tonic::Code;
 use tower_redlock::LockContext;
 
 use crate::grpc::site::{Layer, Site, details};
-use crate::support::{LONG, eventually_async};
 
 fn two_slots(layer: Layer) -> Layer {
     layer.slots(2)
@@ -36,23 +35,4 @@ async fn call_beyond_the_slots_is_resource_exhausted() {
     assert!(matches!(slot, Some(0 | 1)), "{slot:?}");
     site.orders.let_go();
     running.await.unwrap().unwrap();
-}
-
-#[tokio::test]
-async fn waiting_call_gets_the_released_slot() {
-    let site = Site::open(|layer| two_slots(layer).wait(LONG)).await;
-    let running = [site.stuck("7").await, site.stuck("7").await];
-    let (client, before) = (site.client.clone(), site.orders.entered());
-    let waiting = tokio::spawn(async move { crate::grpc::site::place(&client, "7", "").await });
-    let waits = async || site.redlock.snapshot().waiting.iter().any(|it| &*it.name == "slot:*2:7");
-    eventually_async("the third call waits", waits).await;
-    assert_eq!(site.orders.entered(), before);
-
-    site.orders.let_go();
-
-    waiting.await.unwrap().expect("it gets the slot");
-    site.orders.let_go();
-    for call in running {
-        call.await.unwrap().unwrap();
-    }
 }

@@ -106,14 +106,6 @@ fn assert_duplicate(urls: [&str; 2]) {
     assert!(!error.to_string().contains("s3cret"), "{error}");
 }
 
-#[cfg(not(feature = "tls"))]
-#[test]
-fn tls_error_hides_the_password() {
-    let error = build_error(|b| b.nodes(["rediss://u:s3cret@h"]));
-    assert!(matches!(error, BuildError::TlsNotBuilt { .. }), "{error:?}");
-    assert!(error.to_string().contains("tls") && !error.to_string().contains("s3cret"));
-}
-
 #[tokio::test]
 async fn passwords_are_never_shown() {
     let credentials = Credentials::new("app", "s3cret");

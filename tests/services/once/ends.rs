@@ -7,10 +7,7 @@ use std::{
 };
 
 use futures_util::FutureExt;
-use tower_redlock::{
-    Redlock,
-    once::{Once, OnceError, OnceRequest, UnknownOutcome},
-};
+use tower_redlock::once::{Once, OnceError, OnceRequest, UnknownOutcome};
 
 use super::scene::{HOUR, KEY, Scene, TTL, assert_done_by, assert_ran, in_progress_by};
 
@@ -45,26 +42,6 @@ fn error_leaves_an_unknown_outcome() {
         });
         assert_eq!(work.now_or_never().unwrap(), Err(OnceError::Work("connection broken")));
     });
-}
-
-/// The effect of the work came before its error.
-#[test]
-fn held_error_runs_once() {
-    let scene = Scene::new(3);
-    let call = |redlock: &Redlock| {
-        let runs = scene.runs.clone();
-        let work = redlock
-            .once(KEY)
-            .unknown(UnknownOutcome::Hold(HOUR))
-            .run(|_| async move { Err::<usize, _>(format!("timeout of charge {}", runs.run())) });
-        work.now_or_never().unwrap()
-    };
-    assert_eq!(call(&scene.at_blue), Err(OnceError::Work("timeout of charge 1".into())));
-    for redlock in [&scene.at_blue, &scene.at_green] {
-        let again = call(redlock);
-        assert!(matches!(again, Ok(Once::InProgress { unknown: true, .. })), "{again:?}");
-    }
-    assert_eq!(scene.runs.count(), 1);
 }
 
 #[test]

@@ -15,18 +15,15 @@ use futures_util::FutureExt;
 use http::{Request, Response, StatusCode};
 use tokio::sync::Semaphore;
 use tower::{Layer, Service, service_fn};
-use tower_redlock::{LockContext, OnceLayer, key, once::UnknownOutcome};
+use tower_redlock::{LockContext, once::UnknownOutcome};
 use tracing::{
     Event, Instrument, Metadata, Span, Subscriber,
     span::{Attributes, Id, Record},
 };
 use tracing_core::span::Current;
 
-use crate::once_http::{
-    client::{Client, SOON},
-    idempotency::tools::pay,
-    site::{HOUR, Runs, Site, TTL, hook, serve, soon},
-};
+use crate::client::Client;
+use crate::once_http::fixture::{Fixture, HOUR, Runs, TTL, each_kind, hook, serve, soon, webhooks};
 use crate::support::eventually_async;
 
 /// A handler that waits for a permit.
@@ -38,9 +35,9 @@ struct Handler {
 }
 
 impl Handler {
-    fn new(site: &Site) -> Self {
+    fn new(fixture: &Fixture) -> Self {
         let (ends, permits) = (Runs::default(), Arc::new(Semaphore::new(0)));
-        Self { runs: site.runs.clone(), ends, permits }
+        Self { runs: fixture.runs.clone(), ends, permits }
     }
 
     async fn handle(self) -> String {
@@ -58,83 +55,57 @@ impl Handler {
 
     /// Sends a request, and cancels it once the handler runs.
     async fn give_up(&self, client: &Client, request: Request<Body>) {
-        let client = client.clone();
-        let gone = tokio::spawn(async move { client.send(request).await });
+        let gone = client.spawn(request);
         eventually_async("it runs", async || self.runs.count() == 1).await;
         gone.abort();
         assert!(gone.await.unwrap_err().is_cancelled());
     }
 }
 
-fn once(site: &Site) -> OnceLayer<key::Key<key::Header>> {
-    OnceLayer::new(site.at_blue.clone(), "hook", key::header("webhook-id"))
-}
-
-fn event() -> Request<Body> {
-    Request::post("/hook").body(r#"{"id":"evt_1"}"#.into()).unwrap()
-}
-
-/// The sender disconnects; the handler continues, and the next try is answered 409.
-async fn goes_on(
-    site: &Site,
-    handler: &Handler,
-    client: &Client,
-    request: impl Fn() -> Request<Body>,
-) {
-    handler.give_up(client, request()).await;
-    let again = soon("the answer", client.send(request())).await;
-    again.assert_problem(409, Some(SOON), "in-progress", "not-run");
-    // Longer than its TTL: the lock is renewed.
-    site.clock.advance(TTL * 2);
-    let again = client.send(request()).await;
-    again.assert_problem(409, Some(SOON), "in-progress", "not-run");
-    handler.permits.add_permits(1);
-    let name = "it is recorded";
-    eventually_async(name, async || client.send(request()).await.status == StatusCode::OK).await;
-    assert_eq!((handler.runs.count(), handler.ends.count()), (1, 1));
-}
-
+/// The client disconnects; the handler continues, and the next try is answered 409.
 #[tokio::test]
-async fn webhooks_run_to_their_end() {
-    let site = Site::new(3);
-    let handler = Handler::new(&site);
-    let client = serve(handler.app().route_layer(once(&site).http())).await;
-    goes_on(&site, &handler, &client, || hook("evt_1")).await;
-    client.send(hook("evt_1")).await.assert_duplicate();
+async fn requests_of_every_kind_run_to_their_end() {
+    for kind in 0..3 {
+        let fixture = Fixture::new(3);
+        let handler = Handler::new(&fixture);
+        let (client, request) = &each_kind!(fixture, handler.app(), |layer| layer)[kind];
+        handler.give_up(client, request()).await;
+        soon("the answer", client.send(request())).await.assert_in_progress();
+        // The lock is renewed beyond its TTL.
+        fixture.clock.advance(TTL * 2);
+        client.send(request()).await.assert_in_progress();
+
+        handler.permits.add_permits(1);
+
+        let is_recorded = async || client.send(request()).await.status == StatusCode::OK;
+        eventually_async("the request is recorded", is_recorded).await;
+        assert_eq!((handler.runs.count(), handler.ends.count()), (1, 1));
+        let again = client.send(request()).await;
+        if kind == 2 { again.assert_replay_of("run 1") } else { again.assert_duplicate() }
+    }
 }
 
-#[tokio::test]
-async fn webhooks_by_body_run_detached() {
-    let site = Site::new(3);
-    let handler = Handler::new(&site);
-    let layer = OnceLayer::by_body(site.at_blue.clone(), "hook", key::json_pointer("/id"));
-    let client = serve(handler.app().route_layer(layer)).await;
-    goes_on(&site, &handler, &client, event).await;
-    client.send(event()).await.assert_duplicate();
-}
-
-#[tokio::test]
-async fn idempotent_requests_run_detached() {
-    let site = Site::new(3);
-    let handler = Handler::new(&site);
-    let layer = crate::once_http::idempotency::tools::layer(&site.at_blue);
-    let client = serve(handler.app().route_layer(layer)).await;
-    goes_on(&site, &handler, &client, || pay("k", "")).await;
-    let again = client.send(pay("k", "")).await;
-    assert_eq!((again.code(), &again.body[..]), (200, &b"run 1"[..]));
-    assert_eq!(again.header("idempotency-replayed"), Some("true"));
+/// Waits until a shutdown would wait for the request, whose client has disconnected.
+async fn disconnect_is_noticed(fixture: &Fixture) {
+    eventually_async("the server notices the disconnect", async || {
+        let redlock = fixture.at_blue.clone();
+        let shutdown = fixture.clock.spawn(async move { redlock.shutdown().await });
+        fixture.clock.advance(Duration::from_millis(20));
+        !shutdown.is_finished()
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn outer_timeout_does_not_stop_it() {
-    let site = Site::new(3);
-    let handler = Handler::new(&site);
+    let fixture = Fixture::new(3);
+    let handler = Handler::new(&fixture);
     let stack = tower::ServiceBuilder::new()
         .layer(axum::error_handling::HandleErrorLayer::new(async |_: BoxError| {
             StatusCode::GATEWAY_TIMEOUT
         }))
         .layer(tower::timeout::TimeoutLayer::new(Duration::from_millis(20)))
-        .layer(once(&site).http());
+        .layer(webhooks(&fixture.at_blue).http());
     let client = serve(handler.app().layer(stack)).await;
     assert_eq!(client.send(hook("evt_1")).await.code(), 504);
     assert_eq!(handler.ends.count(), 0);
@@ -149,83 +120,70 @@ async fn outer_timeout_does_not_stop_it() {
 #[tokio::test]
 async fn max_hold_ends_it() {
     for unknown in [UnknownOutcome::Release, UnknownOutcome::Hold(HOUR)] {
-        let site = Site::new(3);
-        let handler = Handler::new(&site);
-        let layer = once(&site).max_hold(TTL * 3).unknown(unknown).http();
+        let fixture = Fixture::new(3);
+        let handler = Handler::new(&fixture);
+        let layer = webhooks(&fixture.at_blue).max_hold(TTL * 3).unknown(unknown).http();
         let client = serve(handler.app().route_layer(layer)).await;
         handler.give_up(&client, hook("evt_1")).await;
-        site.clock.advance(TTL * 2);
-        client.send(hook("evt_1")).await.assert_problem(409, Some(SOON), "in-progress", "not-run");
-        site.clock.advance(TTL);
+        fixture.clock.advance(TTL * 2);
+        client.send(hook("evt_1")).await.assert_in_progress();
+        fixture.clock.advance(TTL);
         eventually_async("it is stopped", async || {
-            site.at_green.inspect("once:layer:hook:evt_1").await.unwrap().is_none()
+            fixture.at_green.inspect("once:layer:hook:evt_1").await.unwrap().is_none()
         })
         .await;
         handler.permits.add_permits(1);
         let again = client.send(hook("evt_1")).await;
         match unknown {
             UnknownOutcome::Release => assert_eq!(again.body, "run 2"),
-            _ => again.assert_problem(409, None, "unknown-outcome", "unknown"),
+            _ => again.assert_unknown_outcome(),
         }
     }
 }
 
 #[tokio::test]
 async fn shutdown_waits_for_it() {
-    let site = Site::new(3);
-    let handler = Handler::new(&site);
-    let client = serve(handler.app().route_layer(once(&site).http())).await;
+    let fixture = Fixture::new(3);
+    let handler = Handler::new(&fixture);
+    let client = serve(handler.app().route_layer(webhooks(&fixture.at_blue).http())).await;
     handler.give_up(&client, hook("evt_1")).await;
-    let redlock = site.at_blue.clone();
-    eventually_async("the server has noticed", async || {
-        let shutdown = redlock.clone();
-        let shutdown = site.clock.spawn(async move { shutdown.shutdown().await });
-        site.clock.advance(Duration::from_millis(20));
-        !shutdown.is_finished()
-    })
-    .await;
-    let mut shutdown = site.clock.spawn(async move { redlock.shutdown().await });
-    site.clock.advance(TTL * 2);
+    let redlock = fixture.at_blue.clone();
+    disconnect_is_noticed(&fixture).await;
+    let mut shutdown = fixture.clock.spawn(async move { redlock.shutdown().await });
+    fixture.clock.advance(TTL * 2);
     assert!(shutdown.take().is_none(), "it runs");
     handler.permits.add_permits(1);
     eventually_async("it ends", async || {
-        site.clock.advance(Duration::from_millis(5));
+        fixture.clock.advance(Duration::from_millis(5));
         shutdown.is_finished()
     })
     .await;
-    let status = site.at_green.once_key("layer:hook:evt_1").status().await.unwrap().unwrap();
+    let status = fixture.at_green.once_key("layer:hook:evt_1").status().await.unwrap().unwrap();
     assert_eq!(status.state, tower_redlock::once::OnceState::Done);
 }
 
 /// It waits for no request whose client has gone, as it is one.
 #[tokio::test]
 async fn handler_shuts_its_manager_down() {
-    let site = Site::new(3);
-    let handler = Handler::new(&site);
-    let (redlock, shared) = (site.at_blue.clone(), handler.clone());
+    let fixture = Fixture::new(3);
+    let handler = Handler::new(&fixture);
+    let (redlock, shared) = (fixture.at_blue.clone(), handler.clone());
     let handle = post(async move || {
         let done = shared.clone().handle().await;
         redlock.shutdown().await;
         shared.ends.run();
         done
     });
-    let app = Router::new().route("/hook", handle).route_layer(once(&site).http());
+    let app = Router::new().route("/hook", handle).route_layer(webhooks(&fixture.at_blue).http());
     handler.give_up(&serve(app).await, hook("evt_1")).await;
-    let redlock = site.at_blue.clone();
-    eventually_async("the server has noticed", async || {
-        let shutdown = redlock.clone();
-        let shutdown = site.clock.spawn(async move { shutdown.shutdown().await });
-        site.clock.advance(Duration::from_millis(20));
-        !shutdown.is_finished()
-    })
-    .await;
+    disconnect_is_noticed(&fixture).await;
 
     handler.permits.add_permits(1);
 
     // The clock stands still: nothing times out.
     eventually_async("it ends", async || handler.ends.count() == 2).await;
     eventually_async("it is recorded", async || {
-        let status = site.at_green.once_key("layer:hook:evt_1").status().await.unwrap();
+        let status = fixture.at_green.once_key("layer:hook:evt_1").status().await.unwrap();
         status.is_some_and(|status| status.state == tower_redlock::once::OnceState::Done)
     })
     .await;
@@ -234,22 +192,22 @@ async fn handler_shuts_its_manager_down() {
 /// Work that blocks its thread, or whose runtime does not run.
 #[tokio::test]
 async fn shutdown_ends_with_the_lock() {
-    let site = Site::new(3);
+    let fixture = Fixture::new(3);
     let stuck = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let service = service_fn(async |_: Request<Body>| {
         std::future::pending::<Result<Response<Body>, std::convert::Infallible>>().await
     });
-    let mut service = once(&site).max_hold(TTL).http().layer(service);
+    let mut service = webhooks(&fixture.at_blue).max_hold(TTL).http().layer(service);
     {
         let _inside = stuck.enter();
         let mut call = Box::pin(service.call(hook("evt_1")));
         assert!((&mut call).now_or_never().is_none());
     }
-    let redlock = site.at_blue.clone();
-    let mut shutdown = site.clock.spawn(async move { redlock.shutdown().await });
-    site.clock.advance(TTL);
+    let redlock = fixture.at_blue.clone();
+    let mut shutdown = fixture.clock.spawn(async move { redlock.shutdown().await });
+    fixture.clock.advance(TTL);
     assert!(shutdown.take().is_none(), "its lock may be held still");
-    site.clock.advance(TTL * 2);
+    fixture.clock.advance(TTL * 2);
     assert!(shutdown.take().is_some());
     std::thread::spawn(move || drop(stuck)).join().unwrap();
 }
@@ -265,35 +223,35 @@ where
 #[test]
 fn outside_a_runtime_it_is_dropped() {
     for unknown in [UnknownOutcome::Release, UnknownOutcome::Hold(HOUR)] {
-        let site = Site::new(3);
-        let runs = site.runs.clone();
+        let fixture = Fixture::new(3);
+        let runs = fixture.runs.clone();
         let service = service_fn(move |_: Request<Body>| {
             runs.run();
             std::future::pending::<Result<Response<Body>, std::convert::Infallible>>()
         });
-        dropped(once(&site).unknown(unknown).http().layer(service));
-        assert_eq!(site.runs.count(), 1);
+        dropped(webhooks(&fixture.at_blue).unknown(unknown).http().layer(service));
+        assert_eq!(fixture.runs.count(), 1);
         let status =
-            site.at_green.once_key("layer:hook:evt_1").status().now_or_never().unwrap().unwrap();
+            fixture.at_green.once_key("layer:hook:evt_1").status().now_or_never().unwrap().unwrap();
         assert_eq!(status.is_some(), unknown != UnknownOutcome::Release, "{status:?}");
-        assert_eq!(site.nodes.key_counts(), [0; 3], "the lock is given back");
+        assert_eq!(fixture.nodes.key_counts(), [0; 3], "the lock is given back");
     }
 }
 
 #[tokio::test]
 async fn attached_work_ends_with_its_caller() {
     for unknown in [UnknownOutcome::Release, UnknownOutcome::Hold(HOUR)] {
-        let site = Site::new(3);
-        let handler = Handler::new(&site);
-        let layer = once(&site).unknown(unknown).http().detached(false);
+        let fixture = Fixture::new(3);
+        let handler = Handler::new(&fixture);
+        let layer = webhooks(&fixture.at_blue).unknown(unknown).http().detached(false);
         let client = serve(handler.app().route_layer(layer)).await;
         handler.give_up(&client, hook("evt_1")).await;
-        site.is_free().await;
+        fixture.is_free().await;
         handler.permits.add_permits(1);
         let again = soon("the answer", client.send(hook("evt_1"))).await;
         match unknown {
             UnknownOutcome::Release => assert_eq!(again.body, "run 2"),
-            _ => again.assert_problem(409, None, "unknown-outcome", "unknown"),
+            _ => again.assert_unknown_outcome(),
         }
     }
 }
@@ -343,20 +301,21 @@ impl Subscriber for Spans {
 #[tokio::test]
 async fn span_and_lock_are_kept() {
     let _spans = tracing::subscriber::set_default(Spans::default());
-    let site = Site::new(3);
+    let fixture = Fixture::new(3);
     let (go, told) = (Arc::new(Semaphore::new(0)), Arc::new(Mutex::new(Vec::new())));
     let (goes, tells) = (Arc::clone(&go), Arc::clone(&told));
-    let mut service = once(&site).http().layer(service_fn(move |_: Request<Body>| {
-        let (goes, tells) = (Arc::clone(&goes), Arc::clone(&tells));
-        async move {
-            for _ in 0..2 {
-                goes.acquire().await.unwrap().forget();
-                let lock = LockContext::current().map(|lock| lock.resource().to_string());
-                tells.lock().unwrap().push((Span::current().id(), lock));
+    let mut service =
+        webhooks(&fixture.at_blue).http().layer(service_fn(move |_: Request<Body>| {
+            let (goes, tells) = (Arc::clone(&goes), Arc::clone(&tells));
+            async move {
+                for _ in 0..2 {
+                    goes.acquire().await.unwrap().forget();
+                    let lock = LockContext::current().map(|lock| lock.resource().to_string());
+                    tells.lock().unwrap().push((Span::current().id(), lock));
+                }
+                Ok::<_, std::convert::Infallible>(Response::new(Body::empty()))
             }
-            Ok::<_, std::convert::Infallible>(Response::new(Body::empty()))
-        }
-    }));
+        }));
     let span = tracing::info_span!("request");
     let mut call = Box::pin(service.call(hook("evt_1")).instrument(span.clone()));
     go.add_permits(1);

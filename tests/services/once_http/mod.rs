@@ -1,7 +1,7 @@
 //! Requests that are handled once per key, over real connections, and nodes that fail on demand.
 
 mod by_body;
-mod client;
+mod fixture;
 mod gone;
 mod idempotency;
 mod keys;
@@ -10,7 +10,6 @@ mod names;
 mod repeats;
 mod server_errors;
 mod service_errors;
-mod site;
 mod stopped;
 mod types;
 mod upgrades;

@@ -19,10 +19,8 @@ use tower_redlock::{
     once::{RestoredBody, UnknownOutcome, http::ServerErrors},
 };
 
-use crate::once_http::{
-    idempotency::tools::freeing,
-    site::{HOUR, Runs, Site},
-};
+use crate::once_http::fixture::{Fixture, HOUR, Runs};
+use crate::once_http::idempotency::requests::freeing;
 use crate::support::eventually_async;
 
 type Sent = Full<Bytes>;
@@ -105,7 +103,7 @@ where
 
 /// Each kind of layer around the service, with these settings.
 fn layers<S, E, F>(
-    site: &Site,
+    fixture: &Fixture,
     service: &S,
     (unknown, errors): (UnknownOutcome, ServerErrors),
 ) -> [(&'static str, Layered); 3]
@@ -116,12 +114,12 @@ where
     E: Into<BoxError> + Send + 'static,
     F: Future<Output = Result<Response<Sent>, E>> + Send,
 {
-    let redlock = || site.at_blue.clone();
+    let redlock = || fixture.at_blue.clone();
     let by_head = OnceLayer::new(redlock(), "head", key::header("webhook-id"));
     let by_head = by_head.unknown(unknown).http().server_errors(errors);
     let by_body = OnceLayer::by_body(redlock(), "body", key::json_pointer("/id"));
     let by_body = by_body.unknown(unknown).server_errors(errors);
-    let idempotency = freeing(&site.at_blue).unknown(unknown).server_errors(errors);
+    let idempotency = freeing(&fixture.at_blue).unknown(unknown).server_errors(errors);
     [
         ("by_head", boxed(by_head.layer(service.clone()))),
         ("by_body", boxed(by_body.layer(service.clone()))),
@@ -156,8 +154,8 @@ async fn assert_next_tries(service: &Layered, is_held: bool, case: &str) {
 async fn error_of_a_call_has_an_unknown_outcome() {
     for (unknown, errors, is_held) in SETTINGS {
         for kind in 0..3 {
-            let (site, payments) = (Site::new(3), Payments::default());
-            let (name, service) = &layers(&site, &payments, (unknown, errors))[kind];
+            let (fixture, payments) = (Fixture::new(3), Payments::default());
+            let (name, service) = &layers(&fixture, &payments, (unknown, errors))[kind];
             let case = format!("{name}, {unknown:?}, {errors:?}");
 
             let error = send(service).await.unwrap_err();
@@ -174,8 +172,8 @@ async fn unready_service_frees_the_key() {
     for (unknown, errors, _) in SETTINGS {
         for kind in 0..3 {
             let payments = Payments { fails_at_ready: true, ..Payments::default() };
-            let site = Site::new(3);
-            let (name, service) = &layers(&site, &payments, (unknown, errors))[kind];
+            let fixture = Fixture::new(3);
+            let (name, service) = &layers(&fixture, &payments, (unknown, errors))[kind];
             let case = format!("{name}, {unknown:?}, {errors:?}");
 
             assert_eq!(send(service).await.unwrap_err().to_string(), "not ready", "{case}");
@@ -191,9 +189,9 @@ async fn unready_service_frees_the_key() {
 async fn inner_timeout_charges_once() {
     for (unknown, errors, is_held) in SETTINGS {
         for kind in 0..3 {
-            let (site, runs) = (Site::new(3), Runs::default());
+            let (fixture, runs) = (Fixture::new(3), Runs::default());
             let charge = Timeout::new(Stuck(runs.clone()), Duration::from_millis(10));
-            let (name, service) = &layers(&site, &charge, (unknown, errors))[kind];
+            let (name, service) = &layers(&fixture, &charge, (unknown, errors))[kind];
             let case = format!("{name}, {unknown:?}, {errors:?}");
 
             assert!(send(service).await.unwrap_err().is::<tower::timeout::error::Elapsed>());
@@ -209,15 +207,15 @@ async fn inner_timeout_charges_once() {
 async fn error_after_outer_timeout_is_held() {
     for (unknown, errors, is_held) in SETTINGS {
         for kind in 0..3 {
-            let (site, runs) = (Site::new(3), Runs::default());
+            let (fixture, runs) = (Fixture::new(3), Runs::default());
             let charge = Timeout::new(Stuck(runs.clone()), Duration::from_millis(50));
-            let (name, service) = &layers(&site, &charge, (unknown, errors))[kind];
+            let (name, service) = &layers(&fixture, &charge, (unknown, errors))[kind];
             let case = format!("{name}, {unknown:?}, {errors:?}");
 
             let outer = Timeout::new(service.clone(), Duration::from_millis(1));
             outer.oneshot(request()).await.unwrap_err();
 
-            eventually_async("the work has ended", async || site.nodes.key_counts() == [0; 3])
+            eventually_async("the work has ended", async || fixture.nodes.key_counts() == [0; 3])
                 .await;
             assert_next_tries(service, is_held, &case).await;
             assert_eq!(runs.count(), if is_held { 1 } else { 2 }, "{case}");

@@ -2,17 +2,14 @@
 
 use std::{future::pending, sync::Arc};
 
+use crate::client::Client;
+use crate::once_http::fixture::{Fixture, HOUR, Runs, TTL, hook, serve, soon, webhooks};
 use axum::{Router, routing::post};
 use bytes::Bytes;
 use http::Response;
 use http_body_util::channel::Channel;
 use tokio::sync::Notify;
-use tower_redlock::{OnceLayer, key, once::UnknownOutcome};
-
-use crate::once_http::{
-    client::Client,
-    site::{HOUR, Runs, Site, TTL, hook, serve, soon},
-};
+use tower_redlock::once::UnknownOutcome;
 
 /// The first run does not end.
 fn stuck_at_first(runs: &Runs) -> Router {
@@ -26,88 +23,63 @@ fn stuck_at_first(runs: &Runs) -> Router {
     )
 }
 
-async fn both(site: &Site, app: Router, unknown: UnknownOutcome) -> (Client, Client) {
-    let layer = |redlock: &_| {
-        OnceLayer::new(Clone::clone(redlock), "hook", key::header("webhook-id"))
-            .unknown(unknown)
-            .http()
-    };
-    let blue = serve(app.clone().route_layer(layer(&site.at_blue))).await;
-    (blue, serve(app.route_layer(layer(&site.at_green))).await)
+async fn both(fixture: &Fixture, app: Router, unknown: UnknownOutcome) -> (Client, Client) {
+    let layer = |redlock| webhooks(redlock).unknown(unknown).http();
+    let blue = serve(app.clone().route_layer(layer(&fixture.at_blue))).await;
+    (blue, serve(app.route_layer(layer(&fixture.at_green))).await)
 }
 
 /// Partitions blue from the nodes until the lock of its request is lost.
-async fn lose(site: &Site, blue: &Client) {
-    let client = blue.clone();
-    let lost = tokio::spawn(async move { client.send(hook("evt_1")).await });
-    site.runs(1).await;
-    site.blue.partition(0..3);
-    site.clock.advance(TTL);
+async fn lose(fixture: &Fixture, blue: &Client) {
+    let lost = blue.spawn(hook("evt_1"));
+    fixture.runs(1).await;
+    fixture.blue.partition(0..3);
+    fixture.clock.advance(TTL);
     let lost = soon("the answer", lost).await.unwrap();
     lost.assert_problem(500, None, "lost", "unknown");
-    site.blue.heal(0..3);
+    fixture.blue.heal(0..3);
 }
 
 #[tokio::test]
 async fn no_quorum_never_runs() {
-    let site = Site::new(3);
-    let (blue, green) = both(&site, stuck_at_first(&site.runs), UnknownOutcome::Release).await;
-    site.nodes.stop(0..2);
+    let fixture = Fixture::new(3);
+    let (blue, green) =
+        both(&fixture, stuck_at_first(&fixture.runs), UnknownOutcome::Release).await;
+    fixture.nodes.stop(0..2);
     for client in [&blue, &green] {
         client.send(hook("evt_1")).await.assert_problem(503, Some("1"), "no-quorum", "not-run");
     }
-    assert_eq!(site.runs.count(), 0);
+    assert_eq!(fixture.runs.count(), 0);
 }
 
 #[tokio::test]
 async fn lost_request_is_unknown_then_free() {
-    let site = Site::new(3);
-    let (blue, green) = both(&site, stuck_at_first(&site.runs), UnknownOutcome::Release).await;
-    lose(&site, &blue).await;
+    let fixture = Fixture::new(3);
+    let (blue, green) =
+        both(&fixture, stuck_at_first(&fixture.runs), UnknownOutcome::Release).await;
+    lose(&fixture, &blue).await;
     assert_eq!(green.send(hook("evt_1")).await.body, "handled");
     blue.send(hook("evt_1")).await.assert_duplicate();
 }
 
 #[tokio::test]
 async fn held_key_has_no_retry_after() {
-    let site = Site::new(3);
-    let (blue, green) = both(&site, stuck_at_first(&site.runs), UnknownOutcome::Hold(HOUR)).await;
-    lose(&site, &blue).await;
+    let fixture = Fixture::new(3);
+    let (blue, green) =
+        both(&fixture, stuck_at_first(&fixture.runs), UnknownOutcome::Hold(HOUR)).await;
+    lose(&fixture, &blue).await;
     for client in [&blue, &green] {
-        client.send(hook("evt_1")).await.assert_problem(409, None, "unknown-outcome", "unknown");
+        client.send(hook("evt_1")).await.assert_unknown_outcome();
     }
-    site.at_green.once_key("layer:hook:evt_1").mark_done().await.unwrap();
+    fixture.at_green.once_key("layer:hook:evt_1").mark_done().await.unwrap();
     blue.send(hook("evt_1")).await.assert_duplicate();
-    assert_eq!(site.runs.count(), 1);
-}
-
-#[tokio::test]
-async fn handler_panic_leaves_unknown_outcome() {
-    for unknown in [UnknownOutcome::Release, UnknownOutcome::Hold(HOUR)] {
-        let site = Site::new(3);
-        let runs = site.runs.clone();
-        let app = Router::new().route(
-            "/hook",
-            post(async move || {
-                assert!(runs.run() > 1, "on purpose");
-                "handled"
-            }),
-        );
-        let (blue, green) = both(&site, app, unknown).await;
-        assert!(blue.try_send(hook("evt_1")).await.is_err(), "the server hangs up");
-        site.is_free().await;
-        let again = green.send(hook("evt_1")).await;
-        match unknown {
-            UnknownOutcome::Release => assert_eq!(again.body, "handled"),
-            _ => again.assert_problem(409, None, "unknown-outcome", "unknown"),
-        }
-    }
+    assert_eq!(fixture.runs.count(), 1);
 }
 
 #[tokio::test]
 async fn unrecorded_response_is_sent() {
-    let site = Site::new(3);
-    let (runs, blue) = (site.runs.clone(), site.blue.clone());
+    let fixture = Fixture::new(3);
+    let (runs, blue) = (fixture.runs.clone(), fixture.blue.clone());
     let app = Router::new().route(
         "/hook",
         post(async move || {
@@ -115,13 +87,13 @@ async fn unrecorded_response_is_sent() {
             format!("run {}", runs.run())
         }),
     );
-    let layer = OnceLayer::new(site.at_blue.clone(), "hook", key::header("webhook-id")).http();
+    let layer = webhooks(&fixture.at_blue).http();
     let client = serve(app.route_layer(layer)).await;
-    let answer = tokio::spawn(async move { client.send(hook("evt_1")).await });
-    site.runs(1).await;
+    let answer = client.spawn(hook("evt_1"));
+    fixture.runs(1).await;
     // The time for which the recording is tried.
     while !answer.is_finished() {
-        site.clock.advance(std::time::Duration::from_millis(20));
+        fixture.clock.advance(std::time::Duration::from_millis(20));
         tokio::task::yield_now().await;
     }
     let answer = answer.await.unwrap();
@@ -130,8 +102,8 @@ async fn unrecorded_response_is_sent() {
 
 #[tokio::test]
 async fn record_precedes_the_response() {
-    let site = Site::new(3);
-    let (streams, runs) = (Arc::new(std::sync::Mutex::new(None)), site.runs.clone());
+    let fixture = Fixture::new(3);
+    let (streams, runs) = (Arc::new(std::sync::Mutex::new(None)), fixture.runs.clone());
     let ready = Arc::new(Notify::new());
     let (given, is_given) = (Arc::clone(&streams), Arc::clone(&ready));
     let app = Router::new().route(
@@ -144,7 +116,7 @@ async fn record_precedes_the_response() {
             Response::new(axum::body::Body::new(body))
         }),
     );
-    let (blue, green) = both(&site, app, UnknownOutcome::Release).await;
+    let (blue, green) = both(&fixture, app, UnknownOutcome::Release).await;
     let response = blue.open(hook("evt_1")).await.unwrap();
     assert_eq!(response.status(), 200);
     ready.notified().await;
@@ -156,5 +128,5 @@ async fn record_precedes_the_response() {
     let body = http_body_util::BodyExt::collect(response.into_body()).await;
     assert!(body.is_err(), "{body:?}");
     green.send(hook("evt_1")).await.assert_duplicate();
-    assert_eq!(site.runs.count(), 1);
+    assert_eq!(fixture.runs.count(), 1);
 }

@@ -3,6 +3,7 @@
 
 use std::{convert::Infallible, rc::Rc};
 
+use crate::once_http::fixture::Runs;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
@@ -11,8 +12,6 @@ use tower_redlock::{
     OnceLayer, Redlock,
     once::{RestoredBody, http::Scope},
 };
-
-use crate::once_http::site::Runs;
 
 type Body = Full<Bytes>;
 

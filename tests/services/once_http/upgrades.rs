@@ -12,12 +12,10 @@ use tower_redlock::{
     once::{OnceState, UnknownOutcome, http::ServerErrors},
 };
 
+use crate::client::Client;
 use crate::handlers::{self, Session, Sessions, ask, is_closed_after};
-use crate::once_http::{
-    client::Client,
-    idempotency::{connects, tools},
-    site::{HOUR, Site, serve, soon},
-};
+use crate::once_http::fixture::{Fixture, HOUR, serve, soon};
+use crate::once_http::idempotency::{connects, requests};
 
 /// What a client sends to one kind of layer.
 #[derive(Clone, Copy, Debug)]
@@ -39,10 +37,10 @@ impl Kind {
     }
 
     /// Around `handler`, and a route that answers.
-    async fn serve(self, site: &Site, handler: MethodRouter, max_hold: Duration) -> Client {
+    async fn serve(self, fixture: &Fixture, handler: MethodRouter, max_hold: Duration) -> Client {
         let app = Router::new().route("/ws", handler).route("/other", get(async || "other"));
         let hold = UnknownOutcome::Hold(HOUR);
-        let redlock = site.at_blue.clone();
+        let redlock = fixture.at_blue.clone();
         let app = match self {
             Self::Header => app.route_layer(
                 OnceLayer::new(redlock, "hook", key::header("webhook-id"))
@@ -56,7 +54,7 @@ impl Kind {
                     .unknown(hold),
             ),
             Self::Idempotency => app.route_layer(
-                tools::layer(&redlock)
+                requests::layer(&redlock)
                     .max_hold(max_hold)
                     .unknown(hold)
                     .methods([Method::GET])
@@ -80,15 +78,15 @@ impl Kind {
 async fn session_of_keyed_request_never_begins() {
     for kind in Kind::ALL {
         for connection in ["Upgrade", "Upgrade, close"] {
-            let site = Site::new(3);
+            let fixture = Fixture::new(3);
             let (handler, mut sessions) = handlers::unguarded();
-            let client = kind.serve(&site, handler, HOUR).await;
+            let client = kind.serve(&fixture, handler, HOUR).await;
 
             let stream = kind.ask(&client, connection).await;
 
             is_closed_after(500, "upgrade-unguarded", stream).await;
             never_began(&mut sessions).await;
-            let status = site.at_green.once_key(kind.record()).status().await.unwrap();
+            let status = fixture.at_green.once_key(kind.record()).status().await.unwrap();
             let state = status.map(|status| status.state);
             assert_eq!(state, Some(OnceState::Unknown), "{kind:?}");
         }
@@ -99,14 +97,14 @@ async fn session_of_keyed_request_never_begins() {
 #[tokio::test]
 async fn session_of_stopped_request_never_begins() {
     for kind in Kind::ALL {
-        let site = Site::new(3);
+        let fixture = Fixture::new(3);
         let (handler, mut sessions) = handlers::stuck();
         let max_hold = Duration::from_secs(30);
-        let client = kind.serve(&site, handler, max_hold).await;
+        let client = kind.serve(&fixture, handler, max_hold).await;
         let stream = kind.ask(&client, "Upgrade, close").await;
         assert_eq!(soon("the handler", sessions.recv()).await, Some(Session::Taken));
 
-        site.clock.advance(max_hold);
+        fixture.clock.advance(max_hold);
 
         is_closed_after(500, "lost", stream).await;
         never_began(&mut sessions).await;
@@ -119,10 +117,10 @@ async fn never_began(sessions: &mut Sessions) {
 
 #[tokio::test]
 async fn http2_session_of_keyed_connect_never_begins() {
-    let site = Site::new(3);
+    let fixture = Fixture::new(3);
     let (handler, mut sessions) = handlers::unguarded();
     let app = Router::new().route("/ws", handler).route("/free", get(async || ""));
-    let once = tools::layer(&site.at_blue).methods([Method::CONNECT]);
+    let once = requests::layer(&fixture.at_blue).methods([Method::CONNECT]);
     let client = serve(app.layer(once)).await;
 
     let answer = connects::connect_with(client.addr(), Some("k")).await;

@@ -21,10 +21,8 @@ use tokio::sync::Semaphore;
 use tower::{Layer, Service, ServiceExt, util::BoxCloneService};
 use tower_redlock::{OnceLayer, Redlock, RedlockLayer, key, once::RestoredBody};
 
-use crate::once_http::{
-    idempotency::tools::freeing,
-    site::{HOUR, Site},
-};
+use crate::once_http::fixture::{Fixture, HOUR};
+use crate::once_http::idempotency::requests::freeing;
 
 type Sent = UnsyncBoxBody<Bytes, std::io::Error>;
 type Layered = BoxCloneService<Request<Sent>, (u16, Option<String>, Bytes), Infallible>;
@@ -43,7 +41,7 @@ enum Does {
 }
 
 struct Scene {
-    _site: Site,
+    _site: Fixture,
     service: Layered,
     /// A handler continues with a permit.
     go: Arc<Semaphore>,
@@ -98,10 +96,10 @@ where
 /// Returns each layer that reads bodies first, with its name.
 fn scenes(does: Does) -> Vec<(&'static str, Scene)> {
     let scene = |layered: &dyn Fn(&Redlock, &Arc<Semaphore>) -> Layered| {
-        let (site, go) = (Site::new(3), Arc::new(Semaphore::new(0)));
-        let redlock = site.blue.builder().max_waiting_body_bytes(LIMIT).build().unwrap();
+        let (fixture, go) = (Fixture::new(3), Arc::new(Semaphore::new(0)));
+        let redlock = fixture.blue.builder().max_waiting_body_bytes(LIMIT).build().unwrap();
         let service = layered(&redlock, &go);
-        Scene { _site: site, service, go }
+        Scene { _site: fixture, service, go }
     };
     let by_body = scene(&|redlock, go| {
         let layer = OnceLayer::by_body(redlock.clone(), "hook", key::json_pointer("/id"));

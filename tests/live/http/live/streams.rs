@@ -10,7 +10,6 @@ use super::{
     client::{Client, http1},
     site::{Site, manager, patient, serve, soon},
 };
-use crate::support::eventually_async;
 
 const TTL: Duration = Duration::from_secs(2);
 
@@ -64,18 +63,6 @@ async fn disconnect_in_body_frees_the_key() {
 }
 
 #[tokio::test]
-async fn failed_body_frees_key_and_fails() {
-    let site = Site::open(1, patient).await;
-    let mut sender = site.next_stream();
-    let body = site.client().open(Method::GET, "/stream/a").await.unwrap().into_body();
-    sender.send_data("first".into()).await.unwrap();
-    sender.abort(std::io::Error::other("on purpose"));
-    let collected = soon("the end", body.collect()).await;
-    assert!(collected.is_err(), "{collected:?}");
-    site.all_keys_gone().await;
-}
-
-#[tokio::test]
 async fn overlong_body_is_cut_visibly() {
     let site = Site::open(1, patient).await;
     let layer = RedlockLayer::new(site.managers[0].clone(), |_: &axum::extract::Request| "a")
@@ -99,28 +86,4 @@ async fn overlong_body_is_cut_visibly() {
     assert!(matches!(cut, Some(Err(_))), "{cut:?}");
 
     site.all_keys_gone().await;
-}
-
-#[tokio::test]
-async fn unheld_body_continues_without_the_lock() {
-    let site = Site::open(1, patient).await;
-    let (mut sender, body) =
-        http_body_util::channel::Channel::<bytes::Bytes, std::io::Error>::new(4);
-    let body = std::sync::Arc::new(std::sync::Mutex::new(Some(body)));
-    let layer = RedlockLayer::new(site.managers[0].clone(), |_: &axum::extract::Request| "a")
-        .http()
-        .hold_body(false);
-    let handler = async move || axum::body::Body::new(body.lock().unwrap().take().unwrap());
-    let app = axum::Router::new().fallback(handler).layer(layer);
-    let client = Client::new(http1(), serve(app).await);
-    let body = client.open(Method::GET, "/").await.unwrap().into_body();
-    eventually_async("the key goes with the head", async || {
-        site.servers.iter().all(|server| server.keys("redlock:lock:*").is_empty())
-    })
-    .await;
-    sender.send_data("late".into()).await.unwrap();
-
-    drop(sender);
-
-    assert_eq!(soon("the end", body.collect()).await.unwrap().to_bytes(), "late");
 }

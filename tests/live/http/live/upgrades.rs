@@ -278,22 +278,6 @@ async fn kept_handle_context_reports_loss() {
 }
 
 #[tokio::test]
-async fn upgrade_without_handle_is_refused() {
-    let app = |_: &Ends| {
-        let upgrade = async move |upgrade: WebSocketUpgrade| upgrade.on_upgrade(echo);
-        Router::new().route("/ws/{key}", any(upgrade))
-    };
-    let scene = Scene::open(app).await;
-
-    let (status, body) = scene.refused().await;
-
-    assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
-    assert!(body.contains("upgrade-unguarded"), "{body}");
-
-    scene.site.all_keys_gone().await;
-}
-
-#[tokio::test]
 async fn upgrade_is_refused_unless_held() {
     let scene = Scene::with(echoes, |layer| layer.hold_upgrade(false)).await;
     let (status, body) = scene.refused().await;

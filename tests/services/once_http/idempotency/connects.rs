@@ -17,8 +17,8 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpStream;
 use tokio_tungstenite::{WebSocketStream, tungstenite::protocol::Role};
 
-use super::tools::layer;
-use crate::once_http::site::{Site, serve};
+use super::requests::layer;
+use crate::once_http::fixture::{Fixture, serve};
 
 async fn echo(mut socket: WebSocket) {
     while let Some(Ok(message)) = socket.recv().await {
@@ -63,8 +63,8 @@ pub(crate) async fn connect_with(addr: SocketAddr, key: Option<&str>) -> http::R
 
 #[tokio::test]
 async fn http2_connect_passes_without_key() {
-    let site = Site::new(3);
-    let client = serve(app().layer(layer(&site.at_blue))).await;
+    let fixture = Fixture::new(3);
+    let client = serve(app().layer(layer(&fixture.at_blue))).await;
     let answer = connect(client.addr()).await;
     assert_eq!((answer.version(), answer.status()), (Version::HTTP_2, StatusCode::OK));
     let upgraded = TokioIo::new(hyper::upgrade::on(answer).await.unwrap());
@@ -75,8 +75,8 @@ async fn http2_connect_passes_without_key() {
 
 #[tokio::test]
 async fn connect_needs_a_key_if_named() {
-    let site = Site::new(3);
-    let once = layer(&site.at_blue).methods([Method::CONNECT]);
+    let fixture = Fixture::new(3);
+    let once = layer(&fixture.at_blue).methods([Method::CONNECT]);
     let client = serve(app().layer(once)).await;
     assert_eq!(connect(client.addr()).await.status(), StatusCode::BAD_REQUEST);
 }

@@ -12,11 +12,9 @@ use http::{
 use tower_http::compression::CompressionLayer;
 use tower_redlock::once::MemoryStore;
 
-use super::tools::{layer, pay, stored};
-use crate::once_http::{
-    client::{Answer, Client},
-    site::{Runs, Site, serve},
-};
+use super::requests::{layer, pay};
+use crate::client::{Answer, Client};
+use crate::once_http::fixture::{Fixture, Runs, serve};
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
@@ -51,20 +49,20 @@ async fn answers(client: &Client, encodings: &[Option<&'static str>]) -> Vec<Ans
 
 #[tokio::test]
 async fn inner_compression_is_bypassed() {
-    let site = Site::new(3);
-    let inside = app(&site.runs).route_layer(CompressionLayer::new());
-    let client = serve(inside.route_layer(layer(&site.at_blue))).await;
+    let fixture = Fixture::new(3);
+    let inside = app(&fixture.runs).route_layer(CompressionLayer::new());
+    let client = serve(inside.route_layer(layer(&fixture.at_blue))).await;
     for answer in answers(&client, &[Some("gzip"), None, Some("identity"), Some("gzip")]).await {
         assert_eq!(answer.header("content-encoding"), None);
         assert_eq!(answer.body, text());
     }
-    assert_eq!(site.runs.count(), 1);
+    assert_eq!(fixture.runs.count(), 1);
 }
 
 #[tokio::test]
 async fn compression_outside_encodes_for_each_client() {
-    let site = Site::new(3);
-    let once = app(&site.runs).route_layer(layer(&site.at_blue));
+    let fixture = Fixture::new(3);
+    let once = app(&fixture.runs).route_layer(layer(&fixture.at_blue));
     let client = serve(once.route_layer(CompressionLayer::new())).await;
     let answers = answers(&client, &[Some("gzip"), None, Some("identity"), Some("gzip")]).await;
     for plain in &answers[1..3] {
@@ -77,58 +75,48 @@ async fn compression_outside_encodes_for_each_client() {
         assert_eq!(gzip.header("vary"), Some("accept-encoding"));
     }
     assert_eq!(first.body, again.body);
-    assert_eq!(site.runs.count(), 1);
+    assert_eq!(fixture.runs.count(), 1);
 }
 
-/// Asserts the responses of a service that encodes without regard to `accept-encoding`.
-async fn encoded(client: &Client, runs: &Runs) {
-    let answers = answers(client, &[Some("br"), Some("gzip"), None]).await;
-    for answer in answers {
-        assert_eq!((answer.code(), &answer.body[..]), (200, &GZIP[..]));
-    }
-    for other in ["br", "identity", "gzip;q=0", ""] {
-        let refused = client.send(accepting(Some(other))).await;
-        refused.assert_problem(406, None, "not-acceptable", "done");
-    }
-    assert_eq!(runs.count(), 1);
-}
-
+/// The service encodes without regard to `accept-encoding`.
 #[tokio::test]
 async fn encoded_response_needs_acceptance() {
-    let site = Site::new(3);
-    let runs = site.runs.clone();
-    let handler = async move || {
-        runs.run();
-        ([(CONTENT_ENCODING, "gzip")], GZIP)
-    };
-    let app = Router::new().route("/pay", post(handler));
-    encoded(&serve(app.route_layer(layer(&site.at_blue))).await, &site.runs).await;
-}
-
-#[tokio::test]
-async fn stored_encoded_response_needs_acceptance() {
-    let site = Site::new(3);
-    let runs = site.runs.clone();
-    let handler = async move || {
-        runs.run();
-        ([(CONTENT_ENCODING, "gzip")], GZIP)
-    };
-    let app = Router::new().route("/pay", post(handler));
-    let once = stored(&site.at_blue, &MemoryStore::new());
-    encoded(&serve(app.route_layer(once)).await, &site.runs).await;
+    for is_in_store in [false, true] {
+        let fixture = Fixture::new(3);
+        let runs = fixture.runs.clone();
+        let handler = async move || {
+            runs.run();
+            ([(CONTENT_ENCODING, "gzip")], GZIP)
+        };
+        let once = layer(&fixture.at_blue);
+        let once = if is_in_store { once.store(MemoryStore::new()) } else { once };
+        let client = serve(Router::new().route("/pay", post(handler)).route_layer(once)).await;
+        for answer in answers(&client, &[Some("br"), Some("gzip"), None]).await {
+            assert_eq!((answer.code(), &answer.body[..]), (200, &GZIP[..]));
+        }
+        for other in ["br", "identity", "gzip;q=0", ""] {
+            client.send(accepting(Some(other))).await.assert_problem(
+                406,
+                None,
+                "not-acceptable",
+                "done",
+            );
+        }
+        assert_eq!(fixture.runs.count(), 1);
+    }
 }
 
 #[tokio::test]
 async fn ranges_are_ignored() {
-    let site = Site::new(3);
-    let runs = site.runs.clone();
+    let fixture = Fixture::new(3);
+    let runs = fixture.runs.clone();
     let handler = async move |headers: HeaderMap| {
         runs.run();
         assert!(!headers.contains_key(RANGE));
         text()
     };
     let app = Router::new().route("/pay", any(handler));
-    let client = serve(app.route_layer(layer(&site.at_blue).methods([Method::GET]))).await;
+    let client = serve(app.route_layer(layer(&fixture.at_blue).methods([Method::GET]))).await;
     for range in ["bytes=0-3", "bytes=4-7"] {
         let mut request = pay("k", "");
         *request.method_mut() = Method::GET;
@@ -136,5 +124,5 @@ async fn ranges_are_ignored() {
         let answer = client.send(request).await;
         assert_eq!((answer.code(), &answer.body[..]), (200, text().as_bytes()));
     }
-    assert_eq!(site.runs.count(), 1);
+    assert_eq!(fixture.runs.count(), 1);
 }

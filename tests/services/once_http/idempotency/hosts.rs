@@ -11,8 +11,8 @@ use tokio::{
     net::TcpStream,
 };
 
-use super::tools::{layer, pay};
-use crate::once_http::site::{Runs, Site, serve};
+use super::requests::{layer, pay};
+use crate::once_http::fixture::{Fixture, Runs, serve};
 
 fn app(runs: &Runs) -> Router {
     let runs = runs.clone();
@@ -53,8 +53,8 @@ async fn over_http10(addr: SocketAddr, lines: &str) -> String {
 
 #[tokio::test]
 async fn hosts_have_keys_of_their_own() {
-    let site = Site::new(3);
-    let client = serve(app(&site.runs).route_layer(layer(&site.at_blue))).await;
+    let fixture = Fixture::new(3);
+    let client = serve(app(&fixture.runs).route_layer(layer(&fixture.at_blue))).await;
     for replayed in [None, Some("true")] {
         for (host, run) in [("a.example", "1"), ("b.example", "2"), ("a.example:8080", "3")] {
             let answer = client.send(at(host)).await;
@@ -68,8 +68,8 @@ async fn hosts_have_keys_of_their_own() {
 
 #[tokio::test]
 async fn http_versions_name_one_host_alike() {
-    let site = Site::new(3);
-    let client = serve(app(&site.runs).route_layer(layer(&site.at_blue))).await;
+    let fixture = Fixture::new(3);
+    let client = serve(app(&fixture.runs).route_layer(layer(&fixture.at_blue))).await;
     assert_eq!(client.send(at("a.example")).await.body, "1");
     assert_eq!(client.send(at("A.Example")).await.body, "1");
     let addr = client.addr();
@@ -82,8 +82,8 @@ async fn http_versions_name_one_host_alike() {
 
 #[tokio::test]
 async fn missing_hosts_share_keys() {
-    let site = Site::new(3);
-    let client = serve(app(&site.runs).route_layer(layer(&site.at_blue))).await;
+    let fixture = Fixture::new(3);
+    let client = serve(app(&fixture.runs).route_layer(layer(&fixture.at_blue))).await;
     assert_eq!(client.send(at("a.example")).await.body, "1");
     for replayed in [false, true] {
         let answer = over_http10(client.addr(), "").await;
@@ -91,28 +91,30 @@ async fn missing_hosts_share_keys() {
         assert_eq!(answer.contains("idempotency-replayed: true"), replayed, "{answer}");
     }
     let name = "idempotency:pay:///5:alice:k";
-    assert!(site.at_green.once_key(name).status().await.unwrap().is_some());
+    assert!(fixture.at_green.once_key(name).status().await.unwrap().is_some());
 }
 
 #[tokio::test]
 async fn two_hosts_are_a_bad_request() {
-    let site = Site::new(3);
-    let client = serve(app(&site.runs).route_layer(layer(&site.at_blue))).await;
+    let fixture = Fixture::new(3);
+    let client = serve(app(&fixture.runs).route_layer(layer(&fixture.at_blue))).await;
     for host in ["a b", "user@a.example"] {
-        client.send(at(host)).await.assert_problem(400, None, "bad-key", "not-run");
+        client.send(at(host)).await.assert_bad_key();
     }
     let twice = over_http10(client.addr(), "host: a.example\r\nhost: b.example\r\n").await;
     assert!(twice.starts_with("HTTP/1.0 400"), "{twice}");
-    assert_eq!(site.runs.count(), 0);
+    assert_eq!(fixture.runs.count(), 0);
 }
 
 #[tokio::test]
 async fn any_host_shares_keys() {
-    let site = Site::new(3);
-    let client = serve(app(&site.runs).route_layer(layer(&site.at_blue).any_host())).await;
+    let fixture = Fixture::new(3);
+    let client = serve(app(&fixture.runs).route_layer(layer(&fixture.at_blue).any_host())).await;
     assert_eq!(client.send(at("a.example")).await.body, "1");
     assert_eq!(client.send(at("b.example")).await.body, "1");
     assert_eq!(over_http2(client.addr(), "http://c.example").await, "1");
     assert!(over_http10(client.addr(), "").await.ends_with("\r\n\r\n1"));
-    assert!(site.at_green.once_key("idempotency:pay:5:alice:k").status().await.unwrap().is_some());
+    assert!(
+        fixture.at_green.once_key("idempotency:pay:5:alice:k").status().await.unwrap().is_some()
+    );
 }

@@ -18,11 +18,9 @@ use hyper_util::client::legacy;
 use tokio::task::JoinHandle;
 use tower_redlock::once::OnceState;
 
-use super::tools::{layer, pay};
-use crate::once_http::{
-    client::{Client, SOON},
-    site::{Site, TTL, serve, soon},
-};
+use super::requests::{layer, pay};
+use crate::client::Client;
+use crate::once_http::fixture::{Fixture, TTL, serve, soon};
 use crate::support::eventually_async;
 
 const MAX_HOLD: Duration = Duration::from_secs(60);
@@ -33,15 +31,15 @@ type Feed = Sender<Bytes, std::io::Error>;
 type Opening = JoinHandle<Result<Response<Incoming>, legacy::Error>>;
 
 struct Streams {
-    site: Site,
+    fixture: Fixture,
     client: Client,
     feeds: Arc<Mutex<Vec<Feed>>>,
 }
 
 /// Each response is a stream that the test feeds; 10 bytes are stored.
 async fn streams() -> Streams {
-    let site = Site::new(3);
-    let (runs, feeds) = (site.runs.clone(), Arc::<Mutex<Vec<Feed>>>::default());
+    let fixture = Fixture::new(3);
+    let (runs, feeds) = (fixture.runs.clone(), Arc::<Mutex<Vec<Feed>>>::default());
     let given = Arc::clone(&feeds);
     let app = Router::new().route(
         "/pay",
@@ -58,8 +56,8 @@ async fn streams() -> Streams {
         }),
     );
     let client =
-        serve(app.route_layer(layer(&site.at_blue).response_limit(10).max_hold(MAX_HOLD))).await;
-    Streams { site, client, feeds }
+        serve(app.route_layer(layer(&fixture.at_blue).response_limit(10).max_hold(MAX_HOLD))).await;
+    Streams { fixture, client, feeds }
 }
 
 impl Streams {
@@ -71,7 +69,7 @@ impl Streams {
         let client = self.client.clone();
         request.headers_mut().insert("te", "trailers".parse().unwrap());
         let answer = tokio::spawn(async move { client.open(request).await });
-        self.site.runs(1).await;
+        self.fixture.runs(1).await;
         (answer, self.feeds.lock().unwrap().pop().expect("it runs"))
     }
 }
@@ -82,8 +80,7 @@ async fn small_stream_is_buffered_with_trailers() {
     let (answer, mut feed) = streams.first().await;
     feed.send_data("12345".into()).await.unwrap();
     // It is held back, and repetitions are in progress.
-    let other = streams.client.send(pay("k", "")).await;
-    other.assert_problem(409, Some(SOON), "in-progress", "not-run");
+    streams.client.send(pay("k", "")).await.assert_in_progress();
     assert!(!answer.is_finished());
     feed.send_data("67890".into()).await.unwrap();
     let trailers = HeaderMap::from_iter([("x-sum".parse().unwrap(), "7".parse().unwrap())]);
@@ -93,11 +90,7 @@ async fn small_stream_is_buffered_with_trailers() {
     let body = answer.into_body().collect().await.unwrap();
     assert_eq!(body.trailers(), Some(&trailers));
     assert_eq!(body.to_bytes(), "1234567890");
-    let again = streams.client.send(pay("k", "")).await;
-    assert_eq!(
-        (&again.body[..], again.header("idempotency-replayed")),
-        (&b"1234567890"[..], Some("true"))
-    );
+    streams.client.send(pay("k", "")).await.assert_replay_of("1234567890");
 }
 
 #[tokio::test]
@@ -110,14 +103,14 @@ async fn large_stream_passes_unstored() {
     // The response has started, and its body is streamed.
     let answer = soon("the answer", answer).await.unwrap().unwrap();
     let again = streams.client.send(pay("k", "")).await;
-    again.assert_problem(409, None, "response-not-kept", "done");
+    again.assert_not_kept();
     assert!(String::from_utf8_lossy(&again.body).contains("response was 200"));
     feed.send_data("2345".into()).await.unwrap();
     drop(feed);
     assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "123456789012345");
     // Another request under the key is still told apart.
-    streams.client.send(pay("k", "x")).await.assert_problem(422, None, "key-reused", "not-run");
-    assert_eq!(streams.site.runs.count(), 1);
+    streams.client.send(pay("k", "x")).await.assert_key_reused();
+    assert_eq!(streams.fixture.runs.count(), 1);
 }
 
 /// Streams have no stored answer, and their clients read them from the first byte.
@@ -137,11 +130,10 @@ async fn unbuffered_responses_pass_at_once() {
         let mut body = answer.into_body();
         let frame = soon("the first byte", body.frame()).await.unwrap().unwrap();
         assert_eq!(frame.into_data().unwrap(), "1");
-        let again = streams.client.send(pay("k", "")).await;
-        again.assert_problem(409, None, "response-not-kept", "done");
+        streams.client.send(pay("k", "")).await.assert_not_kept();
         drop(feed);
         assert!(soon("the end", body.frame()).await.is_none_or(|end| end.unwrap().is_trailers()));
-        assert_eq!(streams.site.runs.count(), 1);
+        assert_eq!(streams.fixture.runs.count(), 1);
     }
 }
 
@@ -155,9 +147,8 @@ async fn broken_response_is_done() {
     if let Ok(answer) = soon("the answer", answer).await.unwrap() {
         assert!(answer.into_body().collect().await.is_err());
     }
-    let again = streams.client.send(pay("k", "")).await;
-    again.assert_problem(409, None, "response-not-kept", "done");
-    assert_eq!(streams.site.runs.count(), 1);
+    streams.client.send(pay("k", "")).await.assert_not_kept();
+    assert_eq!(streams.fixture.runs.count(), 1);
 }
 
 #[tokio::test]
@@ -167,18 +158,13 @@ async fn disconnect_after_response_is_replayed() {
     feed.send_data("12345".into()).await.unwrap();
     answer.abort();
     assert!(answer.await.unwrap_err().is_cancelled());
-    let again = streams.client.send(pay("k", "")).await;
-    again.assert_problem(409, Some(SOON), "in-progress", "not-run");
+    streams.client.send(pay("k", "")).await.assert_in_progress();
     feed.send_data("67890".into()).await.unwrap();
     drop(feed);
     eventually_async("it is kept", async || streams.client.send(pay("k", "")).await.code() == 200)
         .await;
-    let again = streams.client.send(pay("k", "")).await;
-    assert_eq!(
-        (&again.body[..], again.header("idempotency-replayed")),
-        (&b"1234567890"[..], Some("true"))
-    );
-    assert_eq!(streams.site.runs.count(), 1);
+    streams.client.send(pay("k", "")).await.assert_replay_of("1234567890");
+    assert_eq!(streams.fixture.runs.count(), 1);
 }
 
 #[tokio::test]
@@ -186,16 +172,15 @@ async fn overlong_stream_passes_unstored() {
     let streams = streams().await;
     let (answer, mut feed) = streams.first().await;
     feed.send_data("12345".into()).await.unwrap();
-    streams.site.clock.advance(MAX_HOLD.saturating_sub(MARGIN));
+    streams.fixture.clock.advance(MAX_HOLD.saturating_sub(MARGIN));
     let answer = soon("the answer", answer).await.unwrap().unwrap();
     assert_eq!(answer.status(), 200);
-    let again = streams.client.send(pay("k", "")).await;
-    again.assert_problem(409, None, "response-not-kept", "done");
+    streams.client.send(pay("k", "")).await.assert_not_kept();
     feed.send_data("67890".into()).await.unwrap();
     drop(feed);
     assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "1234567890");
-    streams.client.send(pay("k", "x")).await.assert_problem(422, None, "key-reused", "not-run");
-    assert_eq!(streams.site.runs.count(), 1);
+    streams.client.send(pay("k", "x")).await.assert_key_reused();
+    assert_eq!(streams.fixture.runs.count(), 1);
 }
 
 /// The process pauses between the soft deadline and the end.
@@ -204,36 +189,33 @@ async fn stopped_stream_is_done() {
     let streams = streams().await;
     let (answer, mut feed) = streams.first().await;
     feed.send_data("12345".into()).await.unwrap();
-    let again = streams.client.send(pay("k", "")).await;
-    again.assert_problem(409, Some(SOON), "in-progress", "not-run");
-    streams.site.clock.advance(MAX_HOLD);
+    streams.client.send(pay("k", "")).await.assert_in_progress();
+    streams.fixture.clock.advance(MAX_HOLD);
     let answer = soon("the answer", answer).await.unwrap().unwrap();
     assert_eq!(answer.status(), 500);
-    let again = streams.client.send(pay("k", "")).await;
-    again.assert_problem(409, None, "response-not-kept", "done");
-    assert_eq!(streams.site.runs.count(), 1);
+    streams.client.send(pay("k", "")).await.assert_not_kept();
+    assert_eq!(streams.fixture.runs.count(), 1);
 }
 
 /// The nodes get no message after that, as after a crash.
 #[tokio::test]
 async fn cut_during_read_is_done() {
     let streams = streams().await;
-    let site = &streams.site;
+    let fixture = &streams.fixture;
     let (_answer, mut feed) = streams.first().await;
     feed.send_data("12345".into()).await.unwrap();
     let key = "idempotency:pay://pay.example/5:alice:k";
     eventually_async("its head is recorded", async || {
-        let status = site.at_green.once_key(key).status().await.unwrap();
+        let status = fixture.at_green.once_key(key).status().await.unwrap();
         status.is_some_and(|status| status.state == OnceState::Done)
     })
     .await;
     let again = streams.client.send(pay("k", "")).await;
-    again.assert_problem(409, Some(SOON), "in-progress", "not-run");
-    site.blue.partition(0..3);
-    site.clock.advance(TTL);
+    again.assert_in_progress();
+    fixture.blue.partition(0..3);
+    fixture.clock.advance(TTL);
     let green = serve(
-        Router::new().route("/pay", post(async || "again")).route_layer(layer(&site.at_green)),
+        Router::new().route("/pay", post(async || "again")).route_layer(layer(&fixture.at_green)),
     );
-    let again = green.await.send(pay("k", "")).await;
-    again.assert_problem(409, None, "response-not-kept", "done");
+    green.await.send(pay("k", "")).await.assert_not_kept();
 }

@@ -13,8 +13,8 @@ use tower_redlock::{
     once::{UnknownOutcome, http::Missing},
 };
 
-use super::tools::{freeing, layer, pay};
-use crate::once_http::site::{HOUR, Runs, Site, TTL, serve, soon};
+use super::requests::{freeing, layer, pay};
+use crate::once_http::fixture::{Fixture, HOUR, Runs, TTL, serve, soon};
 
 /// Responds with the request's body and its trailer.
 fn echo(runs: &Runs) -> Router {
@@ -34,9 +34,10 @@ fn echo(runs: &Runs) -> Router {
 
 #[tokio::test]
 async fn reused_key_is_422() {
-    let site = Site::new(3);
+    let fixture = Fixture::new(3);
     let client =
-        serve(echo(&site.runs).route_layer(layer(&site.at_blue).token_header("x-token"))).await;
+        serve(echo(&fixture.runs).route_layer(layer(&fixture.at_blue).token_header("x-token")))
+            .await;
     assert_eq!(client.send(pay("k", "3 EUR")).await.body, "3 EUR");
     let mut put = pay("k", "3 EUR");
     *put.method_mut() = http::Method::PUT;
@@ -48,22 +49,18 @@ async fn reused_key_is_422() {
     let others =
         [pay("k", "30 EUR"), pay("k", ""), put, with_uri("/other?now=1"), with_uri("/pay")];
     for other in others {
-        client.send(other).await.assert_problem(422, None, "key-reused", "not-run");
+        client.send(other).await.assert_key_reused();
     }
     let mut again = pay("k", "3 EUR");
     again.headers_mut().insert("traceparent", "anew".parse().unwrap());
-    let again = client.send(again).await;
-    assert_eq!(
-        (&again.body[..], again.header("idempotency-replayed")),
-        (&b"3 EUR"[..], Some("true"))
-    );
-    assert_eq!(site.runs.count(), 1);
+    client.send(again).await.assert_replay_of("3 EUR");
+    assert_eq!(fixture.runs.count(), 1);
 }
 
 #[tokio::test]
 async fn missing_key_is_400_by_default() {
-    let site = Site::new(3);
-    let (runs, once) = (&site.runs, layer(&site.at_blue).token_header("x-token"));
+    let fixture = Fixture::new(3);
+    let (runs, once) = (&fixture.runs, layer(&fixture.at_blue).token_header("x-token"));
     let strict = serve(echo(runs).route_layer(once.clone())).await;
     let lenient = serve(echo(runs).route_layer(once.missing(Missing::Run))).await;
     let bare = || {
@@ -73,22 +70,21 @@ async fn missing_key_is_400_by_default() {
         request.headers_mut().insert("x-token", "7".parse().unwrap());
         request
     };
-    strict.send(bare()).await.assert_problem(400, None, "bad-key", "not-run");
+    strict.send(bare()).await.assert_bad_key();
     for _ in 0..2 {
         assert_eq!(lenient.send(bare()).await.body, "body");
     }
     for bad in ["", "a, b", "\"a", &"x".repeat(256)] {
-        let answer = lenient.send(pay(bad, "")).await;
-        answer.assert_problem(400, None, "bad-key", "not-run");
+        lenient.send(pay(bad, "")).await.assert_bad_key();
     }
-    assert_eq!(site.runs.count(), 2);
+    assert_eq!(fixture.runs.count(), 2);
 }
 
 #[tokio::test]
 async fn bodies_are_bounded_and_arrive_intact() {
-    let site = Site::new(3);
-    let once = layer(&site.at_blue).body_limit(10).token_header("x-token");
-    let client = serve(echo(&site.runs).route_layer(once)).await;
+    let fixture = Fixture::new(3);
+    let once = layer(&fixture.at_blue).body_limit(10).token_header("x-token");
+    let client = serve(echo(&fixture.runs).route_layer(once)).await;
     client.send(pay("k", "12345678901")).await.assert_problem(
         413,
         None,
@@ -108,15 +104,14 @@ async fn bodies_are_bounded_and_arrive_intact() {
     let (answer, client) = soon("the answer", answer).await.unwrap();
     assert_eq!((&answer.body[..], answer.header("x-trailer")), (&b"1234567890"[..], Some("7")));
     // The same bytes in one piece are the same request.
-    let again = client.send(pay("k", "1234567890")).await;
-    assert_eq!(again.header("idempotency-replayed"), Some("true"));
-    assert_eq!(site.runs.count(), 1);
+    client.send(pay("k", "1234567890")).await.assert_replayed();
+    assert_eq!(fixture.runs.count(), 1);
 }
 
 #[tokio::test]
 async fn unknown_outcome_is_not_done() {
-    let site = Site::new(3);
-    let runs = site.runs.clone();
+    let fixture = Fixture::new(3);
+    let runs = fixture.runs.clone();
     let app = Router::new().route(
         "/pay",
         post(async move || {
@@ -125,31 +120,30 @@ async fn unknown_outcome_is_not_done() {
         }),
     );
     let once = |redlock| layer(redlock).unknown(UnknownOutcome::Hold(HOUR));
-    let blue = serve(app.clone().route_layer(once(&site.at_blue))).await;
-    let green = serve(app.route_layer(once(&site.at_green))).await;
+    let blue = serve(app.clone().route_layer(once(&fixture.at_blue))).await;
+    let green = serve(app.route_layer(once(&fixture.at_green))).await;
 
-    site.nodes.stop(0..2);
+    fixture.nodes.stop(0..2);
     blue.send(pay("k", "")).await.assert_problem(503, Some("1"), "no-quorum", "not-run");
-    site.nodes.start(0..2);
-    let client = blue.clone();
-    let lost = tokio::spawn(async move { client.send(pay("k", "")).await });
-    site.runs(1).await;
-    site.blue.partition(0..3);
-    site.clock.advance(TTL);
+    fixture.nodes.start(0..2);
+    let lost = blue.spawn(pay("k", ""));
+    fixture.runs(1).await;
+    fixture.blue.partition(0..3);
+    fixture.clock.advance(TTL);
     let lost = soon("the answer", lost).await.unwrap();
     lost.assert_problem(500, None, "lost", "unknown");
-    green.send(pay("k", "")).await.assert_problem(409, None, "unknown-outcome", "unknown");
+    green.send(pay("k", "")).await.assert_unknown_outcome();
     // A person finds out that it was done; the response is lost.
     let name = "idempotency:pay://pay.example/5:alice:k";
-    site.at_green.once_key(name).mark_done().now_or_never().expect("at once").unwrap();
-    green.send(pay("k", "")).await.assert_problem(409, None, "response-not-kept", "done");
-    assert_eq!(site.runs.count(), 1);
+    fixture.at_green.once_key(name).mark_done().now_or_never().expect("at once").unwrap();
+    green.send(pay("k", "")).await.assert_not_kept();
+    assert_eq!(fixture.runs.count(), 1);
 }
 
 #[tokio::test]
 async fn attached_disconnect_frees_the_key() {
-    let site = Site::new(3);
-    let runs = site.runs.clone();
+    let fixture = Fixture::new(3);
+    let runs = fixture.runs.clone();
     let app = Router::new().route(
         "/pay",
         post(async move || match runs.run() {
@@ -157,11 +151,10 @@ async fn attached_disconnect_frees_the_key() {
             _ => "paid",
         }),
     );
-    let client = serve(app.route_layer(freeing(&site.at_blue).detached(false))).await;
-    let gone = client.clone();
-    let gone = tokio::spawn(async move { gone.send(pay("k", "")).await });
-    site.runs(1).await;
+    let client = serve(app.route_layer(freeing(&fixture.at_blue).detached(false))).await;
+    let gone = client.spawn(pay("k", ""));
+    fixture.runs(1).await;
     gone.abort();
-    site.is_free().await;
+    fixture.is_free().await;
     assert_eq!(client.send(pay("k", "")).await.body, "paid");
 }

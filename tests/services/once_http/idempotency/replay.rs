@@ -21,11 +21,9 @@ use tower_redlock::{
     once::{MemoryStore, StoredHeaders},
 };
 
-use super::tools::{both, layer, pay, stored};
-use crate::once_http::{
-    client::{Answer, SOON},
-    site::{HOUR, Runs, Site, serve, soon},
-};
+use super::requests::{both, layer, pay, stored};
+use crate::client::Answer;
+use crate::once_http::fixture::{Fixture, HOUR, Runs, serve, soon};
 use crate::support::{
     eventually_async,
     mock_node::{MockNode, Withheld, with_nodes},
@@ -68,17 +66,17 @@ fn kept(answer: &Answer) -> HeaderMap {
 #[track_caller]
 fn assert_replayed(first: &Answer, again: &Answer) {
     assert_eq!(first.header("idempotency-replayed"), None);
-    assert_eq!(again.header("idempotency-replayed"), Some("true"), "{again:?}");
+    again.assert_replayed();
     assert_eq!((again.status, &again.body), (first.status, &first.body));
     assert_eq!(kept(again), kept(first));
 }
 
 #[tokio::test]
 async fn every_replica_replays_the_response() {
-    let site = Site::new(3);
-    let runs = site.runs.clone();
+    let fixture = Fixture::new(3);
+    let runs = fixture.runs.clone();
     let app = Router::new().route("/pay", post(async move || made(runs.run())));
-    let (blue, green) = both(&app, [&site.at_blue, &site.at_green]).await;
+    let (blue, green) = both(&app, [&fixture.at_blue, &fixture.at_green]).await;
 
     let first = blue.send(pay("k-1", "3 EUR")).await;
     assert_eq!((first.code(), &first.body), (201, &binary()));
@@ -94,20 +92,20 @@ async fn every_replica_replays_the_response() {
         }
         assert_eq!(again.header("x-content-type-options"), Some("nosniff"));
     }
-    assert_eq!(site.runs.count(), 1);
+    assert_eq!(fixture.runs.count(), 1);
     assert_eq!(blue.send(pay("k-2", "3 EUR")).await.header("x-run"), Some("2"));
-    site.clock.advance(96 * HOUR);
+    fixture.clock.advance(96 * HOUR);
     assert_eq!(green.send(pay("k-1", "3 EUR")).await.header("x-run"), Some("3"));
 }
 
 #[tokio::test]
 async fn store_replays_chosen_headers() {
-    let site = Site::new(3);
-    let (runs, store) = (site.runs.clone(), MemoryStore::new());
+    let fixture = Fixture::new(3);
+    let (runs, store) = (fixture.runs.clone(), MemoryStore::new());
     let app = Router::new().route("/pay", post(async move || made(runs.run())));
     let layer = |redlock| stored(redlock, &store);
-    let blue = serve(app.clone().route_layer(layer(&site.at_blue))).await;
-    let green = serve(app.clone().route_layer(layer(&site.at_green))).await;
+    let blue = serve(app.clone().route_layer(layer(&fixture.at_blue))).await;
+    let green = serve(app.clone().route_layer(layer(&fixture.at_green))).await;
     let first = blue.send(pay("k", "3 EUR")).await;
     assert_eq!(store.len(), 1);
     for client in [&blue, &green] {
@@ -116,7 +114,7 @@ async fn store_replays_chosen_headers() {
         assert_eq!((again.header("x-run"), again.header("set-cookie")), (Some("1"), None));
     }
     let few = StoredHeaders::representation().and("x-run").and("set-cookie");
-    let client = serve(app.route_layer(layer(&site.at_blue).stored_headers(few))).await;
+    let client = serve(app.route_layer(layer(&fixture.at_blue).stored_headers(few))).await;
     assert_eq!(client.send(pay("few", "3 EUR")).await.header("cache-control"), Some("no-store"));
     let again = client.send(pay("few", "3 EUR")).await;
     assert_eq!((again.header("x-run"), again.header("set-cookie")), (Some("2"), None));
@@ -125,8 +123,8 @@ async fn store_replays_chosen_headers() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_of_fifty_runs() {
-    let site = Site::new(3);
-    let (runs, go) = (site.runs.clone(), Arc::new(Notify::new()));
+    let fixture = Fixture::new(3);
+    let (runs, go) = (fixture.runs.clone(), Arc::new(Notify::new()));
     let gone = Arc::clone(&go);
     let app = Router::new().route(
         "/pay",
@@ -136,14 +134,13 @@ async fn one_of_fifty_runs() {
             made(run)
         }),
     );
-    let (blue, green) = both(&app, [&site.at_blue, &site.at_green]).await;
-    let client = blue.clone();
-    let first = tokio::spawn(async move { client.send(pay("k", "3 EUR")).await });
-    site.runs(1).await;
+    let (blue, green) = both(&app, [&fixture.at_blue, &fixture.at_green]).await;
+    let first = blue.spawn(pay("k", "3 EUR"));
+    fixture.runs(1).await;
     let others = (0..50).map(|i| if i % 2 == 0 { &blue } else { &green });
     let early = others.clone().map(|client| client.send(pay("k", "3 EUR")));
     for answer in soon("answers", join_all(early)).await {
-        answer.assert_problem(409, Some(SOON), "in-progress", "not-run");
+        answer.assert_in_progress();
     }
     go.notify_one();
     let first = first.await.unwrap();
@@ -151,13 +148,13 @@ async fn one_of_fifty_runs() {
     for answer in soon("answers", join_all(late)).await {
         assert_replayed(&first, &answer);
     }
-    assert_eq!(site.runs.count(), 1);
+    assert_eq!(fixture.runs.count(), 1);
 }
 
 #[tokio::test]
 async fn waiter_gets_the_response() {
-    let site = Site::new(3);
-    let (runs, go) = (site.runs.clone(), Arc::new(Notify::new()));
+    let fixture = Fixture::new(3);
+    let (runs, go) = (fixture.runs.clone(), Arc::new(Notify::new()));
     let gone = Arc::clone(&go);
     let app = Router::new().route(
         "/pay",
@@ -167,26 +164,26 @@ async fn waiter_gets_the_response() {
             made(run)
         }),
     );
-    let client = serve(app.route_layer(layer(&site.at_blue).wait(HOUR))).await;
+    let client = serve(app.route_layer(layer(&fixture.at_blue).wait(HOUR))).await;
     let send = || {
         let client = client.clone();
         tokio::spawn(async move { client.send(pay("k", "3 EUR")).await })
     };
     let first = send();
-    site.runs(1).await;
+    fixture.runs(1).await;
     let second = send();
     tokio::task::yield_now().await;
     assert!(!second.is_finished());
     go.notify_one();
     let (first, second) = (first.await.unwrap(), soon("the second", second).await.unwrap());
     assert_replayed(&first, &second);
-    assert_eq!(site.runs.count(), 1);
+    assert_eq!(fixture.runs.count(), 1);
 }
 
 #[tokio::test]
 async fn headers_count_towards_the_limit() {
-    let site = Site::new(3);
-    let runs = site.runs.clone();
+    let fixture = Fixture::new(3);
+    let runs = fixture.runs.clone();
     let app = Router::new().route(
         "/pay",
         post(async move |length: String| {
@@ -194,38 +191,21 @@ async fn headers_count_towards_the_limit() {
             ([("x-long", "x".repeat(length.parse().unwrap()))], StatusCode::NO_CONTENT)
         }),
     );
-    let client = serve(app.route_layer(layer(&site.at_blue).response_limit(1000))).await;
+    let client = serve(app.route_layer(layer(&fixture.at_blue).response_limit(1000))).await;
     let fits = 1000 - "x-long".len();
     for (key, length, code) in [("a", fits, 204), ("b", fits + 1, 409)] {
         assert_eq!(client.send(pay(key, length.to_string())).await.code(), 204);
         assert_eq!(client.send(pay(key, length.to_string())).await.code(), code);
     }
-    assert_eq!(site.runs.count(), 2);
-}
-
-#[tokio::test]
-async fn empty_response_is_replayed() {
-    let site = Site::new(3);
-    let runs = site.runs.clone();
-    let app = Router::new().route(
-        "/pay",
-        post(async move || {
-            runs.run();
-            StatusCode::NO_CONTENT
-        }),
-    );
-    let client = serve(app.route_layer(layer(&site.at_blue))).await;
-    let first = client.send(pay("k", "")).await;
-    assert_eq!(first.code(), 204);
-    assert_replayed(&first, &client.send(pay("k", "")).await);
+    assert_eq!(fixture.runs.count(), 2);
 }
 
 #[tokio::test]
 async fn methods_are_configurable() {
-    let site = Site::new(3);
-    let runs = site.runs.clone();
+    let fixture = Fixture::new(3);
+    let runs = fixture.runs.clone();
     let app = Router::new().route("/pay", axum::routing::any(async move || runs.run().to_string()));
-    let once = layer(&site.at_blue).methods([http::Method::POST, http::Method::GET]);
+    let once = layer(&fixture.at_blue).methods([http::Method::POST, http::Method::GET]);
     let client = serve(app.route_layer(once)).await;
     let send = async |method: http::Method| {
         let mut request = pay("k", "");
@@ -243,11 +223,11 @@ async fn methods_are_configurable() {
 
 #[tokio::test]
 async fn safe_methods_pass() {
-    let site = Site::new(3);
-    let runs = site.runs.clone();
+    let fixture = Fixture::new(3);
+    let runs = fixture.runs.clone();
     let app = Router::new().route("/pay", axum::routing::any(async move || runs.run().to_string()));
     // Needs no scope either.
-    let once = OnceLayer::idempotency(site.at_blue.clone(), "pay")
+    let once = OnceLayer::idempotency(fixture.at_blue.clone(), "pay")
         .scope(tower_redlock::key::header("x-caller"));
     let client = serve(app.route_layer(once)).await;
     for run in 1..3 {
@@ -317,6 +297,6 @@ async fn response_of_a_minority_is_replayed() {
     let client = serve(app.route_layer(layer(&second))).await;
     let again = soon("the replay", client.send(pay("k-1", "3 EUR"))).await;
     assert_eq!(withheld.count(), 1);
-    assert_eq!(again.header("idempotency-replayed"), Some("true"), "{again:?}");
+    again.assert_replayed();
     assert_eq!((runs.count(), &*again.body), (1, &b"run 1"[..]));
 }

@@ -14,15 +14,13 @@ use http::{
 use tower::ServiceExt;
 use tower_redlock::{key::RequestHead, once::Fingerprint};
 
-use super::tools::{layer, pay};
+use super::requests::{layer, pay};
+use crate::client::Answer;
 use crate::log::Log;
-use crate::once_http::{
-    client::Answer,
-    site::{Site, serve},
-};
+use crate::once_http::fixture::{Fixture, serve};
 
-fn handler(site: &Site) -> Router {
-    let runs = site.runs.clone();
+fn handler(fixture: &Fixture) -> Router {
+    let runs = fixture.runs.clone();
     Router::new().route(
         "/pay",
         post(async move |body: Bytes| format!("run {} of {}", runs.run(), body.len())),
@@ -39,19 +37,19 @@ fn typed(headers: &[(&'static str, &str)], body: &str) -> Request<Body> {
 
 #[track_caller]
 fn assert_replayed(answer: &Answer) {
-    assert_eq!(answer.header("idempotency-replayed"), Some("true"), "{answer:?}");
+    answer.assert_replayed();
 }
 
 #[track_caller]
 fn assert_other(answer: &Answer) {
-    answer.assert_problem(422, None, "key-reused", "not-run");
+    answer.assert_key_reused();
 }
 
 #[tokio::test]
 async fn headers_count_where_they_are_named() {
-    let site = Site::new(3);
-    let once = layer(&site.at_blue).fingerprint_headers([CONTENT_TYPE, ACCEPT]);
-    let client = serve(handler(&site).route_layer(once)).await;
+    let fixture = Fixture::new(3);
+    let once = layer(&fixture.at_blue).fingerprint_headers([CONTENT_TYPE, ACCEPT]);
+    let client = serve(handler(&fixture).route_layer(once)).await;
     let json = ("content-type", "application/json");
     assert_eq!(client.send(typed(&[json], "3")).await.code(), 200);
     assert_replayed(&client.send(typed(&[json], "3")).await);
@@ -63,7 +61,7 @@ async fn headers_count_where_they_are_named() {
     assert_other(&client.send(typed(&[], "3")).await);
     assert_other(&client.send(typed(&[json, ("accept", "text/csv")], "3")).await);
     assert_other(&client.send(typed(&[json], "4")).await);
-    assert_eq!(site.runs.count(), 1);
+    assert_eq!(fixture.runs.count(), 1);
 }
 
 /// The service gets `accept-encoding: identity`, and no range.
@@ -74,14 +72,14 @@ async fn headers_count_as_they_were_sent() {
         Fingerprint::of(head, format!("{sent:?}").as_bytes())
     };
     for is_hook in [false, true] {
-        let site = Site::new(3);
-        let once = layer(&site.at_blue);
+        let fixture = Fixture::new(3);
+        let once = layer(&fixture.at_blue);
         let once = if is_hook {
             once.fingerprint(hook)
         } else {
             once.fingerprint_headers([ACCEPT_ENCODING, RANGE, IF_RANGE])
         };
-        let client = serve(handler(&site).route_layer(once)).await;
+        let client = serve(handler(&fixture).route_layer(once)).await;
         let gzip = ("accept-encoding", "gzip");
         assert_eq!(client.send(typed(&[gzip], "3")).await.code(), 200);
         assert_replayed(&client.send(typed(&[gzip], "3")).await);
@@ -89,23 +87,23 @@ async fn headers_count_as_they_were_sent() {
         assert_other(&client.send(typed(&[("accept-encoding", "identity")], "3")).await);
         assert_other(&client.send(typed(&[gzip, ("range", "bytes=0-3")], "3")).await);
         assert_other(&client.send(typed(&[gzip, ("if-range", "\"x\"")], "3")).await);
-        assert_eq!(site.runs.count(), 1);
+        assert_eq!(fixture.runs.count(), 1);
     }
 }
 
 #[tokio::test]
 async fn json_counts_by_its_meaning() {
-    let site = Site::new(3);
-    let once = layer(&site.at_blue).fingerprint_json(["/sent_at"]);
-    let client = serve(handler(&site).route_layer(once)).await;
+    let fixture = Fixture::new(3);
+    let once = layer(&fixture.at_blue).fingerprint_json(["/sent_at"]);
+    let client = serve(handler(&fixture).route_layer(once)).await;
     let send = async |body: &'static str| client.send(typed(&[], body)).await;
     assert_eq!(send(r#"{"sum":3,"to":"a/b","sent_at":1}"#).await.code(), 200);
     assert_replayed(&send(r#"{ "to": "a\/b", "sent_at": 2, "sum": 3 }"#).await);
     assert_other(&send(r#"{"sum":4,"to":"a/b","sent_at":1}"#).await);
     assert_other(&send(r#"{"sum":3,"to":"a/b","sum":3}"#).await);
-    assert_eq!(site.runs.count(), 1);
+    assert_eq!(fixture.runs.count(), 1);
     for pointer in ["", "sent_at", "/a~2"] {
-        let set = || layer(&site.at_blue).fingerprint_json([pointer]);
+        let set = || layer(&fixture.at_blue).fingerprint_json([pointer]);
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(set));
         assert!(outcome.is_err(), "{pointer:?}");
     }
@@ -113,16 +111,16 @@ async fn json_counts_by_its_meaning() {
 
 #[tokio::test]
 async fn other_fingerprint_settings_are_422() {
-    let site = Site::new(3);
-    let serve = async |once| serve(handler(&site).route_layer(once)).await;
+    let fixture = Fixture::new(3);
+    let serve = async |once| serve(handler(&fixture).route_layer(once)).await;
     let hook = |head: &RequestHead<'_>, body: &[u8]| Fingerprint::of(head, body);
     let settings = [
-        serve(layer(&site.at_blue)).await,
-        serve(layer(&site.at_blue).fingerprint_headers([CONTENT_TYPE])).await,
-        serve(layer(&site.at_blue).fingerprint_headers([ACCEPT])).await,
-        serve(layer(&site.at_blue).fingerprint(hook)).await,
-        serve(layer(&site.at_blue).fingerprint_json([])).await,
-        serve(layer(&site.at_blue).fingerprint_json(["/at"])).await,
+        serve(layer(&fixture.at_blue)).await,
+        serve(layer(&fixture.at_blue).fingerprint_headers([CONTENT_TYPE])).await,
+        serve(layer(&fixture.at_blue).fingerprint_headers([ACCEPT])).await,
+        serve(layer(&fixture.at_blue).fingerprint(hook)).await,
+        serve(layer(&fixture.at_blue).fingerprint_json([])).await,
+        serve(layer(&fixture.at_blue).fingerprint_json(["/at"])).await,
     ];
     for (i, first) in settings.iter().enumerate() {
         let request = || {
@@ -138,12 +136,12 @@ async fn other_fingerprint_settings_are_422() {
         }
     }
     // Names in another order, and twice, are the same setting; no names are none.
-    let both = serve(layer(&site.at_blue).fingerprint_headers([CONTENT_TYPE, ACCEPT])).await;
+    let both = serve(layer(&fixture.at_blue).fingerprint_headers([CONTENT_TYPE, ACCEPT])).await;
     assert_eq!(both.send(typed(&[], "3")).await.code(), 200);
     let names = [ACCEPT, CONTENT_TYPE, ACCEPT];
-    let same = serve(layer(&site.at_green).fingerprint_headers(names)).await;
+    let same = serve(layer(&fixture.at_green).fingerprint_headers(names)).await;
     assert_replayed(&same.send(typed(&[], "3")).await);
-    let none = layer(&site.at_blue).fingerprint(hook).fingerprint_headers([]);
+    let none = layer(&fixture.at_blue).fingerprint(hook).fingerprint_headers([]);
     let mut request = typed(&[], "3");
     request.headers_mut().insert("idempotency-key", "k-0".parse().unwrap());
     assert_replayed(&serve(none).await.send(request).await);
@@ -188,14 +186,14 @@ const AGAIN: &str = "----formdata-0pZl2HqYtR9sKd3";
 
 #[tokio::test]
 async fn custom_fingerprint_ignores_boundaries() {
-    let (site, file) = (Site::new(3), b"\x89PNG\r\n\x1a\n\0--\xff");
-    let client = serve(handler(&site).route_layer(layer(&site.at_blue))).await;
+    let (fixture, file) = (Fixture::new(3), b"\x89PNG\r\n\x1a\n\0--\xff");
+    let client = serve(handler(&fixture).route_layer(layer(&fixture.at_blue))).await;
     assert_eq!(client.send(upload(FIRST, 3, file)).await.code(), 200);
     assert_other(&client.send(upload(AGAIN, 3, file)).await);
 
-    let site = Site::new(3);
-    let once = layer(&site.at_blue).fingerprint(of_parts);
-    let client = serve(handler(&site).route_layer(once)).await;
+    let fixture = Fixture::new(3);
+    let once = layer(&fixture.at_blue).fingerprint(of_parts);
+    let client = serve(handler(&fixture).route_layer(once)).await;
     let first = client.send(upload(FIRST, 3, file)).await;
     assert_eq!(first.code(), 200);
     for boundary in [FIRST, AGAIN] {
@@ -208,31 +206,31 @@ async fn custom_fingerprint_ignores_boundaries() {
     let mut elsewhere = upload(AGAIN, 3, file);
     *elsewhere.uri_mut() = "/pay".parse().unwrap();
     assert_other(&client.send(elsewhere).await);
-    assert_eq!(site.runs.count(), 1);
+    assert_eq!(fixture.runs.count(), 1);
 }
 
 #[tokio::test]
 async fn panicking_fingerprint_runs_nothing() {
-    let site = Site::new(3);
+    let fixture = Fixture::new(3);
     let asked = Arc::<AtomicUsize>::default();
     let count = Arc::clone(&asked);
-    let once = layer(&site.at_blue).fingerprint(move |head, body| {
+    let once = layer(&fixture.at_blue).fingerprint(move |head, body| {
         count.fetch_add(1, Ordering::SeqCst);
         assert_ne!(body, b"panic", "on purpose");
         Fingerprint::of(head, body)
     });
-    let client = serve(handler(&site).route_layer(once)).await;
+    let client = serve(handler(&fixture).route_layer(once)).await;
     assert!(client.try_send(typed(&[], "panic")).await.is_err(), "the server hangs up");
-    site.is_free().await;
+    fixture.is_free().await;
     assert_eq!(client.send(typed(&[], "3")).await.status, StatusCode::OK);
     assert_replayed(&client.send(typed(&[], "3")).await);
-    assert_eq!((site.runs.count(), asked.load(Ordering::SeqCst)), (1, 3));
+    assert_eq!((fixture.runs.count(), asked.load(Ordering::SeqCst)), (1, 3));
 }
 
 #[tokio::test]
 async fn reused_key_is_a_warning() {
-    let site = Site::new(3);
-    let app = handler(&site).route_layer(layer(&site.at_blue));
+    let fixture = Fixture::new(3);
+    let app = handler(&fixture).route_layer(layer(&fixture.at_blue));
     let log = Log::new();
     let send = async |body: &str| {
         let answer = app.clone().oneshot(pay("k", body.to_owned())).await;

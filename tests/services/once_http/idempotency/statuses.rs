@@ -1,25 +1,21 @@
 //! The responses that are replayed, and those that leave the key free.
 
-use axum::{Router, body::Body, routing::post};
+use axum::body::Body;
 use http::{Response, StatusCode};
 use tower_redlock::once::http::{KeptStatuses, ServerErrors};
 
-use super::tools::{Layer, freeing, layer, pay};
-use crate::once_http::site::{Site, serve};
+use super::requests::{Layer, freeing, layer, pay};
+use crate::once_http::fixture::{Fixture, HOUR, serve};
 
 /// Returns the number of runs of a request that is sent twice and gets this status.
 async fn runs_of_two(status: u16, adjust: impl FnOnce(Layer) -> Layer) -> usize {
-    let site = Site::new(3);
-    let runs = site.runs.clone();
-    let app = Router::new().route(
-        "/pay",
-        post(async move || (StatusCode::from_u16(status).unwrap(), runs.run().to_string())),
-    );
-    let client = serve(app.route_layer(adjust(freeing(&site.at_blue)))).await;
+    let fixture = Fixture::new(3);
+    let app = fixture.app(move |run| (StatusCode::from_u16(status).unwrap(), run.to_string()));
+    let client = serve(app.route_layer(adjust(freeing(&fixture.at_blue)))).await;
     for _ in 0..2 {
         assert_eq!(client.send(pay("k", "")).await.code(), status);
     }
-    site.runs.count()
+    fixture.runs.count()
 }
 
 #[tokio::test]
@@ -32,6 +28,16 @@ async fn only_successes_are_replayed() {
         425, 429, 499, 500, 502, 503, 599, 600, 999,
     ] {
         assert_eq!(runs_of_two(status, |layer| layer).await, 2, "{status}");
+    }
+    // The settings for server errors do not apply to these.
+    for status in [301, 400, 404, 429, 600] {
+        for errors in [ServerErrors::Keep, ServerErrors::Hold(HOUR)] {
+            assert_eq!(
+                runs_of_two(status, |layer| layer.server_errors(errors)).await,
+                2,
+                "{status}"
+            );
+        }
     }
 }
 
@@ -60,39 +66,16 @@ async fn all_answers_may_be_kept() {
 }
 
 #[tokio::test]
-async fn third_try_succeeds() {
-    let site = Site::new(3);
-    let runs = site.runs.clone();
-    let app = Router::new().route(
-        "/pay",
-        post(async move || match runs.run() {
-            run @ 1..=2 => (StatusCode::INTERNAL_SERVER_ERROR, run.to_string()),
-            run => (StatusCode::OK, run.to_string()),
-        }),
-    );
-    let client = serve(app.route_layer(freeing(&site.at_blue))).await;
-    for (status, body) in [(500, "1"), (500, "2"), (200, "3"), (200, "3")] {
-        let answer = client.send(pay("k", "")).await;
-        assert_eq!((answer.code(), &answer.body[..]), (status, body.as_bytes()));
-    }
-    assert_eq!(site.runs.count(), 3);
-}
-
-#[tokio::test]
 async fn kept_statuses_are_configurable() {
-    let site = Site::new(3);
-    let runs = site.runs.clone();
-    let app = Router::new().route(
-        "/pay",
-        post(async move || match runs.run() {
-            1 => StatusCode::NOT_FOUND,
-            _ => StatusCode::INTERNAL_SERVER_ERROR,
-        }),
-    );
+    let fixture = Fixture::new(3);
+    let app = fixture.app(|run| match run {
+        1 => StatusCode::OK,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    });
     let once =
-        layer(&site.at_blue).complete_when(|response: &Response<Body>| response.status() == 500);
+        layer(&fixture.at_blue).complete_when(|response: &Response<Body>| response.status() == 500);
     let client = serve(app.route_layer(once)).await;
-    for (status, replayed) in [(404, None), (500, None), (500, Some("true"))] {
+    for (status, replayed) in [(200, None), (500, None), (500, Some("true"))] {
         let answer = client.send(pay("k", "")).await;
         assert_eq!((answer.code(), answer.header("idempotency-replayed")), (status, replayed));
     }

@@ -11,8 +11,8 @@ use tower_redlock::{
     reject::RequestOutcome,
 };
 
-use super::tools::{Layer, freeing, layer, pay};
-use crate::once_http::site::{HOUR, Site, serve};
+use super::requests::{Layer, freeing, layer, pay};
+use crate::once_http::fixture::{Fixture, HOUR, serve};
 
 /// Stores every response, whatever its status.
 fn keeping_all(redlock: &Redlock) -> Layer {
@@ -22,15 +22,15 @@ fn keeping_all(redlock: &Redlock) -> Layer {
     freeing(redlock).kept_statuses(kept).server_errors(ServerErrors::Keep)
 }
 
-fn handler(site: &Site) -> Router {
-    let runs = site.runs.clone();
+fn handler(fixture: &Fixture) -> Router {
+    let runs = fixture.runs.clone();
     Router::new().route("/pay", post(async move || format!("run {}", runs.run())))
 }
 
 #[tokio::test]
 async fn corrected_content_type_runs() {
-    let site = Site::new(3);
-    let runs = site.runs.clone();
+    let fixture = Fixture::new(3);
+    let runs = fixture.runs.clone();
     let app = Router::new().route(
         "/pay",
         post(async move |Json(amount): Json<u32>| {
@@ -38,7 +38,7 @@ async fn corrected_content_type_runs() {
             format!("paid {amount}")
         }),
     );
-    let client = serve(app.route_layer(layer(&site.at_blue))).await;
+    let client = serve(app.route_layer(layer(&fixture.at_blue))).await;
     let typed = |content_type: &'static str, body: &'static str| {
         let mut request = pay("k", body);
         request.headers_mut().insert("content-type", content_type.parse().unwrap());
@@ -51,29 +51,28 @@ async fn corrected_content_type_runs() {
     let paid = client.send(typed("application/json", "3")).await;
     assert_eq!((paid.code(), &paid.body[..]), (200, &b"paid 3"[..]));
     // The key is that of this request now.
-    let other = client.send(typed("application/json", "4")).await;
-    other.assert_problem(422, None, "key-reused", "not-run");
-    assert_eq!(site.runs.count(), 1);
+    client.send(typed("application/json", "4")).await.assert_key_reused();
+    assert_eq!(fixture.runs.count(), 1);
 }
 
 #[tokio::test]
 async fn unknown_route_runs_on_new_replica() {
-    let site = Site::new(3);
+    let fixture = Fixture::new(3);
     let old = Router::new().route("/other", post(async || "other"));
-    let old = serve(old.layer(layer(&site.at_blue))).await;
+    let old = serve(old.layer(layer(&fixture.at_blue))).await;
     let method = Router::new().route("/pay", axum::routing::get(async || "list"));
-    let older = serve(method.layer(layer(&site.at_blue))).await;
-    let new = serve(handler(&site).layer(layer(&site.at_green))).await;
+    let older = serve(method.layer(layer(&fixture.at_blue))).await;
+    let new = serve(handler(&fixture).layer(layer(&fixture.at_green))).await;
     assert_eq!(old.send(pay("k", "3 EUR")).await.code(), 404);
     assert_eq!(older.send(pay("k", "3 EUR")).await.code(), 405);
     assert_eq!(new.send(pay("k", "3 EUR")).await.body, "run 1");
 }
 
 /// Sends a request twice through the inner layer that rejects it, then without it.
-async fn assert_never_kept(site: &Site, inner: Router, status: u16) {
-    let runs = site.runs.count();
+async fn assert_never_kept(fixture: &Fixture, inner: Router, status: u16) {
+    let runs = fixture.runs.count();
     for everything in [false, true] {
-        let redlock = &site.at_blue;
+        let redlock = &fixture.at_blue;
         let once = if everything { keeping_all(redlock) } else { layer(redlock) };
         let client = serve(inner.clone().route_layer(once)).await;
         for _ in 0..2 {
@@ -88,91 +87,90 @@ async fn assert_never_kept(site: &Site, inner: Router, status: u16) {
             assert_eq!((refused.code(), refused.header("idempotency-replayed")), (status, None));
         }
     }
-    assert_eq!(site.runs.count(), runs);
-    let client = serve(handler(site).route_layer(layer(&site.at_blue))).await;
+    assert_eq!(fixture.runs.count(), runs);
+    let client = serve(handler(fixture).route_layer(layer(&fixture.at_blue))).await;
     assert_eq!(client.send(pay("k", "")).await.body, format!("run {}", runs + 1));
 }
 
 #[tokio::test]
 async fn a_stale_token_is_never_kept() {
-    let site = Site::new(3);
+    let fixture = Fixture::new(3);
     let is_newer = |request: &Request<Body>| request.headers().contains_key("x-newer");
     let fence = FencingLayer::new(key::header("x-caller"))
         .token(move |request: &Request<Body>| Some(1 + u64::from(is_newer(request))));
-    let inner = handler(&site).route_layer(fence.http());
+    let inner = handler(&fixture).route_layer(fence.http());
     let mut newer = pay("k", "");
     newer.headers_mut().insert("x-newer", "1".parse().unwrap());
     assert_eq!(serve(inner.clone()).await.send(newer).await.body, "run 1");
-    assert_never_kept(&site, inner, 412).await;
+    assert_never_kept(&fixture, inner, 412).await;
 }
 
 #[tokio::test]
 async fn a_missing_token_is_never_kept() {
-    let site = Site::new(3);
-    let inner = handler(&site).route_layer(FencingLayer::new(key::header("x-caller")).http());
-    assert_never_kept(&site, inner, 428).await;
+    let fixture = Fixture::new(3);
+    let inner = handler(&fixture).route_layer(FencingLayer::new(key::header("x-caller")).http());
+    assert_never_kept(&fixture, inner, 428).await;
 }
 
 #[tokio::test]
 async fn inner_held_lock_is_not_kept() {
-    let site = Site::new(3);
-    let inner = RedlockLayer::new(site.at_blue.clone(), |_: &Request<Body>| "account");
-    let _held = site.at_green.lock("account").await.unwrap();
-    assert_never_kept(&site, handler(&site).route_layer(inner.http()), 409).await;
+    let fixture = Fixture::new(3);
+    let inner = RedlockLayer::new(fixture.at_blue.clone(), |_: &Request<Body>| "account");
+    let _held = fixture.at_green.lock("account").await.unwrap();
+    assert_never_kept(&fixture, handler(&fixture).route_layer(inner.http()), 409).await;
 }
 
 #[tokio::test]
 async fn inner_no_quorum_is_not_kept() {
-    let site = Site::new(3);
-    let closed = site.blue.redlock();
+    let fixture = Fixture::new(3);
+    let closed = fixture.blue.redlock();
     closed.shutdown().await;
     let inner = RedlockLayer::new(closed, |_: &Request<Body>| "account");
-    assert_never_kept(&site, handler(&site).route_layer(inner.http()), 503).await;
+    assert_never_kept(&fixture, handler(&fixture).route_layer(inner.http()), 503).await;
 }
 
 #[tokio::test]
 async fn inner_in_progress_is_not_kept() {
-    let site = Site::new(3);
-    let inner = OnceLayer::new(site.at_blue.clone(), "inner", |_: &Request<Body>| "x").http();
+    let fixture = Fixture::new(3);
+    let inner = OnceLayer::new(fixture.at_blue.clone(), "inner", |_: &Request<Body>| "x").http();
     let _held =
-        site.at_green.lock(tower_redlock::Resource::of_once("layer:inner:x").unwrap()).await;
-    assert_never_kept(&site, handler(&site).route_layer(inner), 409).await;
+        fixture.at_green.lock(tower_redlock::Resource::of_once("layer:inner:x").unwrap()).await;
+    assert_never_kept(&fixture, handler(&fixture).route_layer(inner), 409).await;
 }
 
 #[tokio::test]
 async fn inner_unkept_response_is_not_kept() {
-    let site = Site::new(3);
-    site.at_blue.once_key("idempotency:pay://pay.example/5:alice:k").mark_done().await.unwrap();
-    let inner = handler(&site).route_layer(layer(&site.at_blue));
+    let fixture = Fixture::new(3);
+    fixture.at_blue.once_key("idempotency:pay://pay.example/5:alice:k").mark_done().await.unwrap();
+    let inner = handler(&fixture).route_layer(layer(&fixture.at_blue));
     let outer =
-        OnceLayer::idempotency(site.at_blue.clone(), "outer").scope(key::header("x-caller"));
+        OnceLayer::idempotency(fixture.at_blue.clone(), "outer").scope(key::header("x-caller"));
     let outer = outer.kept_statuses(KeptStatuses::all());
     let client = serve(inner.route_layer(outer)).await;
     for _ in 0..2 {
-        let answer = client.send(pay("k", "")).await;
-        answer.assert_problem(409, None, "response-not-kept", "done");
+        client.send(pay("k", "")).await.assert_not_kept();
     }
 }
 
 /// A replay of an inner layer counts as done.
 #[tokio::test]
 async fn inner_replay_is_kept() {
-    let site = Site::new(3);
-    let runs = site.runs.clone();
+    let fixture = Fixture::new(3);
+    let runs = fixture.runs.clone();
     let app = Router::new().route(
         "/pay",
         post(async move || (StatusCode::PAYMENT_REQUIRED, format!("run {}", runs.run()))),
     );
     let kept = KeptStatuses::successes().with(StatusCode::PAYMENT_REQUIRED);
-    let inner = app.route_layer(layer(&site.at_blue).kept_statuses(kept));
+    let inner = app.route_layer(layer(&fixture.at_blue).kept_statuses(kept));
     let first = serve(inner.clone()).await.send(pay("k", "")).await;
-    let outer = OnceLayer::new(site.at_blue.clone(), "outer", key::header("idempotency-key"));
+    let outer = OnceLayer::new(fixture.at_blue.clone(), "outer", key::header("idempotency-key"));
     let client = serve(inner.route_layer(outer.http())).await;
     let again = client.send(pay("k", "")).await;
     assert_eq!((again.status, &again.body), (first.status, &first.body));
-    assert_eq!(again.header("idempotency-replayed"), Some("true"));
+    again.assert_replayed();
     client.send(pay("k", "")).await.assert_duplicate();
-    assert_eq!(site.runs.count(), 1);
+    assert_eq!(fixture.runs.count(), 1);
 }
 
 #[tokio::test]
@@ -184,21 +182,21 @@ async fn handler_marks_one_response() {
         (RequestOutcome::Refused, 500, keeping_all, 2),
         (RequestOutcome::Unknown, 200, keeping_all, 2),
     ] {
-        let site = Site::new(3);
-        let (count, status) = (site.runs.clone(), StatusCode::from_u16(status).unwrap());
+        let fixture = Fixture::new(3);
+        let (count, status) = (fixture.runs.clone(), StatusCode::from_u16(status).unwrap());
         let app = Router::new()
             .route("/pay", post(async move || (status, Extension(said), count.run().to_string())));
-        let client = serve(app.route_layer(adjust(&site.at_blue))).await;
+        let client = serve(app.route_layer(adjust(&fixture.at_blue))).await;
         for _ in 0..2 {
             assert_eq!(client.send(pay("k", "")).await.status, status);
         }
-        assert_eq!(site.runs.count(), runs, "{said:?} {status}");
+        assert_eq!(fixture.runs.count(), runs, "{said:?} {status}");
     }
     // And where such keys are held, it is.
-    let site = Site::new(3);
+    let fixture = Fixture::new(3);
     let app = Router::new().route("/pay", post(async || Extension(RequestOutcome::Unknown)));
-    let once = keeping_all(&site.at_blue).unknown(UnknownOutcome::Hold(HOUR));
+    let once = keeping_all(&fixture.at_blue).unknown(UnknownOutcome::Hold(HOUR));
     let client = serve(app.route_layer(once)).await;
     assert_eq!(client.send(pay("k", "")).await.code(), 200);
-    client.send(pay("k", "")).await.assert_problem(409, None, "unknown-outcome", "unknown");
+    client.send(pay("k", "")).await.assert_unknown_outcome();
 }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use axum::body::Body;
+use axum::{Router, body::Body};
 use bytes::Bytes;
 use http::{HeaderMap, Request, StatusCode};
 use http_body_util::BodyExt;
@@ -11,9 +11,18 @@ use hyper_util::{
     rt::TokioExecutor,
 };
 use serde_json::Value;
+use tokio::{net::TcpListener, task::JoinHandle};
 
 /// A `Retry-After` of about a second, with jitter.
 pub(crate) const SOON: &str = "1 or 2";
+
+/// Serves over TCP, and returns a client.
+pub(crate) async fn serve(app: Router) -> Client {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let addr = listener.local_addr().expect("it is bound");
+    tokio::spawn(async move { axum::serve(listener, app).await.expect("it serves for ever") });
+    Client { raw: legacy::Client::builder(TokioExecutor::new()).build_http(), addr }
+}
 
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
@@ -29,10 +38,6 @@ pub(crate) struct Answer {
 }
 
 impl Client {
-    pub(crate) fn new(addr: SocketAddr) -> Self {
-        Self { raw: legacy::Client::builder(TokioExecutor::new()).build_http(), addr }
-    }
-
     pub(crate) const fn addr(&self) -> SocketAddr {
         self.addr
     }
@@ -50,6 +55,12 @@ impl Client {
 
     pub(crate) async fn send(&self, request: Request<Body>) -> Answer {
         self.try_send(request).await.expect("an answer")
+    }
+
+    /// Sends a request from a task, whose end is the client's disconnect.
+    pub(crate) fn spawn(&self, request: Request<Body>) -> JoinHandle<Answer> {
+        let client = self.clone();
+        tokio::spawn(async move { client.send(request).await })
     }
 
     pub(crate) async fn try_send(&self, request: Request<Body>) -> Result<Answer, axum::BoxError> {
@@ -91,6 +102,49 @@ impl Answer {
         let says_nothing_was_done = member("detail").contains("nothing was done");
         assert_eq!(says_nothing_was_done, outcome == "not-run", "{text}");
         assert!(!text.contains("blue") && !text.contains("node-"), "{text}");
+    }
+
+    #[track_caller]
+    pub(crate) fn assert_in_progress(&self) {
+        self.assert_problem(409, Some(SOON), "in-progress", "not-run");
+    }
+
+    #[track_caller]
+    pub(crate) fn assert_unknown_outcome(&self) {
+        self.assert_problem(409, None, "unknown-outcome", "unknown");
+    }
+
+    /// Asserts that the request was done, and that its response can not be replayed.
+    #[track_caller]
+    pub(crate) fn assert_not_kept(&self) {
+        self.assert_problem(409, None, "response-not-kept", "done");
+    }
+
+    #[track_caller]
+    pub(crate) fn assert_key_reused(&self) {
+        self.assert_problem(422, None, "key-reused", "not-run");
+    }
+
+    #[track_caller]
+    pub(crate) fn assert_bad_key(&self) {
+        self.assert_problem(400, None, "bad-key", "not-run");
+    }
+
+    #[track_caller]
+    pub(crate) fn assert_bad_settings(&self) {
+        self.assert_problem(500, None, "bad-settings", "not-run");
+    }
+
+    /// Asserts that the response of an earlier request was replayed.
+    #[track_caller]
+    pub(crate) fn assert_replayed(&self) {
+        assert_eq!(self.header("idempotency-replayed"), Some("true"), "{self:?}");
+    }
+
+    #[track_caller]
+    pub(crate) fn assert_replay_of(&self, body: &str) {
+        self.assert_replayed();
+        assert_eq!((self.code(), &self.body[..]), (200, body.as_bytes()), "{self:?}");
     }
 
     /// Asserts the answer to an event that was handled before.

@@ -1,5 +1,7 @@
 //! Requests, and layers for them.
 
+use crate::client::Client;
+use crate::once_http::fixture::serve;
 use axum::{Router, body::Body};
 use http::Request;
 use tower_redlock::{
@@ -11,8 +13,6 @@ use tower_redlock::{
     },
     reject::DefaultResponse,
 };
-
-use crate::once_http::{client::Client, site::serve};
 
 pub(crate) type Layer = OnceLayer<Key<Header>, Always, OnceHttp<DefaultResponse, Idempotency>>;
 
