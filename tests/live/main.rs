@@ -13,5 +13,3 @@ mod support;
 mod grpc;
 mod http;
 mod stories;
-
-use support::{hand_clock, scene};

@@ -29,10 +29,7 @@ use tower_redlock::{
     reject::{OnReject, Rejection, RequestOutcome},
 };
 
-use crate::http::{
-    fixture::{Key, x},
-    tools::{HandClock, Scene, TTL, VALIDITY, poll},
-};
+use crate::http::fixture::{HandClock, Key, Scene, TTL, VALIDITY, poll, x};
 use crate::support::HANG_GUARD;
 use crate::support::mock_node::MockNode;
 

@@ -4,7 +4,16 @@
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
-use tower_redlock::{LockError, Redlock, RedlockLayer, layer, node::EmbeddedNodes};
+use tokio::task::JoinHandle;
+use tower::BoxError;
+use tower_redlock::{
+    LockError, Redlock, RedlockLayer,
+    layer::{
+        self, RedlockService,
+        http::{HttpBody, RedlockHttp},
+    },
+    node::EmbeddedNodes,
+};
 use tower_test::mock;
 
 use crate::support::{HANG_GUARD, eventually_async};
@@ -32,6 +41,51 @@ async fn arrives<Q, A>(handle: &mut mock::Handle<Q, A>) -> (Q, mock::SendRespons
     arrived.expect("the request reaches the service").expect("the service is there")
 }
 
+type Locked = mock::Spawn<RedlockService<mock::Mock<Call, Reply>, Key, RedlockHttp>>;
+type Key = fn(&Call) -> Option<String>;
+
+/// A mock service under the lock of its requests' paths, and the nodes.
+fn locked() -> (EmbeddedNodes, Locked, mock::Handle<Call, Reply>) {
+    let (nodes, redlock) = nodes();
+    let (service, handle) = mock::spawn_layer(RedlockLayer::new(redlock, key as Key).http());
+    (nodes, service, handle)
+}
+
+/// Sends a request, which reaches the service.
+async fn sent(
+    service: &mut Locked,
+    handle: &mut mock::Handle<Call, Reply>,
+    path: &str,
+) -> (JoinHandle<Result<Response<HttpBody<Full<Bytes>>>, BoxError>>, mock::SendResponse<Reply>) {
+    assert!(service.poll_ready().is_ready(), "the layer is always ready");
+    let answer = tokio::spawn(service.call(request(path)));
+    let (seen, send) = arrives(handle).await;
+    assert_eq!(seen.uri(), path);
+    (answer, send)
+}
+
+#[tokio::test]
+async fn keys_are_held_until_the_call_ends() {
+    let (nodes, mut service, mut handle) = locked();
+
+    let (answer, send) = sent(&mut service, &mut handle, "/").await;
+    assert_eq!(nodes.key_counts(), [0; 3], "a request without a key needs no lock");
+    send.send_response(reply("done"));
+    assert_eq!(answer.await.unwrap().unwrap().status(), 200);
+
+    let (answer, send) = sent(&mut service, &mut handle, "/a").await;
+    assert_eq!(nodes.key_counts(), [1; 3]);
+    send.send_error("its own");
+    assert_eq!(answer.await.unwrap().unwrap_err().to_string(), "its own");
+    assert_eq!(nodes.key_counts(), [0; 3], "an error of the service releases the lock");
+
+    let (answer, _send) = sent(&mut service, &mut handle, "/a").await;
+    assert_eq!(nodes.key_counts(), [1; 3]);
+    answer.abort();
+    eventually_async("the dropped call releases the lock", async || nodes.key_counts() == [0; 3])
+        .await;
+}
+
 fn nodes() -> (EmbeddedNodes, Redlock) {
     let nodes = EmbeddedNodes::new(3);
     let redlock = Redlock::builder().nodes_from(&nodes).wait(HANG_GUARD).build().unwrap();
@@ -40,9 +94,7 @@ fn nodes() -> (EmbeddedNodes, Redlock) {
 
 #[tokio::test]
 async fn broken_service_fails_its_requests() {
-    let (nodes, redlock) = nodes();
-    let (mut service, mut handle) =
-        mock::spawn_layer::<Call, Reply, _>(RedlockLayer::new(redlock, key).http());
+    let (nodes, mut service, mut handle) = locked();
 
     for path in ["/", "/a"] {
         handle.send_error("broken");
@@ -56,9 +108,7 @@ async fn broken_service_fails_its_requests() {
 
 #[tokio::test]
 async fn service_is_readied_under_lock() {
-    let (nodes, redlock) = nodes();
-    let layer = RedlockLayer::new(redlock, key).http();
-    let (mut service, mut handle) = mock::spawn_layer::<Call, Reply, _>(layer);
+    let (nodes, mut service, mut handle) = locked();
 
     handle.allow(0);
 
@@ -81,27 +131,8 @@ async fn service_is_readied_under_lock() {
 }
 
 #[tokio::test]
-async fn unguarded_request_needs_no_lock() {
-    let (nodes, redlock) = nodes();
-    let layer = RedlockLayer::new(redlock, key).http();
-
-    let (mut service, mut handle) = mock::spawn_layer::<Call, Reply, _>(layer);
-
-    assert!(service.poll_ready().is_ready());
-
-    let answer = tokio::spawn(service.call(request("/")));
-    let (_, send) = arrives(&mut handle).await;
-    assert_eq!(nodes.key_counts(), [0; 3]);
-
-    send.send_response(reply("done"));
-    assert_eq!(answer.await.unwrap().unwrap().status(), 200);
-}
-
-#[tokio::test]
 async fn requests_for_one_key_are_sequential() {
-    let (_, redlock) = nodes();
-    let layer = RedlockLayer::new(redlock, key).http();
-    let (mut service, mut handle) = mock::spawn_layer::<Call, Reply, _>(layer);
+    let (_, mut service, mut handle) = locked();
     let mut answers = Vec::new();
     for _ in 0..3 {
         assert!(service.poll_ready().is_ready());
@@ -118,39 +149,6 @@ async fn requests_for_one_key_are_sequential() {
         assert!(handle.poll_request().is_pending(), "until the body has ended");
         drop(body);
     }
-}
-
-#[tokio::test]
-async fn service_error_passes_and_frees_key() {
-    let (nodes, redlock) = nodes();
-    let layer = RedlockLayer::new(redlock, key).http();
-
-    let (mut service, mut handle) = mock::spawn_layer::<Call, Reply, _>(layer);
-
-    assert!(service.poll_ready().is_ready());
-
-    let answer = tokio::spawn(service.call(request("/a")));
-    let (_, send) = arrives(&mut handle).await;
-    send.send_error("its own");
-    assert_eq!(answer.await.unwrap().unwrap_err().to_string(), "its own");
-    assert_eq!(nodes.key_counts(), [0; 3]);
-}
-
-#[tokio::test]
-async fn a_dropped_call_frees_the_key() {
-    let (nodes, redlock) = nodes();
-    let layer = RedlockLayer::new(redlock, key).http();
-
-    let (mut service, mut handle) = mock::spawn_layer::<Call, Reply, _>(layer);
-
-    assert!(service.poll_ready().is_ready());
-
-    let answer = tokio::spawn(service.call(request("/a")));
-    let (_, _send) = arrives(&mut handle).await;
-    assert_eq!(nodes.key_counts(), [1; 3]);
-
-    answer.abort();
-    eventually_async("the key goes", async || nodes.key_counts() == [0; 3]).await;
 }
 
 #[tokio::test]

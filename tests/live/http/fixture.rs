@@ -4,9 +4,13 @@
 use std::{
     convert::Infallible,
     future::{Ready, ready},
-    pin::pin,
-    sync::{Arc, Mutex},
-    task::{Context, Poll},
+    pin::{Pin, pin},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, Waker},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -18,14 +22,39 @@ use tower_redlock::{
     layer::http::{HttpBody, RedlockHttp},
 };
 
-use crate::http::tools::{Scene, poll};
+pub(crate) use crate::support::{
+    hand_clock::HandClock,
+    scene::{Scene, TTL, VALIDITY},
+};
+
+pub(crate) const NANO: Duration = Duration::from_nanos(1);
+
+/// Sets its flag when it is dropped.
+pub(crate) struct Flag(Arc<AtomicBool>);
+
+impl Flag {
+    pub(crate) fn new() -> (Self, Arc<AtomicBool>) {
+        let flag = Arc::new(AtomicBool::new(false));
+        (Self(Arc::clone(&flag)), flag)
+    }
+}
+
+impl Drop for Flag {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+pub(crate) fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
 
 pub(crate) type Key = fn(&Request<()>) -> Option<&'static str>;
 pub(crate) type HttpLayer = RedlockLayer<Key, RedlockHttp>;
 
-pub(crate) type Bench = Scene;
+pub(crate) type Fixture = Scene;
 
-impl Bench {
+impl Fixture {
     pub(crate) fn new() -> Self {
         Self::without_timers(5)
     }

@@ -8,12 +8,11 @@ use std::{
 
 use axum::{
     Router,
-    body::{Body, to_bytes},
+    body::Body,
     extract::{Request, State},
     routing::any,
 };
-use http::{HeaderMap, Method, StatusCode, header};
-use serde_json::{Value, json};
+use http::{Method, StatusCode, header};
 use tokio::sync::Semaphore;
 use tower::{Layer as _, Service, ServiceExt, service_fn};
 use tower_redlock::{
@@ -23,7 +22,7 @@ use tower_redlock::{
     testing::{ManualClock, Nodes, Task},
 };
 
-use crate::http::tools::TTL;
+use crate::http::{fixture::TTL, live::client::Answer};
 use crate::support::LONG;
 
 /// What the handlers of all processes share.
@@ -134,13 +133,7 @@ impl Site {
     /// Sends a request, and lets it come as far as it does at once.
     fn send(&self, process: usize, method: Method, path: &str) -> Task<Answer> {
         let request = Request::builder().method(method).uri(path).body(Body::from("x")).unwrap();
-        let app = self.apps[process].clone();
-        let task = self.clock.spawn(async {
-            let (head, body) = app.oneshot(request).await.unwrap().into_parts();
-            let body = to_bytes(body, 10_000).await.unwrap();
-            let text = String::from_utf8(body.into()).unwrap();
-            Answer { status: head.status, headers: head.headers, text }
-        });
+        let task = self.clock.spawn(Answer::of(self.apps[process].clone(), request));
         self.clock.settle();
         task
     }
@@ -161,25 +154,17 @@ impl Site {
     }
 }
 
-struct Answer {
-    status: StatusCode,
-    headers: HeaderMap,
-    text: String,
+/// The token of an answer by a handler.
+#[track_caller]
+fn token(answer: &Answer) -> u64 {
+    assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
+    answer.text.parse().unwrap()
 }
 
-impl Answer {
-    fn token(&self) -> u64 {
-        assert_eq!(self.status, StatusCode::OK, "{}", self.text);
-        self.text.parse().unwrap()
-    }
-
-    #[track_caller]
-    fn is_refused(&self) {
-        assert_eq!(self.status, StatusCode::CONFLICT);
-        assert!(self.headers.contains_key(header::RETRY_AFTER));
-        let problem: Value = serde_json::from_str(&self.text).unwrap();
-        assert_eq!((&problem["code"], &problem["outcome"]), (&json!("held"), &json!("not-run")));
-    }
+#[track_caller]
+fn assert_refused(answer: &Answer) {
+    assert_eq!(answer.problem(), (409, "held".into(), "not-run".into()));
+    assert!(answer.headers.contains_key(header::RETRY_AFTER));
 }
 
 #[track_caller]
@@ -194,18 +179,18 @@ fn readers_run_side_by_side_and_writers_alone() {
     assert_eq!(site.desk.running(), (4, 0));
 
     for process in [0, 1] {
-        answer(site.write(process)).is_refused();
+        assert_refused(&answer(site.write(process)));
     }
     site.end(4, 0);
     assert!(readers.map(answer).iter().all(|answer| answer.status == StatusCode::OK));
     let writer = site.write(1);
     assert_eq!(site.desk.running(), (0, 1));
     for process in [0, 1] {
-        answer(site.read(process)).is_refused();
-        answer(site.write(process)).is_refused();
+        assert_refused(&answer(site.read(process)));
+        assert_refused(&answer(site.write(process)));
     }
     site.end(0, 1);
-    answer(writer).token();
+    token(&answer(writer));
 }
 
 #[test]
@@ -224,8 +209,8 @@ fn waiting_writer_runs_before_later_readers() {
     assert_eq!(site.desk.running(), (0, 1));
     site.end(2, 1);
 
-    let [early, late] = [early, late].map(|tasks| tasks.map(|task| answer(task).token()));
-    let written = answer(writer).token();
+    let [early, late] = [early, late].map(|tasks| tasks.map(|task| token(&answer(task))));
+    let written = token(&answer(writer));
     assert!(early.iter().all(|token| *token < written), "{early:?} {written}");
     assert!(late.iter().all(|token| *token >= written), "{written} {late:?}");
     let begun = &site.desk.running.lock().unwrap().begun;
@@ -248,11 +233,11 @@ fn reader_is_refused_while_a_writer_waits() {
     assert_eq!(site.desk.running(), (1, 0));
 
     for process in [0, 1] {
-        answer(site.read(process)).is_refused();
+        assert_refused(&answer(site.read(process)));
     }
 
     site.end(1, 1);
-    assert!(answer(running).token() < answer(writer).token());
+    assert!(token(&answer(running)) < token(&answer(writer)));
 }
 
 #[test]
@@ -266,7 +251,7 @@ fn crowd_of_readers_and_writers_never_overlaps() {
         site.end(readers, writers);
     }
 
-    assert!(tasks.into_iter().all(|task| answer(task).token() > 0));
+    assert!(tasks.into_iter().all(|task| token(&answer(task)) > 0));
     assert!(site.desk.running.lock().unwrap().most_readers > 2);
 }
 
@@ -275,13 +260,13 @@ fn body_read_first_decides_alike() {
     let site = Site::new(|layer, app| app.layer(layer.shared_for(is_safe).read_body_first(100)));
     let readers = [site.read(0), site.read(1)];
     assert_eq!(site.desk.running(), (2, 0));
-    answer(site.write(0)).is_refused();
+    assert_refused(&answer(site.write(0)));
 
     site.end(2, 0);
 
     assert!(readers.map(answer).iter().all(|answer| answer.status == StatusCode::OK));
     let _writer = site.write(0);
-    answer(site.read(1)).is_refused();
+    assert_refused(&answer(site.read(1)));
 }
 
 #[test]
@@ -293,7 +278,7 @@ fn closure_over_the_whole_request_decides_alike() {
     let _readers = [site.read(0), site.read(1)];
 
     assert_eq!(site.desk.running(), (2, 0));
-    answer(site.write(0)).is_refused();
+    assert_refused(&answer(site.write(0)));
 }
 
 #[test]
@@ -325,8 +310,8 @@ fn lock_that_lingers_by_default_lets_readers_in() {
         let read = [site.read(0), site.read(1), site.read(0)];
         site.end(0, 0);
 
-        let written = answer(written).token();
-        assert!(read.map(answer).iter().all(|read| read.token() >= written));
+        let written = token(&answer(written));
+        assert!(read.map(answer).iter().all(|read| token(read) >= written));
     }
 }
 
@@ -374,9 +359,7 @@ fn reader_of_a_set_of_names_is_misconfigured() {
 
     let refused = answer(site.read(0));
 
-    assert_eq!(refused.status, StatusCode::INTERNAL_SERVER_ERROR);
-    let problem: Value = serde_json::from_str(&refused.text).unwrap();
-    assert_eq!(problem["code"], "bad-settings");
+    assert_eq!(refused.problem(), (500, "bad-settings".into(), "not-run".into()));
     let _writer = site.write(0);
     assert_eq!(site.desk.running(), (0, 1), "a writer may lock a set");
 }

@@ -13,10 +13,7 @@ use http_body_util::Empty;
 use tower::{Layer, Service, service_fn};
 use tower_redlock::LockContext;
 
-use crate::http::{
-    fixture::{Bench, HttpLayer},
-    tools::poll,
-};
+use crate::http::fixture::{Fixture, HttpLayer, poll};
 
 const TOKEN: &str = "fencing-token";
 
@@ -45,19 +42,19 @@ fn spoofed(method: http::Method) -> Request<()> {
 
 #[test]
 fn service_finds_context_of_its_lock() {
-    let bench = Bench::new();
-    let request = seen(&bench.layer(), Request::post("/").body(()).unwrap());
+    let fixture = Fixture::new();
+    let request = seen(&fixture.layer(), Request::post("/").body(()).unwrap());
     let context = request.extensions().get::<LockContext>().expect("guarded");
     assert_eq!(context.resource().to_string(), "x");
     assert!(tokens(&request).is_empty(), "only where it is asked for");
-    let request = seen(&bench.layer(), Request::get("/").body(()).unwrap());
+    let request = seen(&fixture.layer(), Request::get("/").body(()).unwrap());
     assert!(request.extensions().get::<LockContext>().is_none(), "unguarded");
 }
 
 #[test]
 fn client_cannot_set_the_token_header() {
-    let bench = Bench::new();
-    let layer = bench.layer().token_header(TOKEN);
+    let fixture = Fixture::new();
+    let layer = fixture.layer().token_header(TOKEN);
     let request = seen(&layer, spoofed(http::Method::POST));
     let token = request.extensions().get::<LockContext>().unwrap().fencing_token();
     assert_eq!(tokens(&request), [token.to_string().as_bytes()]);
@@ -68,21 +65,21 @@ fn client_cannot_set_the_token_header() {
 
 #[test]
 fn without_token_header_headers_pass_unchanged() {
-    let bench = Bench::new();
+    let fixture = Fixture::new();
     for method in [http::Method::POST, http::Method::GET] {
-        assert_eq!(tokens(&seen(&bench.layer(), spoofed(method))).len(), 2);
+        assert_eq!(tokens(&seen(&fixture.layer(), spoofed(method))).len(), 2);
     }
 }
 
 #[test]
 fn token_header_takes_any_name_type() {
-    let bench = Bench::new();
-    let _ = bench.layer().token_header(HeaderName::from_static(TOKEN));
-    let _ = bench.layer().token_header(String::from(TOKEN));
+    let fixture = Fixture::new();
+    let _ = fixture.layer().token_header(HeaderName::from_static(TOKEN));
+    let _ = fixture.layer().token_header(String::from(TOKEN));
 }
 
 #[test]
 #[should_panic(expected = "the name of a header")]
 fn invalid_token_header_panics() {
-    let _ = Bench::new().layer().token_header("fencing token");
+    let _ = Fixture::new().layer().token_header("fencing token");
 }

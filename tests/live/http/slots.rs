@@ -7,14 +7,12 @@ use std::{
 
 use axum::{
     Router,
-    body::{Body, to_bytes},
+    body::Body,
     extract::{Request, State},
     routing::any,
 };
-use http::{HeaderMap, StatusCode, header};
-use serde_json::{Value, json};
+use http::{StatusCode, header};
 use tokio::sync::Semaphore;
-use tower::ServiceExt;
 use tower_redlock::{
     LockContext, LockOptions, RedlockLayer, Resource,
     layer::http::RedlockHttp,
@@ -22,7 +20,7 @@ use tower_redlock::{
     testing::{ManualClock, Nodes, Task},
 };
 
-use crate::http::tools::TTL;
+use crate::http::{fixture::TTL, live::client::Answer};
 use crate::support::LONG;
 
 /// What the handlers of all processes share.
@@ -107,13 +105,7 @@ impl Site {
     /// Sends a request, and lets it come as far as it does at once.
     fn send(&self, process: usize, tenant: &str) -> Task<Answer> {
         let request = Request::post("/").header("tenant", tenant).body(Body::empty()).unwrap();
-        let app = self.apps[process].clone();
-        let task = self.clock.spawn(async {
-            let (head, body) = app.oneshot(request).await.unwrap().into_parts();
-            let body = to_bytes(body, 10_000).await.unwrap();
-            let text = String::from_utf8(body.into()).unwrap();
-            Answer { status: head.status, headers: head.headers, text }
-        });
+        let task = self.clock.spawn(Answer::of(self.apps[process].clone(), request));
         self.clock.settle();
         task
     }
@@ -125,16 +117,8 @@ impl Site {
     }
 }
 
-struct Answer {
-    status: StatusCode,
-    headers: HeaderMap,
-    text: String,
-}
-
-impl Answer {
-    fn retry_after(&self) -> u64 {
-        self.headers[header::RETRY_AFTER].to_str().unwrap().parse().unwrap()
-    }
+fn retry_after(answer: &Answer) -> u64 {
+    answer.headers[header::RETRY_AFTER].to_str().unwrap().parse().unwrap()
 }
 
 #[track_caller]
@@ -151,12 +135,10 @@ fn request_beyond_the_slots_gets_503() {
     for process in [0, 1] {
         let refused = answer(site.send(process, "x"));
 
-        assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);
-        assert!((1..=2).contains(&refused.retry_after()), "{}", refused.retry_after());
-        let problem: Value = serde_json::from_str(&refused.text).unwrap();
-        assert_eq!((&problem["code"], &problem["outcome"]), (&json!("full"), &json!("not-run")));
-        let detail = problem["detail"].as_str().unwrap();
-        assert!(detail.starts_with("as many requests as are allowed at a time"), "{detail}");
+        assert_eq!(refused.problem(), (503, "full".into(), "not-run".into()));
+        assert!((1..=2).contains(&retry_after(&refused)), "{refused:?}");
+        let text = "as many requests as are allowed at a time";
+        assert!(refused.text.contains(text), "{}", refused.text);
     }
 
     site.end(3);
@@ -198,7 +180,7 @@ fn on_reject_may_answer_429() {
     let refused = answer(site.send(1, "x"));
 
     assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS);
-    assert!(refused.retry_after() >= 1);
+    assert!(retry_after(&refused) >= 1);
 }
 
 #[test]

@@ -18,14 +18,11 @@ use tower_redlock::{
     layer::http::{BodyError, HeldUpgrade, HttpBody},
 };
 
-use crate::http::{
-    fixture::Bench,
-    tools::{VALIDITY, poll},
-};
+use crate::http::fixture::{Fixture, VALIDITY, poll};
 
 /// Returns the status of a response by a handler that takes the handle, and the handle.
 fn answered(
-    bench: &Bench,
+    fixture: &Fixture,
     method: Method,
     status: StatusCode,
 ) -> (StatusCode, Option<HeldUpgrade>) {
@@ -38,44 +35,44 @@ fn answered(
         *response.status_mut() = status;
         ready(Ok::<_, Infallible>(response))
     });
-    let mut service = bench.layer().hold_upgrade(true).layer(handler);
+    let mut service = fixture.layer().hold_upgrade(true).layer(handler);
     let request = Request::builder().method(method).uri("/").body(()).unwrap();
     let Poll::Ready(Ok(response)) = poll(pin!(service.call(request))) else { panic!() };
     let handle = taken.lock().unwrap().take();
     (response.status(), handle)
 }
 
-fn upgraded(bench: &Bench) -> HeldUpgrade {
-    let (status, handle) = answered(bench, Method::POST, StatusCode::SWITCHING_PROTOCOLS);
+fn upgraded(fixture: &Fixture) -> HeldUpgrade {
+    let (status, handle) = answered(fixture, Method::POST, StatusCode::SWITCHING_PROTOCOLS);
     assert_eq!(status, StatusCode::SWITCHING_PROTOCOLS);
     handle.expect("the request has a lock")
 }
 
 #[test]
 fn a_handle_outlives_the_response() {
-    let bench = Bench::new();
-    let (status, handle) = answered(&bench, Method::CONNECT, StatusCode::OK);
+    let fixture = Fixture::new();
+    let (status, handle) = answered(&fixture, Method::CONNECT, StatusCode::OK);
     assert_eq!(status, StatusCode::OK);
-    assert!(bench.is_held());
+    assert!(fixture.is_held());
     drop(handle);
-    assert!(bench.is_free());
+    assert!(fixture.is_free());
 }
 
 #[test]
 fn work_is_dropped_at_the_end() {
-    let bench = Bench::new();
+    let fixture = Fixture::new();
     let inside = Arc::new(());
     let count = Arc::clone(&inside);
 
-    let mut run = pin!(upgraded(&bench).run(async move |_| {
+    let mut run = pin!(upgraded(&fixture).run(async move |_| {
         pending::<()>().await;
         drop(count);
     }));
 
     assert!(poll(run.as_mut()).is_pending());
-    assert!(bench.is_held() && Arc::strong_count(&inside) == 2);
+    assert!(fixture.is_held() && Arc::strong_count(&inside) == 2);
 
-    bench.clock.advance(VALIDITY);
+    fixture.clock.advance(VALIDITY);
     let end = poll(run.as_mut());
     assert!(matches!(end, Poll::Ready(Err(LockError::Lost { .. }))), "{end:?}");
     assert_eq!(Arc::strong_count(&inside), 1);
@@ -83,25 +80,25 @@ fn work_is_dropped_at_the_end() {
 
 #[test]
 fn work_does_not_begin_after_the_end() {
-    let bench = Bench::new();
-    let handle = upgraded(&bench);
-    bench.clock.advance(VALIDITY);
+    let fixture = Fixture::new();
+    let handle = upgraded(&fixture);
+    fixture.clock.advance(VALIDITY);
     let end = poll(pin!(handle.run(async |_| panic!("it is lost"))));
     assert!(matches!(end, Poll::Ready(Err(LockError::Lost { .. }))), "{end:?}");
 }
 
 #[test]
 fn work_that_ends_releases_the_lock() {
-    let bench = Bench::new();
-    let end = poll(pin!(upgraded(&bench).run(async |cx| cx.ensure_valid().is_ok())));
+    let fixture = Fixture::new();
+    let end = poll(pin!(upgraded(&fixture).run(async |cx| cx.ensure_valid().is_ok())));
     assert_eq!(end, Poll::Ready(Ok(true)));
-    assert!(bench.is_free());
+    assert!(fixture.is_free());
 }
 
 #[test]
 fn requests_without_lock_have_no_handle() {
-    let bench = Bench::new();
-    let (status, handle) = answered(&bench, Method::GET, StatusCode::SWITCHING_PROTOCOLS);
+    let fixture = Fixture::new();
+    let (status, handle) = answered(&fixture, Method::GET, StatusCode::SWITCHING_PROTOCOLS);
     assert_eq!(status, StatusCode::SWITCHING_PROTOCOLS, "it passes");
     assert!(handle.is_none());
 }
@@ -109,17 +106,17 @@ fn requests_without_lock_have_no_handle() {
 /// The response to a request whose lock was lost while it ran, by a closure that sets the
 /// response's length.
 fn lost(request: Request<()>) -> Response<HttpBody<Empty<Bytes>>> {
-    let bench = Bench::new();
-    let layer = bench.layer().on_reject(|_| {
+    let fixture = Fixture::new();
+    let layer = fixture.layer().on_reject(|_| {
         Response::builder().status(500).header("content-length", 4).body("lost".into()).unwrap()
     });
-    let clock = &bench.clock;
+    let clock = &fixture.clock;
     let mut service = layer.layer(service_fn(move |_: Request<()>| {
         clock.advance(VALIDITY);
         ready(Ok::<_, Infallible>(Response::new(Empty::new())))
     }));
     let Poll::Ready(Ok(answer)) = poll(pin!(service.call(request))) else { panic!() };
-    assert!(bench.is_free());
+    assert!(fixture.is_free());
     answer
 }
 

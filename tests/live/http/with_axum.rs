@@ -13,6 +13,8 @@ use axum::{
 use tower::{ServiceBuilder, ServiceExt};
 use tower_redlock::{LockContext, Redlock, RedlockLayer, layer};
 
+use crate::http::live::client::Answer;
+
 /// The path, except for reads.
 fn path(request: &Request) -> Option<String> {
     (request.method() != Method::GET).then(|| request.uri().path().to_owned())
@@ -39,10 +41,8 @@ fn request(method: Method, path: &str) -> Request {
 }
 
 async fn text(app: &Router, method: Method, path: &str) -> (StatusCode, String) {
-    let response = app.clone().oneshot(request(method, path)).await.unwrap();
-    let status = response.status();
-    let body = to_bytes(response.into_body(), 10_000).await.unwrap();
-    (status, String::from_utf8(body.into()).unwrap())
+    let answer = Answer::of(app.clone(), request(method, path)).await;
+    (answer.status, answer.text)
 }
 
 #[track_caller]
@@ -128,28 +128,15 @@ async fn handler_may_do_without_lock() {
 #[tokio::test]
 async fn innermost_lock_is_extracted() {
     let redlock = Redlock::embedded();
-    let app = Router::new()
-        .route("/a", any(show))
-        .layer(layer(&redlock).http())
-        .layer(RedlockLayer::new(redlock.clone(), |_: &Request| "all").http())
-        .with_state(redlock);
-    assert_shown(text(&app, Method::POST, "/a").await, "/a");
-    assert_shown(text(&app, Method::GET, "/a").await, "all");
-}
-
-#[tokio::test]
-async fn innermost_may_be_plain_layer() {
-    let redlock = Redlock::embedded();
     let plain = ServiceBuilder::new().layer(HandleErrorLayer::new(refusal)).layer(layer(&redlock));
+    let routes = || Router::new().route("/a", any(show));
 
-    let app = Router::new()
-        .route("/a", any(show))
-        .layer(plain)
-        .layer(RedlockLayer::new(redlock.clone(), |_: &Request| "all").http())
-        .with_state(redlock);
-
-    assert_shown(text(&app, Method::POST, "/a").await, "/a");
-    assert_shown(text(&app, Method::GET, "/a").await, "all");
+    for inner in [routes().layer(layer(&redlock).http()), routes().layer(plain)] {
+        let all = RedlockLayer::new(redlock.clone(), |_: &Request| "all").http();
+        let app = inner.layer(all).with_state(redlock.clone());
+        assert_shown(text(&app, Method::POST, "/a").await, "/a");
+        assert_shown(text(&app, Method::GET, "/a").await, "all");
+    }
 }
 
 #[tokio::test]

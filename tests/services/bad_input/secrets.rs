@@ -1,16 +1,13 @@
 //! Passwords in malformed URLs do not appear in any output.
 
-use std::error::Error;
-use std::fmt::{Debug, Write};
-use std::sync::{Arc, Mutex};
+use std::{error::Error, fmt::Write};
 
+use futures_util::FutureExt;
 use proptest::prelude::*;
 use tower_redlock::{Redlock, RedlockBuilder};
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
 
 use crate::bad_input::recorder::Recorder;
+use crate::log::Log;
 use crate::support::hand_clock::NoSpawner;
 
 /// URLs with a password at `{}`, valid or with a common mistake.
@@ -141,15 +138,8 @@ fn faulty_urls_are_named_by_number() {
 
 /// Returns the output of a manager, or of the error, and the log.
 fn all_shown(configure: impl FnOnce(RedlockBuilder) -> RedlockBuilder) -> String {
-    let log = Log::default();
-    let lines = log.0.clone();
-    let mut shown = String::new();
-    // With a single subscriber, callsites that another test's thread reaches first would be disabled for
-    // all threads, and the log empty.
-    let _spare = tracing::Dispatch::new(log.clone());
-    let dispatch = tracing::Dispatch::new(log);
-    tracing::callsite::rebuild_interest_cache();
-    tracing::dispatcher::with_default(&dispatch, || {
+    let (log, mut shown) = (Log::new(), String::new());
+    let built = log.during(async {
         let builder = Redlock::builder().connector(Recorder::default()).spawner(NoSpawner);
         let builder = configure(builder);
         write!(shown, "{builder:?}").unwrap();
@@ -168,41 +158,6 @@ fn all_shown(configure: impl FnOnce(RedlockBuilder) -> RedlockBuilder) -> String
             }
         }
     });
-    shown + &lines.lock().unwrap()
-}
-
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<String>>);
-
-struct Fields<'a>(&'a mut String);
-
-impl Visit for Fields<'_> {
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        write!(self.0, " {field}={value:?}").unwrap();
-    }
-}
-
-impl Subscriber for Log {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
-    }
-
-    fn new_span(&self, span: &Attributes<'_>) -> Id {
-        span.record(&mut Fields(&mut self.0.lock().unwrap()));
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, values: &Record<'_>) {
-        values.record(&mut Fields(&mut self.0.lock().unwrap()));
-    }
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        event.record(&mut Fields(&mut self.0.lock().unwrap()));
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
+    built.now_or_never().expect("at once");
+    shown + &log.text()
 }

@@ -10,7 +10,7 @@ use std::{
 use tower::{Layer, Service, ServiceExt, service_fn};
 use tower_redlock::{FencingLayer, fencing::FencingServiceError};
 
-use crate::fencing::tools::{Write, layer, overtaken, stale};
+use crate::fencing::fixture::{Write, layer, overtaken, stale};
 
 #[tokio::test]
 async fn evicts_least_recently_used_resource() {

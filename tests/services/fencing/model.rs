@@ -10,7 +10,7 @@ use proptest::{collection::vec, prelude::*};
 use tower::{Layer, Service, service_fn};
 use tower_redlock::fencing::{FencingError, FencingFuture, FencingServiceError};
 
-use crate::fencing::tools::{Write, layer, overtaken, stale};
+use crate::fencing::fixture::{Write, layer, overtaken, stale};
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 

@@ -14,7 +14,7 @@ use std::{
 use tower::{Layer, Service, ServiceExt, service_fn};
 use tower_redlock::fencing::FencingServiceError;
 
-use crate::fencing::tools::{Woken, Write, layer, overtaken, stale};
+use crate::fencing::fixture::{Woken, Write, layer, overtaken, stale};
 
 fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))

@@ -10,7 +10,7 @@ use tower_redlock::{
 };
 use tower_test::assert_request_eq;
 
-use crate::fencing::tools::{Write, fenced, layer, mocked, send, stale};
+use crate::fencing::fixture::{Write, fenced, layer, mocked, send, stale};
 
 #[tokio::test]
 async fn only_older_tokens_are_refused() {

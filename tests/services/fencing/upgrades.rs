@@ -7,21 +7,16 @@ use axum::{
     extract::Request,
     routing::{MethodRouter, any},
 };
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tower_redlock::FencingLayer;
 
+use crate::client::serve;
 use crate::handlers::{self, Session, is_closed_after, soon};
 
-async fn serve(handler: MethodRouter) -> SocketAddr {
+async fn serve_fenced(handler: MethodRouter) -> SocketAddr {
     let layer = FencingLayer::new(|_: &Request| "file").http();
-    let app = Router::new()
-        .route("/ws", handler)
-        .route("/write", any(async || "written"))
-        .route_layer(layer);
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    let addr = listener.local_addr().expect("it is bound");
-    tokio::spawn(async move { axum::serve(listener, app).await.expect("it serves for ever") });
-    addr
+    let routes = Router::new().route("/ws", handler).route("/write", any(async || "written"));
+    serve(routes.route_layer(layer)).await.addr()
 }
 
 async fn ask(addr: SocketAddr, path: &str, connection: &str, token: u64) -> TcpStream {
@@ -33,7 +28,7 @@ async fn ask(addr: SocketAddr, path: &str, connection: &str, token: u64) -> TcpS
 async fn session_of_fenced_request_never_begins() {
     for connection in ["Upgrade", "Upgrade, close"] {
         let (handler, mut sessions) = handlers::unguarded();
-        let addr = serve(handler).await;
+        let addr = serve_fenced(handler).await;
 
         let stream = ask(addr, "/ws", connection, 7).await;
 
@@ -46,7 +41,7 @@ async fn session_of_fenced_request_never_begins() {
 #[tokio::test]
 async fn session_of_overtaken_request_never_begins() {
     let (handler, mut sessions) = handlers::stuck();
-    let addr = serve(handler).await;
+    let addr = serve_fenced(handler).await;
     let overtaken = ask(addr, "/ws", "Upgrade, close", 7).await;
     assert_eq!(soon("the handler", sessions.recv()).await, Some(Session::Taken));
 

@@ -3,7 +3,7 @@
 use axum::{Router, routing::get};
 use tower_redlock::key;
 
-use crate::keys::site::{expect, locked, refused, resource};
+use crate::keys::fixture::{expect, locked, refused, resource};
 
 #[tokio::test]
 async fn overlong_name_is_a_bad_request() {
@@ -19,7 +19,7 @@ async fn overlong_name_is_a_bad_request() {
     assert_eq!(refused(&app, "/%FF").await, text);
 
     let hashed = routes().route_layer(locked(key::path_segment(0).hashed().prefixed("x:")));
-    let (status, name) = crate::keys::site::get(&hashed, &long(4_000)).await;
+    let (status, name) = crate::keys::fixture::get(&hashed, &long(4_000)).await;
     assert_eq!((status.as_u16(), name.len()), (200, "x:".len() + 64));
 }
 

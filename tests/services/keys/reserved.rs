@@ -4,7 +4,7 @@ use axum::{Extension, Router, routing::get};
 use http::Method;
 use tower_redlock::{LockError, Redlock, RedlockLayer, Resource, error::ResourceError, key};
 
-use crate::keys::site::{expect, locked, refused, resource};
+use crate::keys::fixture::{expect, locked, refused, resource};
 
 const OWN: [&str; 3] = ["job:report", "leader:billing", "once:order:7"];
 
@@ -23,7 +23,7 @@ async fn client_keys_never_reach_own_locks() {
     let prefixed = locked(key::query("id").prefixed("invoice:"));
     let app = Router::new().route("/", get(resource)).route_layer(prefixed);
 
-    let (status, _) = crate::keys::site::get(&app, "/?id=job:report").await;
+    let (status, _) = crate::keys::fixture::get(&app, "/?id=job:report").await;
 
     assert_eq!(status, 200);
 }

@@ -9,7 +9,7 @@ use axum::{
 use tower::{Layer, ServiceExt};
 use tower_redlock::key;
 
-use crate::keys::site::{expect, locked, misplaced, refused, resource, resource_and_param};
+use crate::keys::fixture::{expect, locked, misplaced, refused, resource, resource_and_param};
 
 #[tokio::test]
 async fn parameter_equals_the_handlers() {
@@ -127,14 +127,14 @@ async fn missing_parameter_error_explains() {
     let nested = Router::new().nest_service("/v1", around.clone());
     misplaced(&nested, "/v1/a/1").await;
     let fallback = Router::new().route("/c", get(resource)).fallback_service(around);
-    assert_eq!(crate::keys::site::get(&fallback, "/a/1").await.0, 404);
+    assert_eq!(crate::keys::fixture::get(&fallback, "/a/1").await.0, 404);
 }
 
 #[tokio::test]
 async fn path_without_route_stays_not_found() {
     let routes = Router::new().route("/a/{id}", get(resource));
     let app = routes.layer(locked(key::path_param("id")));
-    let (status, body) = crate::keys::site::get(&app, "/nowhere").await;
+    let (status, body) = crate::keys::fixture::get(&app, "/nowhere").await;
     assert_eq!(status, 404, "{body}");
     let problem: serde_json::Value = serde_json::from_str(&body).unwrap();
     assert_eq!((&problem["code"], &problem["outcome"]), (&"not-found".into(), &"not-run".into()));

@@ -9,33 +9,33 @@ use std::{
 use futures_util::FutureExt;
 use tower_redlock::once::{Once, OnceError, OnceRequest, UnknownOutcome};
 
-use super::scene::{HOUR, KEY, Scene, TTL, assert_done_by, assert_ran, in_progress_by};
+use super::fixture::{Fixture, HOUR, KEY, TTL, assert_done_by, assert_ran, in_progress_by};
 
 /// The key is free at once, and no node has a record.
-fn frees_at_once(unknown: UnknownOutcome, end: impl Fn(&Scene, OnceRequest)) {
-    let scene = Scene::new(3);
-    end(&scene, scene.at_blue.once(KEY).unknown(unknown));
-    assert_eq!(scene.nodes.key_counts(), [0; 3]);
-    let status = scene.at_green.once(KEY).status().now_or_never().unwrap().unwrap();
+fn frees_at_once(unknown: UnknownOutcome, end: impl Fn(&Fixture, OnceRequest)) {
+    let fixture = Fixture::new(3);
+    end(&fixture, fixture.at_blue.once(KEY).unknown(unknown));
+    assert_eq!(fixture.nodes.key_counts(), [0; 3]);
+    let status = fixture.at_green.once(KEY).status().now_or_never().unwrap().unwrap();
     assert_eq!(status, None);
-    let runs = scene.runs.count();
-    assert_ran(&scene.green_does(), runs + 1);
+    let runs = fixture.runs.count();
+    assert_ran(&fixture.green_does(), runs + 1);
 }
 
 /// The outcome is unknown, as after a crash: the key is free only with `UnknownOutcome::Release`.
-fn is_unknown(end: impl Fn(&Scene, OnceRequest)) {
+fn is_unknown(end: impl Fn(&Fixture, OnceRequest)) {
     frees_at_once(UnknownOutcome::Release, &end);
-    let scene = Scene::new(3);
-    end(&scene, scene.at_blue.once(KEY).unknown(UnknownOutcome::Hold(HOUR)));
-    assert_eq!(scene.nodes.key_counts(), [0; 3], "the lock is given back");
-    assert_eq!(in_progress_by(&scene.green_does(), "blue"), (true, Some(HOUR)));
-    assert_eq!(in_progress_by(&scene.blue_does(), "blue"), (true, Some(HOUR)));
+    let fixture = Fixture::new(3);
+    end(&fixture, fixture.at_blue.once(KEY).unknown(UnknownOutcome::Hold(HOUR)));
+    assert_eq!(fixture.nodes.key_counts(), [0; 3], "the lock is given back");
+    assert_eq!(in_progress_by(&fixture.green_does(), "blue"), (true, Some(HOUR)));
+    assert_eq!(in_progress_by(&fixture.blue_does(), "blue"), (true, Some(HOUR)));
 }
 
 #[test]
 fn error_leaves_an_unknown_outcome() {
-    is_unknown(|scene, request| {
-        let runs = scene.runs.clone();
+    is_unknown(|fixture, request| {
+        let runs = fixture.runs.clone();
         let work = request.run(|_| async move {
             runs.run();
             Err::<usize, _>("connection broken")
@@ -47,8 +47,8 @@ fn error_leaves_an_unknown_outcome() {
 #[test]
 fn incomplete_output_frees_the_key() {
     for unknown in [UnknownOutcome::Release, UnknownOutcome::Hold(HOUR)] {
-        frees_at_once(unknown, |scene, request| {
-            let runs = scene.runs.clone();
+        frees_at_once(unknown, |fixture, request| {
+            let runs = fixture.runs.clone();
             let work = request
                 .complete_when(|output: &usize| *output > 1)
                 .run(|_| async move { Ok::<_, Infallible>(runs.run()) });
@@ -59,12 +59,12 @@ fn incomplete_output_frees_the_key() {
 
 #[test]
 fn complete_output_is_done() {
-    let scene = Scene::new(3);
-    let request = scene.at_blue.once(KEY).complete_when(|output: &usize| *output == 1);
-    let runs = scene.runs.clone();
+    let fixture = Fixture::new(3);
+    let request = fixture.at_blue.once(KEY).complete_when(|output: &usize| *output == 1);
+    let runs = fixture.runs.clone();
     let ran = request.run(|_| async move { Ok(runs.run()) }).now_or_never().unwrap();
     assert_ran(&ran, 1);
-    assert_done_by(&scene.green_does(), "blue");
+    assert_done_by(&fixture.green_does(), "blue");
 }
 
 fn panics() -> Result<usize, Infallible> {
@@ -93,14 +93,14 @@ fn early_panic_leaves_unknown_outcome() {
 
 #[test]
 fn drop_leaves_unknown_outcome() {
-    is_unknown(|scene, request| {
-        let runs = scene.runs.clone();
+    is_unknown(|fixture, request| {
+        let runs = fixture.runs.clone();
         let run = request.run(|_| async move {
             runs.run();
             std::future::pending::<Result<usize, Infallible>>().await
         });
         assert!(run.now_or_never().is_none(), "it is dropped here");
-        assert_eq!(scene.runs.count(), 1, "it had begun");
+        assert_eq!(fixture.runs.count(), 1, "it had begun");
     });
 }
 
@@ -123,15 +123,13 @@ fn aborted_check_frees_the_key() {
 
 #[test]
 fn crash_frees_the_key_after_ttl() {
-    let scene = Scene::new(3);
-    let forever = std::future::pending::<Result<usize, Infallible>>();
-    let work = scene.clock.spawn(scene.at_blue.once(KEY).run(|_| forever));
-    scene.clock.settle();
+    let fixture = Fixture::new(3);
+    let work = fixture.stuck(fixture.at_blue.once(KEY));
     // As a crash does, it neither renews nor gives back.
-    scene.blue.partition(0..3);
-    scene.clock.advance(TTL.saturating_sub(Duration::from_millis(1)));
-    assert!(matches!(scene.green_does(), Ok(Once::InProgress { unknown: false, .. })));
-    scene.clock.advance(Duration::from_millis(1));
-    assert_ran(&scene.green_does(), 1);
+    fixture.blue.partition(0..3);
+    fixture.clock.advance(TTL.saturating_sub(Duration::from_millis(1)));
+    assert!(matches!(fixture.green_does(), Ok(Once::InProgress { unknown: false, .. })));
+    fixture.clock.advance(Duration::from_millis(1));
+    assert_ran(&fixture.green_does(), 1);
     drop(work);
 }

@@ -21,7 +21,7 @@ use tower_redlock::{
     once::{Once, OnceError, UnknownOutcome},
 };
 
-use super::scene::{HOUR, Runs};
+use super::fixture::{HOUR, Runs};
 
 fn key(request: &&'static str) -> Result<Option<Vec<String>>, KeyError> {
     match *request {

@@ -1,6 +1,7 @@
 //! Work that is done once per key, over nodes that fail and clocks that are moved by hand.
 
 mod ends;
+mod fixture;
 mod layer;
 mod lost;
 mod owed;
@@ -9,5 +10,4 @@ mod quota;
 mod recording;
 mod refused;
 mod repeats;
-mod scene;
 mod unless;

@@ -17,7 +17,7 @@ use tower_redlock::{
     testing::Task,
 };
 
-use super::scene::{Ended, HOUR, KEY, Runs, SECOND, Scene, TTL, assert_ran};
+use super::fixture::{Ended, Fixture, HOUR, KEY, Runs, SECOND, TTL, assert_ran};
 use crate::support::mock_node::{MockNode, with_nodes};
 
 /// Stores no record.
@@ -129,11 +129,11 @@ async fn unrecorded_held_work_stays_held() {
 
 #[test]
 fn unstarted_work_is_not_held() {
-    let scene = Scene::new(3);
-    let builder = Redlock::builder().owner("blue").spawner(scene.clock.spawner());
-    let nodes = scene.at_blue.nodes();
+    let fixture = Fixture::new(3);
+    let builder = Redlock::builder().owner("blue").spawner(fixture.clock.spawner());
+    let nodes = fixture.at_blue.nodes();
     // The process pauses for a TTL after the last node has stored that the work begins.
-    let clock = scene.clock.clone();
+    let clock = fixture.clock.clone();
     let last = MockNode::over(&nodes[2], move |op, reply, inner| {
         let is_record = matches!(op, Op::Record(_));
         inner.send(op, reply);
@@ -142,25 +142,25 @@ fn unstarted_work_is_not_held() {
         }
     });
     let mocks = [MockNode::forwarding(&nodes[0]), MockNode::forwarding(&nodes[1]), last];
-    let redlock = with_nodes(builder.clock(scene.clock.clone()), mocks).build().unwrap();
-    let ended = scene.does(redlock.once(KEY).unknown(UnknownOutcome::Hold(HOUR)));
+    let redlock = with_nodes(builder.clock(fixture.clock.clone()), mocks).build().unwrap();
+    let ended = fixture.does(redlock.once(KEY).unknown(UnknownOutcome::Hold(HOUR)));
     assert!(matches!(ended, Err(OnceError::Lock(LockError::TooSlow { .. }))), "{ended:?}");
-    assert_eq!(scene.runs.count(), 0);
-    assert_ran(&scene.green_does(), 1);
+    assert_eq!(fixture.runs.count(), 0);
+    assert_ran(&fixture.green_does(), 1);
 }
 
 #[test]
 fn lost_check_is_not_held() {
-    let scene = Scene::new(3);
-    let request = scene.at_blue.once(KEY).unknown(UnknownOutcome::Hold(HOUR)).max_hold(SECOND);
+    let fixture = Fixture::new(3);
+    let request = fixture.at_blue.once(KEY).unknown(UnknownOutcome::Hold(HOUR)).max_hold(SECOND);
     let request = request
         .unless(|_| std::future::pending::<Result<bool, Infallible>>())
         .run(|_| async { panic!("it does not begin") });
-    let ended: Task<Ended> = scene.clock.spawn(request);
-    scene.clock.advance(SECOND);
+    let ended: Task<Ended> = fixture.clock.spawn(request);
+    fixture.clock.advance(SECOND);
     let ended = ended.now_or_never().expect("it is dropped at the end of max_hold");
     assert!(matches!(ended, Err(OnceError::Lock(LockError::Lost { .. }))), "{ended:?}");
-    assert_ran(&scene.green_does(), 1);
+    assert_ran(&fixture.green_does(), 1);
 }
 
 /// Also if a quorum stores it before the last node was sent to.

@@ -2,8 +2,6 @@
 
 use std::{future::pending, time::Duration};
 
-use crate::client::{Answer, Client};
-use crate::once_http::fixture::{Fixture, HOUR, NewRequest, each_kind, soon};
 use axum::{
     Extension, Router,
     response::{IntoResponse, Response},
@@ -16,6 +14,9 @@ use tower_redlock::{
     once::UnknownOutcome,
     reject::{Rejection, RequestOutcome},
 };
+
+use crate::client::{Answer, Client};
+use crate::once_http::fixture::{Fixture, HOUR, NewRequest, each_kind, soon};
 
 /// Each setting for unknown outcomes, for each kind of layer.
 fn cases() -> impl Iterator<Item = (UnknownOutcome, usize)> {

@@ -1,9 +1,10 @@
 //! Webhooks that are delivered several times.
 
-use crate::once_http::fixture::{Fixture, HOUR, hook, serve, webhooks};
 use axum::{Router, routing::post};
 use http::{Method, Request, StatusCode};
 use tower_redlock::LockContext;
+
+use crate::once_http::fixture::{Fixture, HOUR, hook, serve, webhooks};
 
 #[tokio::test]
 async fn replicas_handle_an_event_once() {

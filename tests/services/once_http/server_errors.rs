@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use crate::client::{Answer, Client};
-use crate::once_http::fixture::{Fixture, HOUR, NewRequest, TTL, each_kind, hook, serve, webhooks};
 use axum::{Extension, Router, body::Body, routing::post};
 use http::{Response, StatusCode};
 use tower_redlock::{
@@ -11,6 +9,9 @@ use tower_redlock::{
     once::{UnknownOutcome, http::ServerErrors},
     reject::RequestOutcome,
 };
+
+use crate::client::{Answer, Client};
+use crate::once_http::fixture::{Fixture, HOUR, NewRequest, TTL, each_kind, hook, serve, webhooks};
 
 /// A service that fails at its first run, and responds with the number of each.
 fn failing(fixture: &Fixture, status: u16) -> Router {

@@ -2,14 +2,15 @@
 
 use std::{future::pending, sync::Arc};
 
-use crate::client::Client;
-use crate::once_http::fixture::{Fixture, HOUR, Runs, TTL, hook, serve, soon, webhooks};
 use axum::{Router, routing::post};
 use bytes::Bytes;
 use http::Response;
 use http_body_util::channel::Channel;
 use tokio::sync::Notify;
 use tower_redlock::once::UnknownOutcome;
+
+use crate::client::Client;
+use crate::once_http::fixture::{Fixture, HOUR, Runs, TTL, hook, serve, soon, webhooks};
 
 /// The first run does not end.
 fn stuck_at_first(runs: &Runs) -> Router {

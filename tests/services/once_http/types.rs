@@ -3,7 +3,6 @@
 
 use std::{convert::Infallible, rc::Rc};
 
-use crate::once_http::fixture::Runs;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
@@ -12,6 +11,8 @@ use tower_redlock::{
     OnceLayer, Redlock,
     once::{RestoredBody, http::Scope},
 };
+
+use crate::once_http::fixture::Runs;
 
 type Body = Full<Bytes>;
 

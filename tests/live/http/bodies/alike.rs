@@ -9,7 +9,7 @@ use http_body_util::{BodyExt, Empty, Full, Limited, StreamBody, channel::Channel
 use proptest::{collection::vec, prelude::*};
 
 use super::scripted::{Scripted, Step, transcript};
-use crate::http::fixture::Bench;
+use crate::http::fixture::Fixture;
 
 #[track_caller]
 fn assert_alike<B>(make: impl Fn() -> B)
@@ -17,11 +17,11 @@ where
     B: Body<Data = Bytes>,
     B::Error: Display + std::fmt::Debug,
 {
-    let bench = Bench::new();
+    let fixture = Fixture::new();
     let beside = transcript(make());
-    let through = bench.through(make());
+    let through = fixture.through(make());
     assert_eq!(transcript(through), beside);
-    assert!(bench.is_free());
+    assert!(fixture.is_free());
 }
 
 fn stream() -> impl Body<Data = Bytes, Error = Infallible> {
@@ -61,10 +61,10 @@ fn bodies_of_all_kinds_pass_untouched() {
 
 #[test]
 fn body_without_a_lock_passes_unchanged() {
-    let bench = Bench::new();
+    let fixture = Fixture::new();
     let request = http::Request::get("/").body(()).unwrap();
     let response = http::Response::new(stream());
-    let through = crate::http::fixture::answer(&bench.layer(), request, response).into_body();
+    let through = crate::http::fixture::answer(&fixture.layer(), request, response).into_body();
     assert_eq!(transcript(through), transcript(stream()));
 }
 

@@ -16,14 +16,11 @@ use tower_redlock::{
 };
 
 use super::scripted::{Broken, Scripted, Step, frame};
-use crate::http::{
-    fixture::{Bench, answer},
-    tools::{Flag, VALIDITY, just_before},
-};
+use crate::http::fixture::{Fixture, Flag, NANO, VALIDITY, answer};
 use crate::support::mock_node::MockNode;
 
 /// A scene that records its releases, and a flag for its body.
-fn watched() -> (Bench, Flag, Arc<Mutex<Vec<bool>>>) {
+fn watched() -> (Fixture, Flag, Arc<Mutex<Vec<bool>>>) {
     let (flag, is_dropped) = Flag::new();
     let releases = Arc::<Mutex<Vec<bool>>>::default();
     let watched = |inner| {
@@ -34,7 +31,7 @@ fn watched() -> (Bench, Flag, Arc<Mutex<Vec<bool>>>) {
             }
         })
     };
-    (Bench::new().over(|builder| builder, watched), flag, releases)
+    (Fixture::new().over(|builder| builder, watched), flag, releases)
 }
 
 fn data() -> Step {
@@ -54,38 +51,38 @@ fn last_frame_releases_after_the_body() {
         vec![data(), Step::Error],
     ];
     for steps in ends {
-        let (bench, flag, releases) = watched();
+        let (fixture, flag, releases) = watched();
         let script =
             Scripted { tells_its_end: true, dropped: Some(flag), ..Scripted::new(steps.clone()) };
-        let mut body = bench.through(script);
+        let mut body = fixture.through(script);
         for step in 1..steps.len() {
             assert!(next(&mut body).is_ready());
-            assert!(bench.is_held(), "after frame {step} of {steps:?}");
+            assert!(fixture.is_held(), "after frame {step} of {steps:?}");
         }
         assert!(next(&mut body).is_ready());
         assert_eq!(*releases.lock().unwrap(), [true; 5], "{steps:?}");
-        assert!(bench.is_free(), "{steps:?}");
+        assert!(fixture.is_free(), "{steps:?}");
         assert!(matches!(next(&mut body), Poll::Ready(None)));
     }
 }
 
 #[test]
 fn unannounced_end_releases() {
-    let (bench, flag, releases) = watched();
+    let (fixture, flag, releases) = watched();
     let script = Scripted { dropped: Some(flag), ..Scripted::new([data(), Step::Pending]) };
-    let mut body = bench.through(script);
+    let mut body = fixture.through(script);
     assert!(next(&mut body).is_ready());
     assert!(next(&mut body).is_pending());
-    assert!(bench.is_held());
+    assert!(fixture.is_held());
     assert!(matches!(next(&mut body), Poll::Ready(None)));
     assert_eq!(*releases.lock().unwrap(), [true; 5]);
 }
 
 #[test]
 fn empty_body_releases_with_the_response() {
-    let (bench, flag, releases) = watched();
+    let (fixture, flag, releases) = watched();
     let script = Scripted { tells_its_end: true, dropped: Some(flag), ..Scripted::new([]) };
-    let body = bench.through(script);
+    let body = fixture.through(script);
     assert_eq!(*releases.lock().unwrap(), [true; 5]);
     assert!(body.is_end_stream());
     assert_eq!(body.size_hint().exact(), None, "as the body said");
@@ -94,23 +91,24 @@ fn empty_body_releases_with_the_response() {
 #[test]
 fn dropped_body_releases() {
     for polls in 0..2 {
-        let (bench, flag, releases) = watched();
+        let (fixture, flag, releases) = watched();
         let script = Scripted { dropped: Some(flag), ..Scripted::new([data(), data()]) };
-        let mut body = bench.through(script);
+        let mut body = fixture.through(script);
         for _ in 0..polls {
             assert!(next(&mut body).is_ready());
         }
-        assert!(bench.is_held());
+        assert!(fixture.is_held());
         drop(body);
         assert_eq!(*releases.lock().unwrap(), [true; 5]);
-        assert!(bench.is_free());
+        assert!(fixture.is_free());
     }
 }
 
 #[test]
 fn panicked_body_releases_on_drop() {
-    let (bench, flag, releases) = watched();
-    let mut body = bench.through(Scripted { dropped: Some(flag), ..Scripted::new([Step::Panic]) });
+    let (fixture, flag, releases) = watched();
+    let mut body =
+        fixture.through(Scripted { dropped: Some(flag), ..Scripted::new([Step::Panic]) });
     catch_unwind(AssertUnwindSafe(|| next(&mut body))).unwrap_err();
     assert!(LockContext::current().is_none());
     drop(body);
@@ -119,7 +117,7 @@ fn panicked_body_releases_on_drop() {
 
 #[test]
 fn overlong_body_is_cut() {
-    let (bench, flag, releases) = watched();
+    let (fixture, flag, releases) = watched();
     let script = Scripted {
         tells_its_end: true,
         tells_its_size: true,
@@ -127,14 +125,14 @@ fn overlong_body_is_cut() {
         ..Scripted::new([data(), data(), Step::Panic])
     };
 
-    let mut body = bench.through(script);
+    let mut body = fixture.through(script);
 
     assert!(next(&mut body).is_ready());
 
-    bench.clock.advance(just_before(VALIDITY));
+    fixture.clock.advance(VALIDITY.saturating_sub(NANO));
     assert!(next(&mut body).is_ready(), "there is a nanosecond left");
 
-    bench.clock.advance(crate::http::tools::NANO);
+    fixture.clock.advance(NANO);
     assert!(next(&mut body).is_pending(), "the server sends what it has");
     assert_eq!(*releases.lock().unwrap(), [true; 5]);
     assert!(!body.is_end_stream());
@@ -163,8 +161,8 @@ fn each_poll_of_body_has_context() {
         }
     }
 
-    let bench = Bench::new();
-    let mut body = bench.through(Names);
+    let fixture = Fixture::new();
+    let mut body = fixture.through(Names);
     let Poll::Ready(Some(Ok(polled))) = frame(Pin::new(&mut body)) else { panic!() };
     assert_eq!(polled.into_data().unwrap(), "x");
     assert!(LockContext::current().is_none());
@@ -172,13 +170,13 @@ fn each_poll_of_body_has_context() {
 
 #[test]
 fn unheld_body_outlives_the_lock() {
-    let bench = Bench::new();
-    let layer = bench.layer().hold_body(false);
+    let fixture = Fixture::new();
+    let layer = fixture.layer().hold_body(false);
     let request = Request::post("/").body(()).unwrap();
     let response = Response::new(Scripted::new([data(), data()]));
     let mut body = answer(&layer, request, response).into_body();
-    assert!(bench.is_free());
-    bench.clock.advance(VALIDITY * 2);
+    assert!(fixture.is_free());
+    fixture.clock.advance(VALIDITY * 2);
     assert!(matches!(next(&mut body), Poll::Ready(Some(Ok(_)))));
 }
 
@@ -191,7 +189,7 @@ fn upgrade_passes_only_without_hold() {
         (Method::POST, StatusCode::OK, false),
     ];
     for (method, status, is_upgrade) in upgrades {
-        let (bench, flag, releases) = watched();
+        let (fixture, flag, releases) = watched();
         let request = || Request::builder().method(method.clone()).uri("/").body(()).unwrap();
         let respond = |dropped| {
             let body = Scripted { dropped, ..Scripted::new([data(), data()]) };
@@ -199,14 +197,14 @@ fn upgrade_passes_only_without_hold() {
             *response.status_mut() = status;
             response
         };
-        let held = answer(&bench.layer(), request(), respond(Some(flag)));
+        let held = answer(&fixture.layer(), request(), respond(Some(flag)));
         let expected = if is_upgrade { StatusCode::INTERNAL_SERVER_ERROR } else { status };
         assert_eq!(held.status(), expected, "{method} {status}");
-        assert_eq!(bench.is_held(), !is_upgrade, "{method} {status}");
+        assert_eq!(fixture.is_held(), !is_upgrade, "{method} {status}");
         drop(held);
         assert_eq!(*releases.lock().unwrap(), [true; 5], "behind the response: {method} {status}");
-        let passed = answer(&bench.layer().hold_body(false), request(), respond(None));
+        let passed = answer(&fixture.layer().hold_body(false), request(), respond(None));
         assert_eq!(passed.status(), status);
-        assert!(bench.is_free());
+        assert!(fixture.is_free());
     }
 }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue};
 use http_body::{Body, Frame, SizeHint};
 
-use crate::http::tools::Flag;
+use crate::http::fixture::Flag;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {

@@ -2,6 +2,10 @@
 
 use std::{error::Error, net::SocketAddr};
 
+use axum::{
+    Router,
+    body::{Body, to_bytes},
+};
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty};
@@ -11,6 +15,7 @@ use hyper_util::{
     rt::TokioExecutor,
 };
 use serde_json::Value;
+use tower::ServiceExt;
 
 pub(super) type Raw = legacy::Client<HttpConnector, Empty<Bytes>>;
 
@@ -21,16 +26,23 @@ pub(super) struct Client {
 }
 
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) status: StatusCode,
-    pub(super) headers: HeaderMap,
-    pub(super) text: String,
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
 }
 
 impl Answer {
+    /// Sends a request to a router in this process, without a connection.
+    pub(crate) async fn of(app: Router, request: Request<Body>) -> Self {
+        let (head, body) = app.oneshot(request).await.unwrap().into_parts();
+        let text = String::from_utf8(to_bytes(body, 10_000).await.unwrap().into()).unwrap();
+        Self { status: head.status, headers: head.headers, text }
+    }
+
     /// The status, and the members `code` and `outcome` of a problem body.
     #[track_caller]
-    pub(super) fn problem(&self) -> (u16, String, String) {
+    pub(crate) fn problem(&self) -> (u16, String, String) {
         assert_eq!(self.headers[http::header::CONTENT_TYPE], "application/problem+json");
         let problem: Value = serde_json::from_str(&self.text).expect("JSON");
         let member = |name: &str| problem[name].as_str().expect("a text").to_owned();

@@ -1,6 +1,6 @@
 //! Real servers and real connections.
 
-mod client;
+pub(super) mod client;
 mod client_side;
 mod crowd;
 mod ends;

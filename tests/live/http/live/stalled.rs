@@ -38,7 +38,7 @@ fn blocking_handler_keeps_lock_and_response() {
                 let layer = RedlockLayer::new(redlock, |_: &Request| "a").http();
                 let app = Router::new().fallback(async move || {
                     stage.store(INSIDE, Ordering::SeqCst);
-                    std::thread::sleep(3 * TTL);
+                    std::thread::sleep(3 * TTL / 2);
                     stage.store(AFTER, Ordering::SeqCst);
                     "done"
                 });

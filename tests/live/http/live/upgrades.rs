@@ -54,16 +54,26 @@ pub(super) async fn echo(mut socket: WebSocket) {
     }
 }
 
-/// Echoes under the lock.
-fn echoes(ends: &Ends) -> Router {
+/// Upgrades connections, and reports how their sessions end.
+fn sessions<F>(
+    ends: &Ends,
+    session: impl Fn(HeldUpgrade, WebSocket) -> F + Clone + Send + Sync + 'static,
+) -> Router
+where
+    F: Future<Output = Result<(), LockError>> + Send + 'static,
+{
     let ends = ends.clone();
     let upgrade = async move |held: HeldUpgrade, upgrade: WebSocketUpgrade| {
         upgrade.on_upgrade(move |socket| async move {
-            let end = held.run(|_| echo(socket)).await;
-            ends.send(end).unwrap();
+            ends.send(session(held, socket).await).unwrap();
         })
     };
     Router::new().route("/ws/{key}", any(upgrade))
+}
+
+/// Echoes under the lock.
+fn echoes(ends: &Ends) -> Router {
+    sessions(ends, |held, socket| async move { held.run(|_| echo(socket)).await })
 }
 
 pub(super) struct Scene {
@@ -201,13 +211,7 @@ async fn work_gets_a_stop_request_before() {
         socket.send("bye".into()).await.unwrap();
     }
     let app = |ends: &Ends| {
-        let ends = ends.clone();
-        let upgrade = async move |held: HeldUpgrade, upgrade: WebSocketUpgrade| {
-            upgrade.on_upgrade(move |socket| async move {
-                ends.send(held.run(|cx| session(socket, cx)).await).unwrap();
-            })
-        };
-        Router::new().route("/ws/{key}", any(upgrade))
+        sessions(ends, |held, socket| async move { held.run(|cx| session(socket, cx)).await })
     };
     // A tenth of the validity, a minute before its end.
     let hold = Duration::from_secs(7);
@@ -224,15 +228,10 @@ async fn work_gets_a_stop_request_before() {
 #[tokio::test]
 async fn kept_handle_holds_the_lock() {
     let app = |ends: &Ends| {
-        let ends = ends.clone();
-        let upgrade = async move |held: HeldUpgrade, upgrade: WebSocketUpgrade| {
-            upgrade.on_upgrade(move |socket| async move {
-                echo(socket).await;
-                ends.send(held.context().ensure_valid()).unwrap();
-                drop(held);
-            })
-        };
-        Router::new().route("/ws/{key}", any(upgrade))
+        sessions(ends, |held, socket| async move {
+            echo(socket).await;
+            held.context().ensure_valid()
+        })
     };
     let mut scene = Scene::open(app).await;
     let mut socket = scene.connect().await;
@@ -251,20 +250,15 @@ async fn kept_handle_holds_the_lock() {
 #[tokio::test]
 async fn kept_handle_context_reports_loss() {
     let app = |ends: &Ends| {
-        let ends = ends.clone();
-        let upgrade = async move |held: HeldUpgrade, upgrade: WebSocketUpgrade| {
-            upgrade.on_upgrade(move |socket| async move {
-                let cx = held.context().clone();
-                cx.stopping().await;
-                while cx.ensure_valid().is_ok() {
-                    tokio::time::sleep(Duration::from_millis(1)).await;
-                }
-                ends.send(cx.ensure_valid()).unwrap();
-                // Until here no other client gets the lock.
-                drop(socket);
-            })
-        };
-        Router::new().route("/ws/{key}", any(upgrade))
+        sessions(ends, |held, socket| async move {
+            let (cx, _socket) = (held.context().clone(), socket);
+            cx.stopping().await;
+            while cx.ensure_valid().is_ok() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            // Until here no other client gets the lock.
+            cx.ensure_valid()
+        })
     };
     let mut scene = Scene::with(app, |layer| layer.max_hold(SHORT)).await;
     let mut socket = scene.connect().await;

@@ -1,7 +1,5 @@
 //! Requests, and layers for them.
 
-use crate::client::Client;
-use crate::once_http::fixture::serve;
 use axum::{Router, body::Body};
 use http::Request;
 use tower_redlock::{
@@ -13,6 +11,9 @@ use tower_redlock::{
     },
     reject::DefaultResponse,
 };
+
+use crate::client::Client;
+use crate::once_http::fixture::serve;
 
 pub(crate) type Layer = OnceLayer<Key<Header>, Always, OnceHttp<DefaultResponse, Idempotency>>;
 
