@@ -5,7 +5,7 @@ use std::time::Duration;
 use rslock::LockManager;
 use tower_redlock::Redlock;
 
-use crate::support::{Proxy, RedisServer, Resp, ServerScene, all_vote};
+use crate::support::{Proxy, RedisServer, Resp, ServerFixture, all_vote};
 
 /// The name that all clients lock.
 pub(crate) const NAME: &str = "x";
@@ -49,7 +49,7 @@ pub(crate) struct BareMajority {
 impl BareMajority {
     /// Starts three servers, and `further` ones.
     pub(crate) fn new(further: usize) -> Self {
-        let ServerScene { servers, proxies } = ServerScene::new(3 + further);
+        let ServerFixture { servers, proxies } = ServerFixture::new(3 + further);
         Self { servers, proxies }
     }
 

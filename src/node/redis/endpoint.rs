@@ -475,7 +475,8 @@ mod tests {
     #[test]
     #[cfg(not(feature = "tls"))]
     fn tls_without_its_feature_is_refused() {
-        let error = Endpoint::parse(1, "rediss://h").unwrap_err();
+        let error = Endpoint::parse(1, "rediss://u:s3cret@h").unwrap_err();
         assert!(matches!(error, BuildError::TlsNotBuilt { .. }), "{error}");
+        assert!(!format!("{error} {error:?}").contains("s3cret"), "{error}");
     }
 }

@@ -1,0 +1,10 @@
+//! The fence of a resource: no request passes that is older than one that has passed.
+
+mod eviction;
+mod fixture;
+mod grpc;
+mod http;
+mod model;
+mod overtaken;
+mod plain;
+mod upgrades;
