@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    client::Client, lease::SharedLease, queue::Queue, remote_requests::LingeringLeases,
-    settings::Settings, slots::SlotSets, spawner::Spawner,
+    client::Client, queue::Queue, remote_requests::LingeringLeases, settings::Settings,
+    slots::SlotSets, spawner::Spawner,
 };
 use crate::{
     events::Events,
@@ -17,7 +17,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) client: Arc<Client>,
-    pub(crate) queue: Arc<Queue<SharedLease>>,
+    pub(crate) queue: Arc<Queue>,
     pub(super) slots: SlotSets,
 }
 
@@ -46,7 +46,7 @@ impl Drop for Core {
     }
 }
 
-impl LingeringLeases for Queue<SharedLease> {
+impl LingeringLeases for Queue {
     fn asked(&self, name: &str, at: Timestamp) {
         if let Some(lease) = self.holder(name) {
             lease.asked(at);

@@ -23,7 +23,7 @@ use crate::{
         core::Core,
         inside::{is_any_inside, is_inside},
         inspect::inspect_names,
-        lease::{ActiveLease, SharedLease},
+        lease::ActiveLease,
         lock::Lock,
         queue::{Admission, Ticket},
         settings::{InternalOptions, Plan},
@@ -101,7 +101,7 @@ struct SlotRequest {
     /// When a slot that is left to other processes may be tried.
     next_turn: Option<Timestamp>,
     /// The first place in the line of this process.
-    ticket: Option<Ticket<SharedLease>>,
+    ticket: Option<Ticket>,
     /// Whether it has passed the first place on before it was granted a slot.
     has_stepped_aside: bool,
     span: Span,
@@ -321,7 +321,7 @@ impl SlotRequest {
     }
 
     /// Waits for the first place in the line of this process, or for a slot that is handed on.
-    async fn turn(&mut self) -> Result<Admission<SharedLease>, LockError> {
+    async fn turn(&mut self) -> Result<Admission, LockError> {
         let Self { core, set, plan, started, .. } = self;
         let mut place = core.queue.enter(&set.line, *started);
         // A single attempt gets the verdict of the request that is first.

@@ -6,7 +6,6 @@ use super::known_slots::KnownSlots;
 use crate::{
     error::LockError,
     lock::{
-        lease::SharedLease,
         queue::Queue,
         wakeups::{RetryHistory, SHORTEST_PAUSE},
     },
@@ -173,7 +172,7 @@ impl SlotSet {
     /// it may try now, returns when there is one.
     pub(super) fn reserve(
         self: &Arc<Self>,
-        queue: &Queue<SharedLease>,
+        queue: &Queue,
         known: &KnownSlots,
         now: Timestamp,
         turn: Option<&impl Fn(&Resource) -> Timestamp>,

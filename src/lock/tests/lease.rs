@@ -59,11 +59,11 @@ fn clock_jump_prevents_a_hand_off() {
     let first = scene.lock();
     let token = first.fencing_token().get();
     let jump = |lock: &Lock| {
-        let shared = &lock.lease().shared;
-        let seen = shared.client.clock().now();
+        let client = lock.lease().client();
+        let seen = client.clock().now();
         // Less than the drift allowance: the lock is not lost.
         let jump = ClockJump { seen, by_micros: 1_000, at_most: Duration::from_millis(1) };
-        shared.client.clock_jumps.jumped(0, jump);
+        client.clock_jumps.jumped(0, jump);
     };
     let second = scene.next_after(first, |request| request, jump);
 
@@ -95,10 +95,10 @@ impl Jumping {
     }
 
     fn jump(&self, node: usize, by: Duration) {
-        let shared = &self.lock.lease().shared;
+        let client = self.lock.lease().client();
         let by_micros = i64::try_from(by.as_micros()).unwrap();
-        let jump = ClockJump { seen: shared.client.clock().now(), by_micros, at_most: by };
-        shared.client.clock_jumps.jumped(node, jump);
+        let jump = ClockJump { seen: client.clock().now(), by_micros, at_most: by };
+        client.clock_jumps.jumped(node, jump);
         self.pass();
     }
 

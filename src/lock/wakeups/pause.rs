@@ -20,7 +20,6 @@ use crate::{
     error::LockError,
     lock::{
         client::Client,
-        lease::SharedLease,
         queue::{self, Queue},
         settings::Plan,
         waker_set::WakerKey,
@@ -53,7 +52,7 @@ pub(crate) struct RetryHistory {
     silent: u32,
     /// Time that the last try waited for a permit.
     pub(super) permit_wait: Duration,
-    pub(crate) counted: Option<queue::CountedWaiter<SharedLease>>,
+    pub(crate) counted: Option<queue::CountedWaiter>,
 }
 
 impl RetryHistory {
@@ -162,7 +161,7 @@ impl RetryHistory {
     }
 
     /// Counts the request as waiting. Returns false if too many requests wait.
-    pub(crate) fn count(&mut self, queue: &Arc<Queue<SharedLease>>, was_in_line: bool) -> bool {
+    pub(crate) fn count(&mut self, queue: &Arc<Queue>, was_in_line: bool) -> bool {
         if self.counted.is_none() {
             self.counted = queue.wait_at_head(was_in_line);
         }
