@@ -341,7 +341,7 @@ impl Acquisition {
         let deadline = self.deadline();
         let RetryState { core, resource, plan, retries, .. } = &mut self.retry;
         let heads = core.queue.heads();
-        let pause = retries.pause(&core.client, heads, resource, (plan, deadline));
+        let pause = retries.pause(&core.client, heads, resource, plan, deadline);
         Ok(self.pause(RetryWait::Pause(pause), deadline, ticket))
     }
 

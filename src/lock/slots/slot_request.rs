@@ -412,7 +412,7 @@ impl SlotRequest {
             let next_turn = self.next_turn.take();
             let Self { core, set, plan, .. } = self;
             let (client, heads) = (&core.client, core.queue.heads());
-            let mut pause = retries.pause(client, heads, &set.all, (plan, deadline));
+            let mut pause = retries.pause(client, heads, &set.all, plan, deadline);
             let mut turn = next_turn.map(|at| client.timers.sleep_until(at));
             let handed = poll_fn(|cx| {
                 if let Poll::Ready(lease) = stand_by.poll(cx) {

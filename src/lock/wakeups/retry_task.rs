@@ -158,7 +158,7 @@ impl PausedRequest {
                 ready!(match &mut self.wait {
                     RetryWait::Yield(yielding) => {
                         ready!(yielding.poll(cx));
-                        retries.lead_crowd(&core.client, resource, (plan, self.deadline));
+                        retries.lead_crowd(&core.client, resource, plan, self.deadline);
                         Poll::Ready(())
                     }
                     RetryWait::Pause(pause) => pause.poll(retries, &core.client, plan, cx),
