@@ -309,7 +309,7 @@ impl Acquisition {
     }
 
     fn pause(&mut self, wait: RetryWait, deadline: Timestamp, ticket: Ticket) -> AcquireStep {
-        AcquireStep::Pausing(RetryTask::start(wait, deadline, (ticket, self.retry.take())))
+        AcquireStep::Pausing(RetryTask::start(wait, deadline, ticket, self.retry.take()))
     }
 
     /// Returns the pause after a failed attempt, or the error that ends the request.

@@ -12,14 +12,14 @@
 //! request that ends without one.
 //!
 //! Tokens: a shared lease accepts the greatest fence of q nodes, to which the others are raised. That is
-//! at least the token of the last exclusive lease, which q nodes accepted, and less than that of the
+//! at least the token of the last exclusive lease, which q nodes accepted, and less than the token of the
 //! next one, which is above the fences of q nodes (R9).
 //!
 //! The first request acquires the lease; further ones join it without a message while half of its
 //! validity is left, and no request waits that can't join, here or elsewhere. Those that wait here join
 //! once that is so again: after a renewal, or when the other request left. Each has a validity of its own,
 //! which ends with the lease, or with its own maximum hold time. The lease is released when the last
-//! of them is. A request of work that one of them polls joins in any case: it would wait for itself.
+//! of them is. A request from work that one of them polls joins in any case: otherwise it would wait for itself.
 //!
 //! An exclusive lease becomes a shared one by a renewal in the other form, as both have one nonce: on each
 //! node that has its key, the shared lease takes its place at once.

@@ -159,13 +159,13 @@ pub(super) struct Waiter {
     pub(super) plan: Arc<Plan>,
     /// The time of the request.
     pub(super) since: Timestamp,
-    slot: Slot,
+    slot: GivenSlot,
 }
 
 /// Receives what ends the wait of a request. It is filled when the waiter is removed from the line. Written
 /// with the lines locked.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Slot(Arc<Mutex<Option<Given>>>);
+pub(super) struct GivenSlot(Arc<Mutex<Option<Given>>>);
 
 /// What ends the wait of a request in a line.
 #[derive(Debug)]
@@ -176,7 +176,7 @@ pub(super) enum Given {
     Verdict(LockError),
 }
 
-impl Slot {
+impl GivenSlot {
     pub(super) fn give(&self, given: Given) {
         let former = crate::sync::lock(&self.0).replace(given);
         debug_assert!(former.is_none(), "a wait ends once");
@@ -192,7 +192,7 @@ impl Slot {
 pub(super) struct LinePlace {
     id: u64,
     is_one_shot: bool,
-    pub(super) slot: Slot,
+    pub(super) slot: GivenSlot,
 }
 
 impl Line {
@@ -351,16 +351,16 @@ impl Waiter {
             resource: resource.clone(),
             plan: Arc::clone(plan),
             since,
-            slot: Slot::default(),
+            slot: GivenSlot::default(),
         }
     }
 
-    pub(super) fn slot(&self) -> &Slot {
+    pub(super) fn slot(&self) -> &GivenSlot {
         &self.slot
     }
 
     /// Returns whether this is its slot.
-    pub(super) fn has(&self, slot: &Slot) -> bool {
+    pub(super) fn has(&self, slot: &GivenSlot) -> bool {
         Arc::ptr_eq(&self.slot.0, &slot.0)
     }
 

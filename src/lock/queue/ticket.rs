@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::line::{Given, HandedOn, HeadState, Line, Queue, Slot, Ticket, Waiter};
+use super::line::{Given, GivenSlot, HandedOn, HeadState, Line, Queue, Ticket, Waiter};
 use crate::{
     error::LockError,
     lock::{
@@ -199,7 +199,7 @@ impl Drop for Ticket {
 pub(crate) struct StandBy {
     queue: Arc<Queue>,
     name: Arc<str>,
-    slot: Slot,
+    slot: GivenSlot,
 }
 
 impl StandBy {

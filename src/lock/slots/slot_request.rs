@@ -128,7 +128,7 @@ impl SlotRequest {
             Admission::Ask(ticket) => self.ticket = Some(ticket),
             Admission::Granted(lease) => return self.handed(lease),
         }
-        // A round before a wait in line knows nothing of the slots now.
+        // What a round before the wait in line has read of the slots is stale.
         let failed = failed.filter(|_| !self.has_waited).map(|error| (error, tried));
         self.wait(u32::from(is_first), failed).await
     }

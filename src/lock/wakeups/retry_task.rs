@@ -178,7 +178,8 @@ impl RetryTask {
     pub(crate) fn start(
         wait: RetryWait,
         deadline: Timestamp,
-        (ticket, retry): (Ticket, RetryState),
+        ticket: Ticket,
+        retry: RetryState,
     ) -> Arc<Self> {
         let spawner = Arc::clone(&retry.core.client.spawner);
         let paused = Some(Box::new(PausedRequest { wait, entry: None, deadline, ticket, retry }));
