@@ -15,9 +15,9 @@ use super::{
     LockOptions,
     core::Core,
     inside::{is_any_inside, is_inside},
-    lease::{ActiveLease, SharedLease},
+    lease::ActiveLease,
     lock::Lock,
-    queue::{Admission, HeldLease, QueueWait, Ticket},
+    queue::{Admission, QueueWait, Ticket},
     settings::{InternalOptions, ReportedEnds},
     trace::{acquire_span, record_end, record_grant},
     waker_set::WakerKey,
@@ -78,8 +78,8 @@ struct Acquisition {
 }
 
 enum AcquireStep {
-    QueueWait(QueueWait<SharedLease>),
-    Ready(Ticket<SharedLease>),
+    QueueWait(QueueWait),
+    Ready(Ticket),
     Asking { lease: Arc<ActiveLease>, watch: WakerKey },
     Pausing(Arc<RetryTask>),
     Done,
@@ -260,9 +260,9 @@ impl Acquisition {
     /// a shared lease that it can share, and fails otherwise.
     fn poll_queue(
         &self,
-        queueing: &mut QueueWait<SharedLease>,
+        queueing: &mut QueueWait,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Admission<SharedLease>, LockError>> {
+    ) -> Poll<Result<Admission, LockError>> {
         let RetryState { core, resource, plan, .. } = &self.retry;
         let outer = || {
             let names = resource.shared_names().iter();
@@ -291,7 +291,7 @@ impl Acquisition {
     }
 
     /// Begins the first attempt, or waits for a permit for it.
-    fn begin(&mut self, ticket: Ticket<SharedLease>) -> Result<AcquireStep, LockError> {
+    fn begin(&mut self, ticket: Ticket) -> Result<AcquireStep, LockError> {
         if let Some(permit) = self.retry.core.client.attempts.try_enter() {
             let lease = self.retry.begin(ticket, permit)?;
             return Ok(AcquireStep::Asking { lease, watch: WakerKey::default() });
@@ -308,19 +308,14 @@ impl Acquisition {
         Ok(self.pause(RetryWait::Permit, deadline, ticket))
     }
 
-    fn pause(
-        &mut self,
-        wait: RetryWait,
-        deadline: Timestamp,
-        ticket: Ticket<SharedLease>,
-    ) -> AcquireStep {
-        AcquireStep::Pausing(RetryTask::start(wait, deadline, (ticket, self.retry.take())))
+    fn pause(&mut self, wait: RetryWait, deadline: Timestamp, ticket: Ticket) -> AcquireStep {
+        AcquireStep::Pausing(RetryTask::start(wait, deadline, ticket, self.retry.take()))
     }
 
     /// Returns the pause after a failed attempt, or the error that ends the request.
     fn after_failure(
         &mut self,
-        ticket: Ticket<SharedLease>,
+        ticket: Ticket,
         error: LockError,
         lease: &ActiveLease,
     ) -> Result<AcquireStep, LockError> {
@@ -346,7 +341,7 @@ impl Acquisition {
         let deadline = self.deadline();
         let RetryState { core, resource, plan, retries, .. } = &mut self.retry;
         let heads = core.queue.heads();
-        let pause = retries.pause(&core.client, heads, resource, (plan, deadline));
+        let pause = retries.pause(&core.client, heads, resource, plan, deadline);
         Ok(self.pause(RetryWait::Pause(pause), deadline, ticket))
     }
 

@@ -4,7 +4,7 @@
 //! a backoff sustain the overload after its cause is gone. Therefore an attempt needs a permit.
 //!
 //! There are 256 permits at first. The delay of an attempt is the time until a quorum decided it,
-//! less the shortest such time: the distance of the nodes is no load. The limit grows by one for each
+//! less the shortest such time: the network round trip does not count as load. The limit grows by one for each
 //! attempt with a delay of at most a quarter of the node timeout, while others wait for a permit. It
 //! shrinks by an eighth when a delay is more than half of the node timeout, and by half when an
 //! attempt times out; to 32 at least, and at most once in a node timeout. First attempts and retries
@@ -65,7 +65,7 @@ struct PermitQueue {
 /// How an attempt ended, as a measure of the load of the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AttemptOutcome {
-    /// All nodes were asked at once, and a quorum answered after this time.
+    /// The attempt asked all nodes at once, and a quorum answered after this time.
     Decided {
         took: Duration,
         node_timeout: Duration,

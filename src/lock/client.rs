@@ -219,14 +219,14 @@ impl Client {
     /// clock if the nodes' clocks are unknown.
     pub(crate) fn nodes_wall(&self, now: Timestamp, wall: Duration) -> Duration {
         /// Maximum number of clocks that are compared without an allocation.
-        const INLINE_CLOCKS: usize = 9;
-        let mut few = [Duration::ZERO; INLINE_CLOCKS];
-        let mut many = Vec::new();
-        let known = if self.nodes.len() <= INLINE_CLOCKS {
-            &mut few[..]
+        const MAX_ON_STACK: usize = 9;
+        let mut on_stack = [Duration::ZERO; MAX_ON_STACK];
+        let mut on_heap = Vec::new();
+        let known = if self.nodes.len() <= MAX_ON_STACK {
+            &mut on_stack[..]
         } else {
-            many.resize(self.nodes.len(), Duration::ZERO);
-            &mut many
+            on_heap.resize(self.nodes.len(), Duration::ZERO);
+            &mut on_heap
         };
         let mut count = 0;
         for wall in self.nodes.iter().filter_map(|node| node.wall(now, wall)) {

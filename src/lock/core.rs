@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::{
     client::{Client, ClientParts},
-    lease::SharedLease,
     queue::Queue,
     remote_requests::LingeringLeases,
     slots::SlotSets,
@@ -16,7 +15,7 @@ use crate::time::Timestamp;
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) client: Arc<Client>,
-    pub(crate) queue: Arc<Queue<SharedLease>>,
+    pub(crate) queue: Arc<Queue>,
     pub(super) slots: SlotSets,
 }
 
@@ -37,7 +36,7 @@ impl Drop for Core {
     }
 }
 
-impl LingeringLeases for Queue<SharedLease> {
+impl LingeringLeases for Queue {
     fn asked(&self, name: &str, at: Timestamp) {
         if let Some(lease) = self.holder(name) {
             lease.asked(at);

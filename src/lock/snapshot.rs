@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use super::{core::Core, obligations::Owed, queue::HeldLease};
+use super::{core::Core, obligations::Owed};
 use crate::{FencingToken, Resource, sync::atomic::Ordering};
 
 /// The locks and requests of this process at one moment. Those of other processes are on the
@@ -84,14 +84,14 @@ pub(super) fn snapshot(core: &Core) -> Snapshot {
     let mut lingering: Vec<_> = lingering.map(|lease| lease.resource().clone()).collect();
     let mut locks: Vec<_> = held
         .iter()
-        .filter_map(|lease| lease.present())
-        .filter(|lease| lease.is_valid())
-        .map(|lease| LocalLock {
+        .filter_map(|lease| Some((lease, lease.present()?)))
+        .filter(|(_, grant)| !grant.remaining.is_zero())
+        .map(|(lease, grant)| LocalLock {
             resource: lease.resource().clone(),
             is_shared: lease.is_shared(),
-            token: lease.token(),
+            token: grant.token,
             since: UNIX_EPOCH.checked_add(lease.id().since()).unwrap_or(UNIX_EPOCH),
-            remaining: lease.remaining(),
+            remaining: grant.remaining,
         })
         .collect();
     locks.sort_unstable_by(|a, b| a.resource.names().cmp(b.resource.names()));

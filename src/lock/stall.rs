@@ -1,12 +1,12 @@
 //! Guarded work that hangs, or sends no heartbeat.
 
 use std::{
-    sync::{Arc, Weak},
-    task::Wake,
+    sync::Arc,
+    task::{Wake, Waker},
     time::Duration,
 };
 
-use super::lease::ActiveLease;
+use super::{lease::ActiveLease, settings::Plan};
 use crate::{quorum::Halt, sync::Mutex, time::Timestamp};
 
 /// Checks, on the crate's thread, whether the work of a lease hangs in a poll or sends no
@@ -16,7 +16,8 @@ use crate::{quorum::Halt, sync::Mutex, time::Timestamp};
 /// So after a suspension of the machine or process, healthy work has the rest of its limit to
 /// continue. A stall is found between the limit and a quarter more after its beginning.
 pub(crate) struct StallWatch {
-    lease: Weak<ActiveLease>,
+    /// A grant that ends removes its checks.
+    lease: Arc<ActiveLease>,
     pause: Duration,
     stall: Option<Duration>,
     heartbeat: Option<Duration>,
@@ -46,12 +47,21 @@ const UNPOLLED: u64 = u64::MAX;
 const MIN_PAUSE: Duration = Duration::from_millis(1);
 
 impl StallWatch {
+    /// Returns whether a request with this plan has limits.
+    pub(super) fn is_wanted(plan: &Plan) -> bool {
+        Self::shortest_limit(plan).is_some()
+    }
+
+    fn shortest_limit(plan: &Plan) -> Option<Duration> {
+        [plan.stall_limit, plan.heartbeat_within, plan.polled_within].into_iter().flatten().min()
+    }
+
     /// Starts the checks, unless the request has no limits.
     pub(super) fn start(lease: &Arc<ActiveLease>) {
         let plan = lease.plan();
+        let Some(shortest) = Self::shortest_limit(plan) else { return };
         let (stall, heartbeat, polled) =
             (plan.stall_limit, plan.heartbeat_within, plan.polled_within);
-        let Some(shortest) = [stall, heartbeat, polled].into_iter().flatten().min() else { return };
         // Rounded up, so that four pauses are at least the limit.
         let pause = shortest.saturating_add(Duration::from_nanos(u64::from(CHECKS_PER_LIMIT) - 1))
             / CHECKS_PER_LIMIT;
@@ -60,9 +70,8 @@ impl StallWatch {
         let beats = Unchanged { value: Some(0), lasts: Duration::ZERO };
         let (poll, polls) = (Unchanged::default(), Unchanged::default());
         let samples = Mutex::new(StallSamples { last, poll, beats, polls });
-        let lease_of = Arc::downgrade(lease);
-        let watch = Self { lease: lease_of, pause, stall, heartbeat, polled, samples };
-        lease.watch_stall(Arc::new(watch), last + pause);
+        let watch = Self { lease: Arc::clone(lease), pause, stall, heartbeat, polled, samples };
+        lease.watch_stall(Waker::from(Arc::new(watch)), last + pause);
     }
 
     /// Returns the fault of the work, its name, and its duration.
@@ -99,11 +108,11 @@ impl Unchanged {
 
 impl Wake for StallWatch {
     fn wake(self: Arc<Self>) {
-        let Some(lease) = self.lease.upgrade() else { return };
+        let lease = Arc::clone(&self.lease);
         let now = lease.timers().clock().now();
         let Some((why, problem, for_at_least)) = self.check(&lease, now) else {
             let next = now + self.pause;
-            return lease.watch_stall(self, next);
+            return lease.watch_stall(Waker::from(self), next);
         };
         if lease.halt(why) {
             let (resource, valid_for) = (lease.resource(), lease.remaining());

@@ -9,14 +9,15 @@ use std::{
 use super::{
     active::ActiveLease,
     grants::Grant,
-    scratch,
-    shared::{LeaseReport, LeaseState, LossKind, SharedLease},
+    local::{LeaseState, LocalLease},
+    report::{LeaseReport, LossKind},
+    signals::{GrantSignals, Mark},
 };
 use crate::{
     error::{LockError, LossCause, ReleaseError, VoteOutcome},
     lock::{
-        attempts::AttemptOutcome, overrun::OverrunWatch, released::Released, settings::Plan,
-        stall::StallWatch,
+        attempts::AttemptOutcome, overrun::OverrunWatch, queue::Ticket, released::Released,
+        settings::Plan, stall::StallWatch,
     },
     node::{Reply, ReplySink},
     protocol::{AcquireOp, ExtendOp, Op, OpId, RaiseOp},
@@ -26,152 +27,174 @@ use crate::{
     token::block_end,
 };
 
-impl SharedLease {
+/// What follows from actions once the state is unlocked.
+#[derive(Default)]
+struct Effects {
+    wakers: Vec<Waker>,
+    /// The nodes whose release must be repeated.
+    orphans: Vec<usize>,
+    overran: Vec<OverranPoll>,
+    /// The turn that a loss or a release ended. It passes on, which locks the lines.
+    ended_turn: Option<Ticket>,
+    decision: Option<Result<(), Refusal>>,
+    report: LeaseReport,
+    is_renewed: bool,
+    /// Whether a grant has ended.
+    is_ending: bool,
+}
+
+/// A poll that was under way when its grant ended.
+pub(super) struct OverranPoll {
+    signals: Arc<GrantSignals>,
+    poll: u64,
+    /// End of the validity, which may lie ahead after an early hard stop.
+    ended: Timestamp,
+}
+
+impl LocalLease {
     pub(super) fn carry_out<'a>(
         self: &'a Arc<Self>,
         mut state: Guard<'a, LeaseState>,
-        mut actions: Vec<Action>,
+        actions: Vec<Action>,
         now: Timestamp,
     ) {
-        let (mut wakers, mut orphans, mut overran) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut ticket, mut decision) = (None, None);
-        let (mut report, mut nudge) = (LeaseReport::default(), Nudge::default());
-        let (mut is_renewed, mut is_ending) = (false, false);
-        for action in actions.drain(..) {
-            let notifies = match action {
-                Action::Send { node, command } => {
-                    let is_release = self.enqueue(&mut state, node, command);
-                    is_ending |= is_release;
-                    is_release
-                }
-                Action::Orphaned { node } => {
-                    orphans.push(node);
-                    false
-                }
-                Action::Renewing => {
-                    report.renewing = true;
-                    false
-                }
-                Action::Acquired { token, until } => {
-                    report.raised = (token != self.proposal).then_some(token);
-                    self.acquired(&mut state, token, (now, until));
-                    decision = Some(Ok(()));
-                    false
-                }
-                Action::Refused(refusal) => {
-                    decision = Some(Err(refusal));
-                    false
-                }
-                Action::Renewed { until } => {
-                    is_renewed = true;
-                    Self::set_valid_until(&state, until);
-                    for grant in state.grants.each() {
-                        grant.renewals += 1;
-                        grant.take_renewal_watchers(&mut wakers);
-                    }
-                    report.renewed = true;
-                    false
-                }
-                Action::Extended(Ok(())) => {
-                    state.grants.each().for_each(|grant| grant.extension = Some(Ok(())));
-                    true
-                }
-                Action::Extended(Err(votes)) => {
-                    report.not_extended = Some(votes);
-                    true
-                }
-                Action::Lost(loss) => {
-                    overran = self.lose(&mut state, loss, &mut report);
-                    is_ending = true;
-                    ticket = state.ticket.take();
-                    true
-                }
-                Action::Released(verdict) => {
-                    report.not_released = Self::released(&mut state, verdict).err();
-                    true
-                }
-            };
-            if notifies {
-                state.grants.each().for_each(|grant| grant.watchers.take(&mut wakers));
+        let mut effects = Effects::default();
+        for action in actions {
+            if self.apply(&mut state, action, now, &mut effects) {
+                state.grants.each().for_each(|grant| grant.watchers.take(&mut effects.wakers));
             }
         }
-        if is_ending {
-            state.grants.each().for_each(|grant| self.end_checks(grant, &mut wakers));
+        if effects.is_ending {
+            state.grants.each().for_each(|grant| self.end_checks(grant, &mut effects.wakers));
         }
-        scratch::keep_actions(actions);
-        if !report.is_empty() {
+        if !effects.report.is_empty() {
             // Reports come before the outbox, because a node may answer within the call.
-            state = self.send_report(state, report, &mut wakers);
+            state = self.send_report(state, &mut effects);
         }
-        if !state.sending {
+        let mut nudge = Nudge::default();
+        if !state.outbox.is_sending() {
             state = self.send_outbox(state);
             nudge = self.arm(&mut state, now);
-            // `ticket` is the turn that a loss ended. It must not be dropped under the mutex, and
-            // the holder may have gone while the loss was logged.
-            if state.is_given_back() && ticket.is_none() {
-                ticket = state.ticket.take();
+            // A ticket must not be dropped under the mutex. The holder may have gone while a loss was logged.
+            if state.is_given_back() && effects.ended_turn.is_none() {
+                effects.ended_turn = state.turn.take();
             }
         }
-        let is_over = decision.is_some() || state.grants.current.holder_gone;
+        let is_over = effects.decision.is_some() || !state.grants.current.has_holder();
         let permit = is_over.then(|| state.permit.take()).flatten();
         drop(state);
         self.client.timers.nudge(nudge);
         if let Some(permit) = permit {
-            permit.end(self.outcome(decision.as_ref(), now));
+            permit.end(self.outcome(effects.decision.as_ref(), now));
         }
+        self.finish(effects);
+    }
+
+    /// Applies an action to the state. Returns whether it notifies the watchers of the grants.
+    fn apply(
+        self: &Arc<Self>,
+        state: &mut LeaseState,
+        action: Action,
+        now: Timestamp,
+        effects: &mut Effects,
+    ) -> bool {
+        match action {
+            Action::Send { node, command } => {
+                state.outbox.push(node, command);
+                let is_release = command == LeaseCommand::Release;
+                if is_release {
+                    self.begin_release(state);
+                    effects.is_ending = true;
+                }
+                return is_release;
+            }
+            Action::Orphaned { node } => effects.orphans.push(node),
+            Action::Renewing => effects.report.renewing = true,
+            Action::Acquired { token, until } => {
+                effects.report.raised = (token != self.proposal).then_some(token);
+                self.acquired(state, token, now, until);
+                effects.decision = Some(Ok(()));
+            }
+            Action::Refused(refusal) => effects.decision = Some(Err(refusal)),
+            Action::Renewed { until } => {
+                effects.is_renewed = true;
+                Self::set_valid_until(state, until);
+                for grant in state.grants.each() {
+                    grant.renewals.count += 1;
+                    grant.take_renewal_watchers(&mut effects.wakers);
+                }
+                effects.report.renewed = true;
+            }
+            Action::Extended(Ok(())) => {
+                state.grants.each().for_each(|grant| grant.extension = Some(Ok(())));
+                return true;
+            }
+            Action::Extended(Err(votes)) => {
+                effects.report.not_extended = Some(votes);
+                return true;
+            }
+            Action::Lost(loss) => {
+                self.lose(state, loss, effects);
+                effects.is_ending = true;
+                effects.ended_turn = state.turn.take();
+                return true;
+            }
+            Action::Released(verdict) => {
+                effects.report.not_released = Self::released(state, verdict).err();
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Does what must not be done with the state locked.
+    fn finish(self: &Arc<Self>, mut effects: Effects) {
         // A grant may take effect until the end of the patience, and its TTL starts then.
         let longest = self.plan.ttl + self.patience() * 2;
-        for node in orphans {
+        for node in effects.orphans {
             self.client.repeaters.repeat(node, &self.id, self.client.now() + longest);
         }
-        drop(ticket);
-        for (lease, poll, ended) in overran {
-            let Plan { on_overrun, slack, .. } = *lease.plan();
-            OverrunWatch::start(&lease, poll, on_overrun, ended, slack);
+        drop(effects.ended_turn);
+        for overran in effects.overran {
+            self.watch_overrun(overran);
         }
-        if let Some(decision) = decision {
-            self.announce(decision.map_err(|refusal| self.refused(refusal)), &mut wakers);
+        if let Some(decision) = effects.decision {
+            let decision = decision.map_err(|refusal| self.refused(refusal));
+            self.announce(decision, &mut effects.wakers);
         }
-        crate::sync::wake_all(wakers);
-        if is_renewed {
+        crate::sync::wake_all(effects.wakers);
+        if effects.is_renewed {
             self.readmit();
         }
     }
 
     /// Records the first grant.
-    fn acquired(&self, state: &mut LeaseState, token: u64, (now, until): (Timestamp, Timestamp)) {
+    fn acquired(&self, state: &mut LeaseState, token: u64, now: Timestamp, until: Timestamp) {
         self.token.store(token, Ordering::Release);
-        if let Some(lease) = state.grants.current.lease.upgrade() {
-            lease.token.store(token, Ordering::Release);
-            if self.id.is_shared() {
-                state.grants.begin_hold(&lease);
-            }
+        state.granted = Some(now);
+        let grant = &mut state.grants.current;
+        grant.begin_hold(now);
+        grant.signals.set_token(token);
+        if self.id.is_shared() {
+            let signals = Arc::clone(&grant.signals);
+            state.grants.begin_hold(&signals);
         }
         Self::set_valid_until(state, until);
-        (state.granted, state.grants.current.held_since) = (Some(now), Some(now));
     }
 
-    /// Adds a command to the outbox. Returns whether it is the release, which ends the grant.
-    fn enqueue(&self, state: &mut LeaseState, node: usize, command: LeaseCommand) -> bool {
-        if state.outbox.capacity() == 0 {
-            state.outbox = scratch::commands();
+    /// Records that the release is sent, which ends the grants.
+    fn begin_release(&self, state: &mut LeaseState) {
+        // The request tries again, and its holder's release wakes all others.
+        let goes_on = self.plan.awaits_release()
+            && state.granted.is_none()
+            && state.grants.current.has_holder();
+        if goes_on && state.lease.is_refused_after_lead() {
+            self.id.wake_none();
         }
-        state.outbox.push((node, command));
-        let is_release = command == LeaseCommand::Release;
-        if is_release {
-            // The request tries again, and its holder's release wakes all others.
-            let goes_on = self.plan.awaits_release()
-                && state.granted.is_none()
-                && !state.grants.current.holder_gone;
-            if goes_on && state.lease.is_refused_after_lead() {
-                self.id.wake_none();
-            }
-            self.client.releasing.fetch_add(1, Ordering::AcqRel);
-            state.grants.each().for_each(|grant| grant.over = true);
-            state.grants.end_holds();
-            self.mark_ended(state);
-        }
-        is_release
+        self.client.releasing.fetch_add(1, Ordering::AcqRel);
+        state.grants.each().for_each(Grant::end);
+        state.grants.end_holds();
+        self.mark_ended(state);
     }
 
     /// Sets the result of the release, or returns the votes if it failed.
@@ -181,17 +204,14 @@ impl SharedLease {
             ReleaseVerdict::AlreadyLost => Released::AlreadyLost,
             ReleaseVerdict::NoQuorum { votes } => return Err(votes),
         };
-        state.grants.each().for_each(|grant| grant.released = Some(Ok(released)));
+        state.grants.each().for_each(|grant| grant.set_released(Ok(released)));
         Ok(())
     }
 
     /// Publishes the end of the validity.
     fn set_valid_until(state: &LeaseState, until: Timestamp) {
-        for grant in state.grants.iter().filter(|grant| !grant.is_over() && !grant.holder_gone) {
-            if let Some(lease) = grant.lease.upgrade() {
-                let until = until.min(lease.own_end());
-                lease.valid_until.store(until.as_nanos(), Ordering::Release);
-            }
+        for grant in state.grants.iter().filter(|grant| grant.is_held()) {
+            grant.signals.set_valid_until(until);
         }
     }
 
@@ -199,34 +219,33 @@ impl SharedLease {
     fn send_report<'a>(
         &'a self,
         state: Guard<'a, LeaseState>,
-        mut report: LeaseReport,
-        wakers: &mut Vec<Waker>,
+        effects: &mut Effects,
     ) -> Guard<'a, LeaseState> {
-        let nth = state.grants.current.nth;
+        let nth = state.grants.current.signals.nth;
         drop(state);
+        let report = &mut effects.report;
         report.send(&self.client, &self.id);
         let concerns_watchers = report.concerns_watchers();
-        let not_extended = report.not_extended.map(|votes| self.client.votes(votes));
-        let not_released = report.not_released.map(|votes| self.client.votes(votes));
+        let not_extended = report.not_extended.take().map(|votes| self.client.votes(votes));
+        let not_released = report.not_released.take().map(|votes| self.client.votes(votes));
         let mut state = self.state();
-        if (state.grants.current.nth != nth && !self.id.is_shared()) || !concerns_watchers {
+        let is_handed_on = state.grants.current.signals.nth != nth && !self.id.is_shared();
+        if is_handed_on || !concerns_watchers {
             return state;
         }
         for grant in state.grants.each() {
-            if let Some((cause, _)) = &report.lost
-                && !matches!(grant.loss.as_deref(), Some(LossCause::MaxHold { .. }))
-            {
-                grant.loss = Some(Box::new(cause.clone()));
+            if let Some((cause, _)) = &report.lost {
+                grant.explain_loss(cause);
             }
             if let Some(votes) = &not_extended {
                 grant.extension = Some(Err(Box::new(LockError::NoQuorum { votes: votes.clone() })));
             }
             if let Some(votes) = &not_released {
                 let error = ReleaseError::NoQuorum { votes: votes.clone() };
-                grant.released = Some(Err(Box::new(error)));
+                grant.set_released(Err(Box::new(error)));
             }
             // Tasks may have registered again meanwhile.
-            grant.watchers.take(wakers);
+            grant.watchers.take(&mut effects.wakers);
         }
         state
     }
@@ -237,11 +256,10 @@ impl SharedLease {
         self: &'a Arc<Self>,
         mut state: Guard<'a, LeaseState>,
     ) -> Guard<'a, LeaseState> {
-        state.sending = true;
-        while !state.outbox.is_empty() {
-            let mut outbox = std::mem::take(&mut state.outbox);
+        state.outbox.begin_sending();
+        while let Some(commands) = state.outbox.take() {
             drop(state);
-            for (node, command) in outbox.drain(..) {
+            for (node, command) in commands {
                 let send = || {
                     let (op, id) = self.op(command);
                     let sink = Arc::clone(self) as Arc<dyn ReplySink>;
@@ -253,10 +271,8 @@ impl SharedLease {
                     crate::log::error!(%node, "node panicked in send");
                 }
             }
-            scratch::keep_commands(outbox);
             state = self.state();
         }
-        state.sending = false;
         state
     }
 
@@ -304,55 +320,49 @@ impl SharedLease {
         }
     }
 
-    /// Ends the grants at once. Returns the polls that are under way, and the end of the validity from
-    /// which on each is an overrun.
-    fn lose(
-        &self,
-        state: &mut LeaseState,
-        loss: Loss,
-        report: &mut LeaseReport,
-    ) -> Vec<(Arc<ActiveLease>, u64, Timestamp)> {
-        let mut overran = Vec::new();
-        // The maximum hold time of a shared grant may have been reached before.
-        let is_lost = |grant: &&mut Grant| grant.loss.is_none();
-        let invalidate = |grant: &mut Grant| {
-            let lease = grant.lease.upgrade()?;
-            let ended = self.invalidate(&lease, &loss);
-            let (poll, _) = lease.poll_under_way()?;
-            Some((lease, poll, ended))
-        };
-        overran.extend(state.grants.each().filter(is_lost).filter_map(invalidate));
-        state.grants.end_holds();
-        for grant in state.grants.each().filter(is_lost) {
-            grant.loss = Some(Box::new(self.lost(loss.clone(), grant.plan(&self.plan))));
+    /// Ends the grants at once.
+    fn lose(&self, state: &mut LeaseState, loss: Loss, effects: &mut Effects) {
+        // All work has ended, and the lease was kept for what follows from it.
+        let is_kept = state.grants.iter().all(|grant| grant.signals.has_mark(Mark::Kept));
+        let is_due = !matches!(loss, Loss::Stolen { .. } | Loss::ClockJumped { .. });
+        // A shared grant may have reached its own maximum hold time before.
+        for grant in state.grants.each().filter(|grant| grant.is_held()) {
+            let end = grant.signals.valid_until();
+            let ended = if is_due { end } else { end.min(self.client.clock().now()) };
+            effects.overran.extend(Self::end_early(&grant.signals, ended));
+            grant.lose(self.lost(loss.clone(), grant.signals.plan(&self.plan)));
         }
-        let plan = state.grants.current.plan(&self.plan);
+        state.grants.end_holds();
+        let plan = state.grants.current.signals.plan(&self.plan);
         let cause = self.lost(loss, plan);
-        let kind = if state.is_kept() {
+        let kind = if is_kept {
             LossKind::AfterWork
         } else if matches!(cause, LossCause::MaxHold { .. }) || !plan.auto_extend {
             LossKind::Planned
         } else {
             LossKind::Unexpected
         };
-        report.lost = Some((cause, kind));
+        effects.report.lost = Some((cause, kind));
         // A jump of a server's clock moves the end into the past.
-        if !report.renewed {
-            report.late = self.client.now().saturating_duration_since(state.lease.end());
+        if !effects.report.renewed {
+            effects.report.late = self.client.now().saturating_duration_since(state.lease.end());
         }
-        overran
     }
 
-    /// Invalidates the holder's grant, and returns the end of its validity, which lies ahead after
-    /// an early hard stop.
-    fn invalidate(&self, lease: &ActiveLease, loss: &Loss) -> Timestamp {
-        let is_due = !matches!(loss, Loss::Stolen { .. } | Loss::ClockJumped { .. });
-        let end = lease.valid_until();
-        let ended = if is_due { end } else { end.min(self.client.clock().now()) };
-        // Stored before the zero, so that a thread that reads the zero sees the end.
-        lease.ended.store(ended.as_nanos(), Ordering::SeqCst);
-        lease.valid_until.store(0, Ordering::SeqCst);
-        ended
+    /// Ends the validity of a grant, which ended or would have ended at `ended`. Returns the poll that is
+    /// under way.
+    pub(super) fn end_early(signals: &Arc<GrantSignals>, ended: Timestamp) -> Option<OverranPoll> {
+        signals.lose(ended);
+        let (poll, _) = signals.poll_under_way()?;
+        Some(OverranPoll { signals: Arc::clone(signals), poll, ended })
+    }
+
+    /// Checks whether a poll continues after the end of the validity.
+    pub(super) fn watch_overrun(self: &Arc<Self>, overran: OverranPoll) {
+        let OverranPoll { signals, poll, ended } = overran;
+        let Plan { on_overrun, slack, .. } = *signals.plan(&self.plan);
+        let lease = ActiveLease::of(self, signals);
+        OverrunWatch::start(&lease, poll, on_overrun, ended, slack);
     }
 
     /// Reports a decision to the local line, then to its watchers. The task of the request does not
@@ -362,17 +372,19 @@ impl SharedLease {
         decision: Result<(), LockError>,
         wakers: &mut Vec<Waker>,
     ) {
-        let (ticket, lease, is_verdict) = {
+        let (ticket, signals, has_holder, is_verdict) = {
             let mut state = self.state();
             // The answer of a lead node alone is not a verdict.
             let is_verdict = !state.lease.refused_by_lead();
             state.grants.turn_to(0);
-            (state.ticket.take(), state.grants.current.lease.upgrade(), is_verdict)
+            let grant = &state.grants.current;
+            let (signals, has_holder) = (Arc::clone(&grant.signals), grant.has_holder());
+            (state.turn.begin_announcement(), signals, has_holder, is_verdict)
         };
-        match (&decision, &lease, &ticket) {
-            (Ok(()), Some(lease), ticket) => {
-                StallWatch::start(lease);
-                if let Some(ticket) = ticket {
+        match &decision {
+            Ok(()) if has_holder => {
+                self.watch_stalls(&signals);
+                if let Some(ticket) = &ticket {
                     // From now on requests of other processes for the name reach the lease.
                     let has_waiters = ticket.holding(self);
                     self.record_earlier_ask();
@@ -381,23 +393,35 @@ impl SharedLease {
                     }
                 }
             }
-            (Err(error), _, Some(ticket)) if is_verdict => ticket.report(error),
-            _ => {}
+            Err(error) if is_verdict => {
+                if let Some(ticket) = &ticket {
+                    ticket.report(error);
+                }
+            }
+            Ok(()) | Err(_) => {}
         }
         let mut state = self.state();
         if state.grants.turn_to(0) {
             state.grants.current.decision = Some(decision.map_err(Box::new));
         }
-        state.announced = true;
-        // A thread that is sending ends the turn after it sent the release. A shared grant may have
-        // reached its own end beside others.
-        let is_lost = state.grants.current.loss.is_some() && !state.grants.is_held();
-        let gone = (state.grants.current.holder_gone && !state.sending) || is_lost;
-        let unwanted = if gone { ticket } else { std::mem::replace(&mut state.ticket, ticket) };
+        let grant = &state.grants.current;
+        // A shared grant may have reached its own end beside others.
+        let is_lost = grant.loss().is_some() && !state.grants.is_held();
+        // A thread that is sending ends the turn after it sent the release.
+        let is_over = (!grant.has_holder() && !state.outbox.is_sending()) || is_lost;
+        let (kept, ended) = if is_over { (None, ticket) } else { (ticket, None) };
+        state.turn.end_announcement(kept);
         state.grants.current.watchers.take(wakers);
         drop(state);
-        drop(unwanted);
+        drop(ended);
         self.readmit();
+    }
+
+    /// Starts the stall checks of a grant, if its request wants them.
+    fn watch_stalls(self: &Arc<Self>, signals: &Arc<GrantSignals>) {
+        if StallWatch::is_wanted(signals.plan(&self.plan)) {
+            StallWatch::start(&ActiveLease::of(self, Arc::clone(signals)));
+        }
     }
 
     /// Ends the stall checks and the reports of renewals of a grant that is over.
@@ -411,9 +435,14 @@ impl SharedLease {
         }
     }
 
+    /// Sets the timer, unless a thread is sending, which sets it afterwards.
+    pub(super) fn arm_later(self: &Arc<Self>, state: &mut LeaseState, now: Timestamp) -> Nudge {
+        if state.outbox.is_sending() { Nudge::default() } else { self.arm(state, now) }
+    }
+
     /// Sets the timer, unless an earlier one is set: the lease sets the next one when the earlier
     /// one fires.
-    pub(super) fn arm(self: &Arc<Self>, state: &mut LeaseState, now: Timestamp) -> Nudge {
+    fn arm(self: &Arc<Self>, state: &mut LeaseState, now: Timestamp) -> Nudge {
         let timers = &self.client.timers;
         let mut wanted = state.lease.next_wake();
         if state.grants.is_held() {
@@ -423,8 +452,8 @@ impl SharedLease {
             if let Some((first, _)) = state.grants.hold_ends() {
                 at = at.min(first.saturating_sub(timers.lead()));
             }
-            if let Some(reopens_at) =
-                self.reopens_at().filter(|at| self.id.is_shared() && now < *at)
+            if self.id.is_shared()
+                && let Some(reopens_at) = self.others.closed_until().filter(|at| now < *at)
             {
                 at = at.min(reopens_at);
             }

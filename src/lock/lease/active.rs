@@ -1,10 +1,19 @@
-//! One grant, or the attempt at one, as the rest of the crate sees it.
+//! One grant, or the attempt at one, as the rest of the crate has it.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::Arc,
+    task::{Context, Waker},
+    time::Duration,
+};
 
-use super::shared::{LeaseState, SharedLease};
+use super::{
+    grants::Grant,
+    local::{LeaseState, LocalLease},
+    signals::{GrantSignals, Mark, PollGuard, STEPS},
+};
 use crate::{
-    error::{LockError, LossCause},
+    error::{LockError, LossCause, ReleaseError},
     events::LockEventKind,
     lock::{
         attempts::Permit,
@@ -12,17 +21,15 @@ use crate::{
         inside::{self, InsideScope},
         queue::Ticket,
         quota::Charge,
+        released::Released,
         settings::Plan,
         wait_mark::WaitMark,
+        waker_set::WakerKey,
     },
-    metrics,
-    protocol::{LeaseId, Nonce},
-    quorum::{Event, HandOff},
+    protocol::LeaseId,
+    quorum::{Event, Halt},
     resource::Resource,
-    sync::{
-        Guard, OnceLock,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+    sync::{Guard, OnceLock},
     time::{Timers, Timestamp},
     token::FencingToken,
 };
@@ -32,31 +39,8 @@ use crate::{
 /// It may be the first under its lease, or handed on by another holder of this process; its own
 /// holder sees no difference.
 pub(crate) struct ActiveLease {
-    pub(super) shared: Arc<SharedLease>,
-    /// Number of grants before this one under the lease.
-    pub(super) nth: u32,
-    /// The settings of its request, unless they are those of the lease's first one.
-    pub(super) own_plan: Option<Arc<Plan>>,
-    started: Timestamp,
-    pub(super) token: AtomicU64,
-    /// End of the validity in ns while it is held, else 0. Every poll of guarded work reads it.
-    pub(super) valid_until: AtomicU64,
-    /// End of the validity in ns after a loss. It may lie ahead.
-    pub(super) ended: AtomicU64,
-    /// Steps of polls of guarded work so far; see [`PollGuard`].
-    polls: AtomicU64,
-    /// Whether a poll continued after the end of the validity.
-    overran: AtomicBool,
-    /// Number of heartbeats.
-    pub(super) beats: AtomicU64,
-    /// Whether no heartbeats are expected.
-    pub(super) is_resting: AtomicBool,
-    /// Whether no polls are expected, because the work blocks a thread.
-    pub(super) blocks: AtomicBool,
-    /// Whether its work has ended, and it is kept until the end is stored.
-    is_kept: AtomicBool,
-    /// Whether guarded work has to stop although the lock is valid. Written with the state locked.
-    pub(super) asked_to_stop: AtomicBool,
+    pub(super) local: Arc<LocalLease>,
+    signals: Arc<GrantSignals>,
     /// The quota of its record, if it has one. A lease with a record is never handed on.
     charge: OnceLock<Box<Charge>>,
 }
@@ -67,83 +51,52 @@ impl ActiveLease {
         client: Arc<Client>,
         resource: Resource,
         plan: Arc<Plan>,
-        turn: (Ticket<SharedLease>, Permit),
+        ticket: Ticket,
+        permit: Permit,
         mark: Option<Arc<WaitMark>>,
     ) -> Result<Arc<Self>, LockError> {
         let nonce =
             client.nonce().map_err(|error| LockError::NoRandomness(error.to_string().into()))?;
-        Ok(Self::start_as(client, resource, plan, turn, (nonce, mark)))
+        let (local, signals, actions) =
+            LocalLease::new(client, resource, plan, ticket, permit, nonce, mark);
+        local.carry_out(local.state(), actions, local.started);
+        Ok(Self::of(&local, signals))
     }
 
-    /// Starts an attempt with this nonce.
-    pub(super) fn start_as(
-        client: Arc<Client>,
-        resource: Resource,
-        plan: Arc<Plan>,
-        turn: (Ticket<SharedLease>, Permit),
-        id: (Nonce, Option<Arc<WaitMark>>),
-    ) -> Arc<Self> {
-        let (shared, actions) = SharedLease::new(client, resource, plan, turn, id);
-        let this = Self::new(&shared, 0, &shared.plan, shared.started, None);
-        let mut state = shared.state();
-        state.grants.current.lease = Arc::downgrade(&this);
-        shared.carry_out(state, actions, shared.started);
-        this
+    /// Returns a handle of a grant.
+    pub(super) fn of(local: &Arc<LocalLease>, signals: Arc<GrantSignals>) -> Arc<Self> {
+        Arc::new(Self { local: Arc::clone(local), signals, charge: OnceLock::new() })
     }
 
-    pub(super) fn new(
-        shared: &Arc<SharedLease>,
-        nth: u32,
-        plan: &Arc<Plan>,
-        started: Timestamp,
-        hand_off: Option<HandOff>,
-    ) -> Arc<Self> {
-        let until = hand_off.map_or(0, |hand_off| hand_off.until.as_nanos());
-        Arc::new(Self {
-            shared: Arc::clone(shared),
-            nth,
-            // Cloned only where it has to be: all requests without options of their own share one.
-            own_plan: (!Arc::ptr_eq(plan, &shared.plan)).then(|| Arc::clone(plan)),
-            started,
-            token: AtomicU64::new(hand_off.map_or(0, |hand_off| hand_off.token)),
-            valid_until: AtomicU64::new(until),
-            ended: AtomicU64::new(0),
-            polls: AtomicU64::new(0),
-            overran: AtomicBool::new(false),
-            beats: AtomicU64::new(0),
-            is_resting: AtomicBool::new(false),
-            blocks: AtomicBool::new(false),
-            is_kept: AtomicBool::new(false),
-            asked_to_stop: AtomicBool::new(false),
-            charge: OnceLock::new(),
-        })
+    pub(super) fn signals(&self) -> &Arc<GrantSignals> {
+        &self.signals
     }
 
     /// Locks the state while this is the current grant; `None` after a hand-off.
     pub(super) fn state(&self) -> Option<Guard<'_, LeaseState>> {
-        let mut state = self.shared.state();
-        state.grants.turn_to(self.nth).then_some(state)
+        let mut state = self.local.state();
+        state.grants.turn_to(self.signals.nth).then_some(state)
     }
 
     pub(super) fn handle(&self, event: Event) {
         if let Some(state) = self.state() {
-            self.shared.handle(state, event);
+            self.local.handle(state, event);
         }
     }
 
     /// Returns the settings of its request.
     pub(in crate::lock) fn plan(&self) -> &Plan {
-        self.own_plan.as_ref().unwrap_or(&self.shared.plan)
+        self.signals.plan(&self.local.plan)
     }
 
     /// Records that this thread polls work under it, until the scope is dropped.
     pub(crate) fn enter_work(&self) -> InsideScope {
-        inside::enter(&self.shared)
+        inside::enter(&self.local)
     }
 
     /// Records that its work has ended: a loss stops nothing.
     pub(crate) fn keep(&self) {
-        self.is_kept.store(true, Ordering::Relaxed);
+        self.signals.set_mark(Mark::Kept, true);
     }
 
     /// Records that its work has ended, and that no task polls under it: no polls or heartbeats are expected.
@@ -155,23 +108,14 @@ impl ActiveLease {
         drop(self.enter_poll());
     }
 
-    pub(crate) fn is_kept(&self) -> bool {
-        self.is_kept.load(Ordering::Relaxed)
-    }
-
     /// Returns the start of the attempt or of the hand-off.
     pub(crate) fn started(&self) -> Timestamp {
-        self.started
-    }
-
-    /// Returns the end of the maximum hold time.
-    pub(super) fn own_end(&self) -> Timestamp {
-        self.started + self.plan().max_hold
+        self.signals.started
     }
 
     /// Returns whether others may hold the resource beside it.
     pub(crate) fn is_shared(&self) -> bool {
-        self.shared.id.is_shared()
+        self.local.id.is_shared()
     }
 
     /// Returns the `wait` of its request.
@@ -180,11 +124,11 @@ impl ActiveLease {
     }
 
     pub(crate) fn resource(&self) -> &Resource {
-        self.shared.resource()
+        self.local.resource()
     }
 
     pub(crate) fn id(&self) -> &Arc<LeaseId> {
-        &self.shared.id
+        &self.local.id
     }
 
     /// Sends an event to the subscribers. Must not be called under a mutex of the crate.
@@ -193,11 +137,11 @@ impl ActiveLease {
     }
 
     pub(crate) fn client(&self) -> &Arc<Client> {
-        &self.shared.client
+        &self.local.client
     }
 
     pub(crate) fn timers(&self) -> &Arc<Timers> {
-        &self.shared.client.timers
+        &self.local.client.timers
     }
 
     pub(super) fn now(&self) -> Timestamp {
@@ -206,19 +150,16 @@ impl ActiveLease {
 
     /// Returns the time after sending for which an operation may still take effect on a node.
     pub(crate) fn patience(&self) -> Duration {
-        self.shared.patience()
+        self.local.patience()
     }
 
     pub(crate) fn token(&self) -> FencingToken {
-        FencingToken::new(self.token.load(Ordering::Acquire))
+        FencingToken::new(self.signals.token())
     }
 
     /// Returns the end of the validity, or [`Timestamp::ZERO`] while the lease is not held.
-    ///
-    /// Sequentially consistent with the counter of polls: either the thread that sets it to zero
-    /// sees a poll under way, or that poll sees the zero.
     pub(crate) fn valid_until(&self) -> Timestamp {
-        Timestamp::from_nanos(self.valid_until.load(Ordering::SeqCst))
+        self.signals.valid_until()
     }
 
     pub(crate) fn remaining(&self) -> Duration {
@@ -233,20 +174,14 @@ impl ActiveLease {
 
     /// Returns whether the validity is over. An earlier hard stop does not shorten it.
     pub(crate) fn is_past_end(&self) -> bool {
-        let until = self.valid_until();
-        let end = if until > Timestamp::ZERO {
-            until
-        } else {
-            Timestamp::from_nanos(self.ended.load(Ordering::SeqCst))
-        };
-        self.now() >= end
+        self.now() >= self.signals.last_end()
     }
 
     /// Returns the time by which all of this grant has ended: `max_hold` is over, and the records
     /// of its work are answered.
     #[cfg(feature = "http")]
     pub(crate) fn over_at(&self) -> Timestamp {
-        self.started + self.plan().max_hold + self.client().settings.max_ttl
+        self.signals.hold_until + self.client().settings.max_ttl
     }
 
     /// Returns when guarded work has to stop, without another renewal; `None` after a loss.
@@ -259,81 +194,75 @@ impl ActiveLease {
     /// Returns whether the validity ends at `max_hold`, so that no renewal extends it.
     #[cfg(feature = "scheduler")]
     pub(crate) fn is_in_last_validity(&self) -> bool {
-        let until = self.valid_until().as_nanos().max(self.ended.load(Ordering::SeqCst));
-        Timestamp::from_nanos(until) >= self.started + self.plan().max_hold
+        self.signals.last_end() >= self.signals.hold_until
     }
 
     /// Enters a poll of guarded work, before the clock is read, so that a thread that checks after
     /// the end sees a poll that began in time.
     pub(crate) fn enter_poll(&self) -> PollGuard<'_> {
-        self.polls.fetch_add(1, Ordering::SeqCst);
-        PollGuard { lease: self, steps: 1 }
+        self.signals.enter_poll()
     }
 
     /// Returns the number of the poll under way, and whether its work has begun: before that, the
     /// poll has not read the clock.
     pub(crate) fn poll_under_way(&self) -> Option<(u64, bool)> {
-        let steps = self.polls.load(Ordering::SeqCst);
-        let (poll, step) = (steps / STEPS, steps % STEPS);
-        (step > 0).then_some((poll, step > 1))
+        self.signals.poll_under_way()
     }
 
     /// Returns whether no guarded work was polled under it yet.
     pub(crate) fn is_unpolled(&self) -> bool {
-        self.polls.load(Ordering::SeqCst) == 0
+        self.signals.poll_steps() == 0
     }
 
     /// Returns the number of polls of guarded work that have ended.
     pub(crate) fn polls(&self) -> u64 {
-        self.polls.load(Ordering::SeqCst) / STEPS
+        self.signals.poll_steps() / STEPS
     }
 
     /// Counts an overrun, once: a poll that continued after the end of the validity.
     pub(crate) fn note_overrun(&self) {
-        if !self.overran.swap(true, Ordering::Relaxed) {
-            metrics::overrun();
-        }
+        self.signals.note_overrun();
     }
 
     #[cfg(test)]
     pub(crate) fn has_overrun(&self) -> bool {
-        self.overran.load(Ordering::Relaxed)
+        self.signals.has_mark(Mark::Overran)
     }
 
     /// Returns the error for a grant that its request received after its validity. No work ran
     /// under it.
     pub(crate) fn too_slow(&self) -> LockError {
-        let elapsed = self.now().saturating_duration_since(self.started);
+        let elapsed = self.now().saturating_duration_since(self.started());
         // A hold that is limited to less than the validity ends earlier.
         let validity = self.plan().validity.min(self.plan().max_hold);
-        LockError::TooSlow { elapsed, validity, votes: self.shared.votes() }
+        LockError::TooSlow { elapsed, validity, votes: self.local.votes() }
     }
 
     /// Returns why the lock is not [valid](Self::is_valid) any more. Its timer may not have fired
     /// yet, so the algorithm is woken first.
     pub(crate) fn loss(&self) -> LossCause {
         self.handle(Event::Wake);
-        let loss = self.state().and_then(|state| state.grants.current.loss.as_deref().cloned());
+        let loss = self.state().and_then(|state| state.grants.current.loss().cloned());
         loss.unwrap_or(LossCause::Released)
     }
 
     /// Returns the number of nodes that granted, and of all nodes.
     pub(crate) fn tally(&self) -> (usize, usize) {
-        (self.shared.state().lease.granted(), self.shared.client.nodes.len())
+        (self.local.state().lease.granted(), self.local.client.nodes.len())
     }
 
     pub(crate) fn refused_by_lead(&self) -> bool {
-        self.shared.state().lease.refused_by_lead()
+        self.local.state().lease.refused_by_lead()
     }
 
     /// Returns the mark of the exclusive request, if it waits.
     pub(crate) fn wait_mark(&self) -> Option<&Arc<WaitMark>> {
-        self.shared.mark.as_ref()
+        self.local.mark.as_ref()
     }
 
     /// Returns the turn of a failed attempt, for the next attempt.
-    pub(crate) fn take_ticket(&self) -> Option<Ticket<SharedLease>> {
-        self.state()?.ticket.take()
+    pub(crate) fn take_ticket(&self) -> Option<Ticket> {
+        self.state()?.turn.take()
     }
 
     pub(crate) fn charge(&self) -> &Charge {
@@ -343,7 +272,7 @@ impl ActiveLease {
     pub(crate) fn extend(&self) {
         if let Some(mut state) = self.state() {
             state.grants.current.extension = None;
-            self.shared.handle(state, Event::Extend);
+            self.local.handle(state, Event::Extend);
         }
     }
 
@@ -353,29 +282,200 @@ impl ActiveLease {
     pub(crate) fn admit_answer(&self, bytes: usize) -> bool {
         self.charge().admit(&self.client().nodes, bytes)
     }
-}
 
-/// Marks a poll of guarded work; dropping it ends the poll, also in a panic.
-pub(crate) struct PollGuard<'a> {
-    lease: &'a ActiveLease,
-    steps: u64,
-}
+    // --- what the holder and its tasks wait for ---
 
-/// Steps of a poll: entered, begun after the clock was read, ended.
-const STEPS: u64 = 3;
+    /// Registers a task to be woken at the next change.
+    pub(crate) fn watch(&self, key: &mut WakerKey, cx: &Context<'_>) {
+        self.poll_grant(key, cx, |_| None, ());
+    }
 
-impl PollGuard<'_> {
-    /// Records that the clock was read, and the work is polled now.
-    pub(crate) fn begin(&mut self) {
-        self.steps += 1;
-        self.lease.polls.fetch_add(1, Ordering::SeqCst);
+    /// Removes a registration. After a hand-off there is none: its task was woken.
+    pub(crate) fn unwatch(&self, key: &mut WakerKey) {
+        if key.is_registered() {
+            let waker =
+                self.state().and_then(|mut state| state.grants.current.watchers.remove(key));
+            drop(waker);
+        }
+    }
+
+    /// Polls the grant. While it has no answer, its next change wakes the task. After a hand-off,
+    /// the answer is `handed_on`.
+    fn poll_grant<T>(
+        &self,
+        key: &mut WakerKey,
+        cx: &Context<'_>,
+        poll: impl FnOnce(&mut Grant) -> Option<T>,
+        handed_on: T,
+    ) -> Option<T> {
+        let waker = crate::sync::clone_waker(cx.waker());
+        let Some(mut state) = self.state() else { return Some(handed_on) };
+        let answer = poll(&mut state.grants.current);
+        let unused: Option<Waker> = match answer {
+            Some(_) => Some(waker),
+            None => state.grants.current.watchers.register(key, waker),
+        };
+        drop(state);
+        drop(unused);
+        answer
+    }
+
+    /// Polls for the decision of the attempt, which is returned once.
+    pub(crate) fn poll_decision(
+        &self,
+        key: &mut WakerKey,
+        cx: &Context<'_>,
+    ) -> Option<Result<(), LockError>> {
+        let decision = |grant: &mut Grant| Some(grant.decision.take()?.map_err(|error| *error));
+        self.poll_grant(key, cx, decision, Err(released()))
+    }
+
+    /// Registers a task to be woken by the decision. Returns whether there is one already.
+    pub(crate) fn watch_for_decision(&self, key: &mut WakerKey, cx: &Context<'_>) -> bool {
+        self.poll_grant(key, cx, |grant| grant.decision.as_ref().map(|_| ()), ()).is_some()
+    }
+
+    pub(crate) fn poll_extension(
+        &self,
+        key: &mut WakerKey,
+        cx: &Context<'_>,
+    ) -> Option<Result<(), LockError>> {
+        let extension = |grant: &mut Grant| match grant.loss() {
+            Some(cause) => Some(Err(LockError::lost(cause.clone()))),
+            None => Some(grant.extension.clone()?.map_err(|error| *error)),
+        };
+        self.poll_grant(key, cx, extension, Err(released()))
+    }
+
+    pub(crate) fn poll_released(
+        &self,
+        key: &mut WakerKey,
+        cx: &Context<'_>,
+    ) -> Option<Result<Released, ReleaseError>> {
+        let released = |grant: &mut Grant| Some(grant.released()?.clone().map_err(|error| *error));
+        self.poll_grant(key, cx, released, Ok(Released::Released))
+    }
+
+    pub(crate) fn poll_lost(&self, key: &mut WakerKey, cx: &Context<'_>) -> Option<LossCause> {
+        let lost = |grant: &mut Grant| {
+            grant.loss().cloned().or_else(|| grant.has_ended().then_some(LossCause::Released))
+        };
+        self.poll_grant(key, cx, lost, LossCause::Released)
+    }
+
+    /// Polls for a reason to stop the work now, whatever the soft deadline is.
+    pub(crate) fn poll_stopping(&self, key: &mut WakerKey, cx: &Context<'_>) -> Option<()> {
+        let stopping = |grant: &mut Grant| {
+            (grant.is_over() || self.signals.has_mark(Mark::AskedToStop)).then_some(())
+        };
+        self.poll_grant(key, cx, stopping, ())
+    }
+
+    /// Returns the number of renewals once it is more than `seen`; `None` once the lease is over.
+    /// Only these two wake the task.
+    #[cfg(feature = "scheduler")]
+    pub(crate) fn poll_renewed(
+        &self,
+        seen: u64,
+        key: &mut WakerKey,
+        cx: &Context<'_>,
+    ) -> std::task::Poll<Option<u64>> {
+        use std::task::Poll;
+
+        // Declared before the guard, so that it is dropped after the guard.
+        let waker = crate::sync::clone_waker(cx.waker());
+        let Some(mut state) = self.state() else { return Poll::Ready(None) };
+        let grant = &mut state.grants.current;
+        if grant.renewals.count > seen {
+            return Poll::Ready(Some(grant.renewals.count));
+        }
+        if grant.is_over() {
+            return Poll::Ready(None);
+        }
+        let replaced = grant.renewals.watchers.get_or_insert_default().register(key, waker);
+        drop(state);
+        drop(replaced);
+        Poll::Pending
+    }
+
+    #[cfg(feature = "scheduler")]
+    pub(crate) fn unwatch_renewals(&self, key: &mut WakerKey) {
+        let waker = self.state().and_then(|mut state| {
+            state
+                .grants
+                .current
+                .renewals
+                .watchers
+                .as_mut()
+                .and_then(|watchers| watchers.remove(key))
+        });
+        drop(waker);
+    }
+
+    /// Wakes the tasks that await [`Stopping`](crate::lock::Stopping). The lock stays valid, and is
+    /// renewed.
+    #[cfg(feature = "scheduler")]
+    pub(crate) fn ask_to_stop(&self) {
+        let mut wakers = Vec::new();
+        {
+            let Some(mut state) = self.state() else { return };
+            self.signals.set_mark(Mark::AskedToStop, true);
+            state.grants.current.watchers.take(&mut wakers);
+        }
+        crate::sync::wake_all(wakers);
+    }
+
+    pub(crate) fn is_asked_to_stop(&self) -> bool {
+        self.signals.has_mark(Mark::AskedToStop)
+    }
+
+    pub(crate) fn heartbeat(&self) {
+        self.signals.heartbeat();
+    }
+
+    pub(crate) fn beats(&self) -> u64 {
+        self.signals.beats()
+    }
+
+    /// Sets whether no heartbeats are expected: between attempts, and after the end of the work.
+    pub(crate) fn set_resting(&self, is_resting: bool) {
+        self.signals.set_mark(Mark::Resting, is_resting);
+    }
+
+    pub(crate) fn is_resting(&self) -> bool {
+        self.signals.has_mark(Mark::Resting)
+    }
+
+    /// Sets whether no polls are expected, because the work blocks a thread.
+    pub(crate) fn set_blocks(&self, blocks: bool) {
+        self.signals.set_mark(Mark::Blocks, blocks);
+    }
+
+    pub(crate) fn blocks(&self) -> bool {
+        self.signals.has_mark(Mark::Blocks)
+    }
+
+    /// Stops the renewal. Returns false if the lease is over already.
+    pub(crate) fn halt(&self, why: Halt) -> bool {
+        self.handle(Event::Halt(why));
+        self.state().is_some_and(|state| !state.grants.current.is_over())
+    }
+
+    /// Schedules a stall check, unless the lease is over.
+    pub(crate) fn watch_stall(&self, check: Waker, at: Timestamp) {
+        let Some(mut state) = self.state() else { return };
+        if state.grants.current.is_over() {
+            return;
+        }
+        let (key, nudge) = self.timers().insert_locked(at, check);
+        state.grants.current.stall_timer = Some(key);
+        drop(state);
+        self.timers().nudge(nudge);
     }
 }
 
-impl Drop for PollGuard<'_> {
-    fn drop(&mut self) {
-        self.lease.polls.fetch_add(STEPS - self.steps, Ordering::SeqCst);
-    }
+fn released() -> LockError {
+    LockError::lost(LossCause::Released)
 }
 
 impl fmt::Debug for ActiveLease {

@@ -1,92 +1,212 @@
-//! The grants under one lease.
+//! The grants under one lease, and the phases of each.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Weak},
+    sync::Arc,
     task::Waker,
 };
 
-use super::active::ActiveLease;
+use super::signals::GrantSignals;
 use crate::{
     error::{LockError, LossCause, ReleaseError},
-    lock::{released::Released, settings::Plan, waker_set::WakerSet},
+    lock::{released::Released, waker_set::WakerSet},
     time::{TimerKey, Timestamp},
 };
 
 /// One grant under a lease, or the attempt at one.
 pub(super) struct Grant {
-    /// Number of grants before it. Under an exclusive lease, all of them are over.
-    pub(super) nth: u32,
-    /// The settings of its request, unless they are those of the lease's first one.
-    pub(super) own_plan: Option<Arc<Plan>>,
-    /// The holder's handle.
-    pub(super) lease: Weak<ActiveLease>,
+    pub(super) signals: Arc<GrantSignals>,
+    phase: GrantPhase,
+    /// The decision of the attempt, until the request takes it.
     pub(super) decision: Option<Result<(), Box<LockError>>>,
-    pub(super) loss: Option<Box<LossCause>>,
     /// Result of the last extension that was requested.
     pub(super) extension: Option<Result<(), Box<LockError>>>,
-    pub(super) released: Option<Result<Released, Box<ReleaseError>>>,
     pub(super) watchers: WakerSet,
-    /// Number of renewals. They wake their own watchers only, not the guarded work.
-    pub(super) renewals: u64,
-    pub(super) renewal_watchers: Option<Box<WakerSet>>,
+    pub(super) renewals: GrantRenewals,
     /// Timer of the next stall check.
     pub(super) stall_timer: Option<TimerKey>,
-    /// Start of the grant, until the holder releases it.
+}
+
+/// The renewals of a grant. They wake their own watchers only, not the guarded work.
+#[derive(Default)]
+pub(super) struct GrantRenewals {
+    pub(super) count: u64,
+    pub(super) watchers: Option<Box<WakerSet>>,
+}
+
+/// ```text
+/// Undecided ──► Held ──► Lost
+///     │          │        │
+///     └──────────┴────────┴──► Ended
+/// ```
+enum GrantPhase {
+    /// The nodes have not decided the attempt.
+    Undecided,
+    Held {
+        since: Timestamp,
+    },
+    /// The holder has not released it yet.
+    Lost {
+        since: Timestamp,
+        cause: Box<LossCause>,
+    },
+    /// Its release is decided: by its holder, or for the whole lease, as after a refusal.
+    Ended {
+        holder: HolderState,
+        loss: Option<Box<LossCause>>,
+        result: Option<Result<Released, Box<ReleaseError>>>,
+    },
+}
+
+/// The holder of a grant that has ended, or the request of an attempt.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum HolderState {
+    /// It has not released the grant, which was held since this time, if ever.
+    Present {
+        held_since: Option<Timestamp>,
+    },
+    Gone,
+}
+
+/// How a grant was when its holder released it.
+#[derive(Clone, Copy)]
+pub(super) struct LeftGrant {
+    /// Start of the hold, if it was held.
     pub(super) held_since: Option<Timestamp>,
-    pub(super) holder_gone: bool,
-    /// Whether the release is decided.
-    pub(super) over: bool,
+    /// Whether it was lost, or its release was decided, before.
+    pub(super) was_over: bool,
 }
 
 impl Grant {
-    /// Creates the grant of the next holder of a lease.
-    pub(super) fn of(lease: &Arc<ActiveLease>, now: Timestamp) -> Self {
-        Self {
-            lease: Arc::downgrade(lease),
-            held_since: Some(now),
-            ..Self::new(lease.nth, lease.own_plan.clone())
-        }
+    /// Creates the grant of a request whose attempt begins.
+    pub(super) fn undecided(signals: Arc<GrantSignals>) -> Self {
+        Self::new(signals, GrantPhase::Undecided)
     }
 
-    pub(super) fn new(nth: u32, own_plan: Option<Arc<Plan>>) -> Self {
+    /// Creates a grant that is held from `since` on.
+    pub(super) fn held(signals: Arc<GrantSignals>, since: Timestamp) -> Self {
+        Self::new(signals, GrantPhase::Held { since })
+    }
+
+    fn new(signals: Arc<GrantSignals>, phase: GrantPhase) -> Self {
         Self {
-            nth,
-            own_plan,
-            lease: Weak::new(),
+            signals,
+            phase,
             decision: None,
-            loss: None,
             extension: None,
-            released: None,
             watchers: WakerSet::default(),
-            renewals: 0,
-            renewal_watchers: None,
+            renewals: GrantRenewals::default(),
             stall_timer: None,
-            held_since: None,
-            holder_gone: false,
-            over: false,
         }
     }
 
-    /// Returns the settings of its request; `first` are those of the lease's first one.
-    pub(super) fn plan<'a>(&'a self, first: &'a Plan) -> &'a Plan {
-        self.own_plan.as_deref().unwrap_or(first)
+    // --- transitions ---
+
+    /// Records that the nodes granted the attempt.
+    pub(super) fn begin_hold(&mut self, now: Timestamp) {
+        assert!(matches!(self.phase, GrantPhase::Undecided), "an attempt is granted once");
+        self.phase = GrantPhase::Held { since: now };
     }
 
-    /// Moves the wakers of those who wait for a renewal to `wakers`.
-    pub(super) fn take_renewal_watchers(&mut self, wakers: &mut Vec<Waker>) {
-        if let Some(watchers) = &mut self.renewal_watchers {
-            watchers.take(wakers);
+    /// Records that it is lost, if it is held.
+    pub(super) fn lose(&mut self, cause: LossCause) {
+        if let GrantPhase::Held { since } = self.phase {
+            self.phase = GrantPhase::Lost { since, cause: Box::new(cause) };
         }
     }
+
+    /// Sets the cause of a loss again, with the votes that were explained. A maximum hold time that was
+    /// reached before stays the cause.
+    pub(super) fn explain_loss(&mut self, explained: &LossCause) {
+        if let GrantPhase::Lost { cause, .. } | GrantPhase::Ended { loss: Some(cause), .. } =
+            &mut self.phase
+            && !matches!(**cause, LossCause::MaxHold { .. })
+        {
+            **cause = explained.clone();
+        }
+    }
+
+    /// Records that the release of its lease is decided.
+    pub(super) fn end(&mut self) {
+        self.phase = match std::mem::replace(&mut self.phase, GrantPhase::Undecided) {
+            GrantPhase::Undecided => GrantPhase::ended(None, None),
+            GrantPhase::Held { since } => GrantPhase::ended(Some(since), None),
+            GrantPhase::Lost { since, cause } => GrantPhase::ended(Some(since), Some(cause)),
+            ended @ GrantPhase::Ended { .. } => ended,
+        };
+    }
+
+    /// Records that its holder has released it, or that the request of the attempt was dropped.
+    pub(super) fn leave(&mut self) -> LeftGrant {
+        let was_over = self.is_over();
+        self.end();
+        let GrantPhase::Ended { holder, .. } = &mut self.phase else {
+            unreachable!("the grant has just ended");
+        };
+        match std::mem::replace(holder, HolderState::Gone) {
+            HolderState::Present { held_since } => LeftGrant { held_since, was_over },
+            HolderState::Gone => unreachable!("a grant is released once"),
+        }
+    }
+
+    /// Sets the result of its release.
+    pub(super) fn set_released(&mut self, released: Result<Released, Box<ReleaseError>>) {
+        match &mut self.phase {
+            GrantPhase::Ended { result, .. } => *result = Some(released),
+            _ => debug_assert!(false, "the release of a grant that is not released has no result"),
+        }
+    }
+
+    // --- questions ---
 
     pub(super) fn is_held(&self) -> bool {
-        self.held_since.is_some() && !self.is_over()
+        matches!(self.phase, GrantPhase::Held { .. })
     }
 
     /// Returns whether it is lost or released.
     pub(super) fn is_over(&self) -> bool {
-        self.over || self.loss.is_some()
+        matches!(self.phase, GrantPhase::Lost { .. } | GrantPhase::Ended { .. })
+    }
+
+    /// Returns whether its release is decided.
+    pub(super) fn has_ended(&self) -> bool {
+        matches!(self.phase, GrantPhase::Ended { .. })
+    }
+
+    /// Returns whether its holder, or the request of the attempt, has not released it.
+    pub(super) fn has_holder(&self) -> bool {
+        !matches!(self.phase, GrantPhase::Ended { holder: HolderState::Gone, .. })
+    }
+
+    /// Returns why it was lost.
+    pub(super) fn loss(&self) -> Option<&LossCause> {
+        match &self.phase {
+            GrantPhase::Lost { cause, .. } | GrantPhase::Ended { loss: Some(cause), .. } => {
+                Some(cause)
+            }
+            GrantPhase::Undecided | GrantPhase::Held { .. } | GrantPhase::Ended { .. } => None,
+        }
+    }
+
+    /// Returns the result of its release.
+    pub(super) fn released(&self) -> Option<&Result<Released, Box<ReleaseError>>> {
+        match &self.phase {
+            GrantPhase::Ended { result, .. } => result.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Moves the wakers of the tasks that wait for a renewal to `wakers`.
+    pub(super) fn take_renewal_watchers(&mut self, wakers: &mut Vec<Waker>) {
+        if let Some(watchers) = &mut self.renewals.watchers {
+            watchers.take(wakers);
+        }
+    }
+}
+
+impl GrantPhase {
+    fn ended(held_since: Option<Timestamp>, loss: Option<Box<LossCause>>) -> Self {
+        Self::Ended { holder: HolderState::Present { held_since }, loss, result: None }
     }
 }
 
@@ -118,19 +238,20 @@ impl Grants {
     }
 
     /// Adds a grant beside the others.
-    pub(super) fn add(&mut self, lease: &Arc<ActiveLease>, now: Timestamp) {
-        self.others.insert(lease.nth, Grant::of(lease, now));
-        self.begin_hold(lease);
+    pub(super) fn add(&mut self, signals: &Arc<GrantSignals>, now: Timestamp) {
+        let former = self.others.insert(signals.nth, Grant::held(Arc::clone(signals), now));
+        assert!(former.is_none(), "each grant has a number of its own");
+        self.begin_hold(signals);
     }
 
     /// Records that a grant of a shared lease is held.
-    pub(super) fn begin_hold(&mut self, lease: &ActiveLease) {
-        self.hold_ends.insert((lease.own_end(), lease.nth));
+    pub(super) fn begin_hold(&mut self, signals: &GrantSignals) {
+        self.hold_ends.insert((signals.hold_until, signals.nth));
     }
 
     /// Records that a grant of a shared lease is not held any more.
-    pub(super) fn end_hold(&mut self, lease: &ActiveLease) {
-        self.hold_ends.remove(&(lease.own_end(), lease.nth));
+    pub(super) fn end_hold(&mut self, signals: &GrantSignals) {
+        self.hold_ends.remove(&(signals.hold_until, signals.nth));
     }
 
     /// Records that no grant is held any more.
@@ -140,27 +261,31 @@ impl Grants {
 
     /// Makes the grant with this number the current one. Returns whether it has not ended.
     pub(super) fn turn_to(&mut self, nth: u32) -> bool {
-        if self.current.nth == nth {
+        if self.current.signals.nth == nth {
             return true;
         }
         let Some(grant) = self.others.remove(&nth) else { return false };
         let former = std::mem::replace(&mut self.current, grant);
-        self.others.insert(former.nth, former);
+        self.others.insert(former.signals.nth, former);
         true
     }
 
-    /// Returns all grants that have not ended.
+    /// Returns all grants that have not been left.
     pub(super) fn each(&mut self) -> impl Iterator<Item = &mut Grant> {
         std::iter::once(&mut self.current).chain(self.others.values_mut())
     }
 
-    /// Returns all grants that have not ended.
+    /// Returns all grants that have not been left.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Grant> {
         std::iter::once(&self.current).chain(self.others.values())
     }
 
     fn get_mut(&mut self, nth: u32) -> Option<&mut Grant> {
-        if self.current.nth == nth { Some(&mut self.current) } else { self.others.get_mut(&nth) }
+        if self.current.signals.nth == nth {
+            Some(&mut self.current)
+        } else {
+            self.others.get_mut(&nth)
+        }
     }
 
     /// Returns whether a grant has a holder, and is not lost.
@@ -173,10 +298,10 @@ impl Grants {
         Some((self.hold_ends.first()?.0, self.hold_ends.last()?.0))
     }
 
-    /// Returns the handle of the grant of a shared lease that may be held longest.
-    pub(super) fn longest_hold(&mut self) -> Option<Arc<ActiveLease>> {
+    /// Returns the grant of a shared lease that may be held longest.
+    pub(super) fn longest_hold(&mut self) -> Option<&Grant> {
         let (_, nth) = *self.hold_ends.last()?;
-        self.get_mut(nth)?.lease.upgrade()
+        self.get_mut(nth).map(|grant| &*grant)
     }
 
     /// Removes the hold that ends first, if `is_over` says so of its end. Returns its grant.
@@ -189,12 +314,14 @@ impl Grants {
         self.get_mut(nth)
     }
 
-    /// Removes the current grant, whose hold has ended, while another one goes on, and returns it. `None` if
-    /// no other one is held, nor left beside one that has ended.
-    pub(super) fn leave(&mut self) -> Option<Grant> {
+    /// Removes the current grant, which its holder has left, and returns it, while another grant continues.
+    /// `None` if no other grant is held; also if the others have ended, unless this one had ended before as
+    /// well (`was_over`): then the last of them releases the lease.
+    pub(super) fn leave(&mut self, was_over: bool) -> Option<Grant> {
+        debug_assert!(!self.current.has_holder(), "its holder has left it");
         let next = match self.hold_ends.first() {
             Some((_, nth)) => *nth,
-            None if self.current.is_over() => *self.others.keys().next()?,
+            None if was_over => *self.others.keys().next()?,
             None => return None,
         };
         let next = self.others.remove(&next)?;

@@ -1,18 +1,19 @@
 //! Runs the algorithm of one lease: feeds it events, and carries out its actions.
 //!
-//! A lease, as the nodes know it, is shared by consecutive grants of this process, one at a time; by
+//! A lease, as the nodes know it, is held by consecutive grants of this process, one at a time; by
 //! any number of grants at a time if it is a shared lease.
 //!
 //! | part | where |
 //! |---|---|
-//! | one grant, or the attempt at one | `active` |
-//! | all grants under one lease | `grants` |
-//! | polls of futures, stop requests, heartbeats, stall checks | `signals` |
-//! | the lease that grants share: its state and its events | `shared` |
+//! | one grant, or the attempt at one, as the rest of the crate has it | `active` |
+//! | what a holder and its lease show each other without a mutex | `signals` |
+//! | the phases of a grant, and all grants under one lease | `grants` |
+//! | the lease: its state, its turn and its events | `local` |
 //! | the end of a grant: hand-off, linger, or release to the nodes | `release` |
 //! | grants beside each other under a shared lease | `sharing` |
-//! | a lease that waits for the next request of its process | `linger` |
+//! | what other processes want of the lease | `other_requests` |
 //! | carrying out the algorithm's actions | `actions` |
+//! | what is logged and counted | `report` |
 //!
 //! # Hand-off (R5)
 //!
@@ -27,14 +28,14 @@
 mod actions;
 mod active;
 mod grants;
-mod linger;
+mod local;
+mod other_requests;
 mod release;
-mod scratch;
-mod shared;
+mod report;
 mod sharing;
 mod signals;
 
 pub(crate) use active::ActiveLease;
+pub(crate) use local::LocalLease;
 #[cfg(test)]
-pub(crate) use active::PollGuard;
-pub(crate) use shared::SharedLease;
+pub(crate) use signals::PollGuard;

@@ -12,14 +12,14 @@
 //! request that ends without one.
 //!
 //! Tokens: a shared lease accepts the greatest fence of q nodes, to which the others are raised. That is
-//! at least the token of the last exclusive lease, which q nodes accepted, and less than that of the
+//! at least the token of the last exclusive lease, which q nodes accepted, and less than the token of the
 //! next one, which is above the fences of q nodes (R9).
 //!
 //! The first request acquires the lease; further ones join it without a message while half of its
 //! validity is left, and no request waits that can't join, here or elsewhere. Those that wait here join
 //! once that is so again: after a renewal, or when the other request left. Each has a validity of its own,
 //! which ends with the lease, or with its own maximum hold time. The lease is released when the last
-//! of them is. A request of work that one of them polls joins in any case: it would wait for itself.
+//! of them is. A request from work that one of them polls joins in any case: otherwise it would wait for itself.
 //!
 //! An exclusive lease becomes a shared one by a renewal in the other form, as both have one nonce: on each
 //! node that has its key, the shared lease takes its place at once.
@@ -32,18 +32,18 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     active::ActiveLease,
-    grants::{Grant, Grants},
-    scratch,
-    shared::{LeaseReport, LeaseState, LossKind, SharedLease},
+    local::{LeaseState, LocalLease},
+    report::{LeaseReport, LossKind},
+    signals::GrantSignals,
 };
 use crate::{
     error::{LockError, LossCause},
-    lock::{overrun::OverrunWatch, queue::HeldLease, released::Released, settings::Plan},
+    lock::{released::Released, settings::Plan},
     metrics,
     protocol::{MARK, formulas},
     quorum::{Event, NextHolder},
     resource::Resource,
-    sync::{Guard, atomic::Ordering},
+    sync::Guard,
     time::Timestamp,
 };
 
@@ -62,51 +62,51 @@ impl ActiveLease {
         let wall = client.nodes_wall(now, client.clock().wall()).as_micros();
         let next = NextHolder { max_hold: plan.max_hold, auto_extend: plan.auto_extend };
         let wall = u64::try_from(wall).unwrap_or(u64::MAX);
-        let mut actions = scratch::actions();
-        let has_turn = state.ticket.is_some();
-        let downgraded =
-            has_turn.then(|| state.lease.downgrade(next, wall, now, &mut actions)).flatten();
-        let (Some((lease, hand_off)), Some(ticket)) = (downgraded, state.ticket.take()) else {
-            scratch::keep_actions(actions);
+        let mut actions = Vec::new();
+        let downgraded = match state.turn.announced() {
+            Some(_) => state.lease.downgrade(next, wall, now, &mut actions),
+            None => None,
+        };
+        let (Some((lease, hand_off)), Some(ticket)) = (downgraded, state.turn.take()) else {
             drop(state);
             return Err(lost());
         };
         // What the exclusive lease has in its queues is not sent any more.
         self.id().end();
-        self.shared.mark_ended(&state);
-        let held = self.end_hold(&mut state, now);
+        self.local.mark_ended(&state);
+        let hold = self.local.leave(&mut state, now);
         let timer = state.timer.take();
         let grant = &mut state.grants.current;
-        grant.over = true;
-        grant.released = Some(Ok(Released::Released));
+        grant.set_released(Ok(Released::Released));
         let mut wakers = Vec::new();
         grant.watchers.take(&mut wakers);
-        self.shared.end_checks(grant, &mut wakers);
-        let shared = self.shared.continued(lease, &plan, (hand_off.token, state.epoch), now);
+        self.local.end_checks(grant, &mut wakers);
+        let signals = GrantSignals::new(0, &plan, &plan, now, Some(hand_off));
+        let shared = self.local.continued(lease, &plan, state.epoch, ticket, &signals, now);
         drop(state);
         if let Some(timer) = timer {
             client.timers.remove(timer);
         }
-        if let Some(time) = held {
+        if let Some(time) = hold.held_for {
             metrics::held(false, time);
         }
-        let lease = Self::new(&shared, 0, &plan, now, Some(hand_off));
-        lease.valid_until.fetch_min(lease.own_end().as_nanos(), Ordering::SeqCst);
-        let mut state = shared.state();
-        state.grants = Grants::new(Grant::of(&lease, now));
-        state.grants.begin_hold(&lease);
-        (state.granted, state.ticket) = (Some(now), Some(ticket));
-        shared.carry_out(state, actions, now);
+        let lease = Self::of(&shared, signals);
+        shared.carry_out(shared.state(), actions, now);
         shared.announce(Ok(()), &mut wakers);
         crate::sync::wake_all(wakers);
         Ok(lease)
     }
 }
 
-impl SharedLease {
+impl LocalLease {
+    /// Returns whether this request may ever join it: it is shared, for this resource, with this TTL.
+    pub(crate) fn fits(&self, resource: &Resource, plan: &Plan) -> bool {
+        plan.is_shared() && plan.ttl == self.plan.ttl && resource == self.resource()
+    }
+
     /// Grants the lease to a further request of this process. Returns `None` unless it is a shared
-    /// lease that may be joined.
-    pub(super) fn join_grant(
+    /// lease that may be joined. Must not be called with a mutex locked.
+    pub(crate) fn join(
         self: &Arc<Self>,
         resource: &Resource,
         plan: &Arc<Plan>,
@@ -115,7 +115,7 @@ impl SharedLease {
         is_joined.then(|| self.join_beside(plan, self.plan.validity / 2)).flatten()
     }
 
-    /// Grants the lease to a request of work that one of its holders polls: also while an exclusive request
+    /// Grants the lease to a request of work that one of its holders polls, also while an exclusive request
     /// waits, which waits for that work.
     pub(crate) fn join_within(
         self: &Arc<Self>,
@@ -147,33 +147,33 @@ impl SharedLease {
         }
         let now = self.client.clock().now();
         let next = NextHolder { max_hold: plan.max_hold, auto_extend: plan.auto_extend };
-        let mut hand_off = state.lease.join(next, at_least, now)?;
-        hand_off.until = hand_off.until.min(now + plan.max_hold);
+        let hand_off = state.lease.join(next, at_least, now)?;
         let nth = state.grants.next_number()?;
-        let lease = ActiveLease::new(self, nth, plan, now, Some(hand_off));
-        state.grants.add(&lease, now);
+        let signals = GrantSignals::new(nth, &self.plan, plan, now, Some(hand_off));
+        state.grants.add(&signals, now);
         let nudge = self.arm_later(&mut state, now);
         drop(state);
         self.client.timers.nudge(nudge);
         metrics::joined();
-        Some(lease)
+        Some(ActiveLease::of(self, signals))
     }
 
-    /// Ends the current grant, while others go on. Returns the state if the lease has to be released: no
-    /// other grant is left, or those that are left have reached their own maximum hold time.
+    /// Removes the current grant, which its holder has left, while others continue. Returns the state if the
+    /// lease has to be released: no other grant is left, or the others have reached their own maximum hold
+    /// time. `was_over`: the grant was over before its holder left.
     pub(super) fn leave_others<'a>(
         self: &'a Arc<Self>,
         mut state: Guard<'a, LeaseState>,
+        was_over: bool,
         now: Timestamp,
     ) -> Result<(), Guard<'a, LeaseState>> {
-        let Some(mut former) = state.grants.leave() else { return Err(state) };
-        former.over = true;
-        former.released = Some(Ok(Released::Released));
+        let Some(mut former) = state.grants.leave(was_over) else { return Err(state) };
         let mut wakers = Vec::new();
         former.watchers.take(&mut wakers);
         self.end_checks(&mut former, &mut wakers);
-        if let Some(lease) = state.grants.longest_hold() {
-            state.lease.leave(lease.started(), lease.plan().max_hold);
+        if let Some(longest) = state.grants.longest_hold() {
+            let signals = Arc::clone(&longest.signals);
+            state.lease.leave(signals.started, signals.plan(&self.plan).max_hold);
         }
         let nudge = self.arm_later(&mut state, now);
         drop(state);
@@ -183,8 +183,8 @@ impl SharedLease {
         Ok(())
     }
 
-    /// Ends the grants whose own maximum hold time is over, while another one goes on. Returns whether
-    /// none goes on, so that the whole lease ends.
+    /// Ends the grants whose own maximum hold time is over, while another one continues. Returns whether
+    /// none continues, so that the whole lease ends.
     pub(super) fn end_own_holds<'a>(
         self: &'a Arc<Self>,
         mut state: Guard<'a, LeaseState>,
@@ -196,46 +196,38 @@ impl SharedLease {
         if is_over(last) || !is_over(first) {
             return (state, is_over(last));
         }
-        let (mut wakers, mut ended) = (Vec::new(), Vec::new());
+        let (mut wakers, mut causes, mut overran) = (Vec::new(), Vec::new(), Vec::new());
         while let Some(grant) = state.grants.pop_hold(is_over) {
-            let Some(lease) = grant.lease.upgrade() else { continue };
-            let end = lease.valid_until();
-            lease.ended.store(end.as_nanos(), Ordering::SeqCst);
-            lease.valid_until.store(0, Ordering::SeqCst);
-            let loss = LossCause::MaxHold { limit: lease.plan().max_hold };
-            grant.loss = Some(Box::new(loss.clone()));
+            let end = grant.signals.valid_until();
+            overran.extend(Self::end_early(&grant.signals, end));
+            let loss = LossCause::MaxHold { limit: grant.signals.plan(&self.plan).max_hold };
+            grant.lose(loss.clone());
             grant.watchers.take(&mut wakers);
             self.end_checks(grant, &mut wakers);
-            ended.push((lease, end, loss));
+            causes.push(loss);
         }
         drop(state);
-        for (lease, end, cause) in ended {
+        for cause in causes {
             LeaseReport { lost: Some((cause, LossKind::Planned)), ..LeaseReport::default() }
                 .send(&self.client, &self.id);
-            if let Some((poll, _)) = lease.poll_under_way() {
-                let Plan { on_overrun, slack, .. } = *lease.plan();
-                OverrunWatch::start(&lease, poll, on_overrun, end, slack);
-            }
         }
+        overran.into_iter().for_each(|overran| self.watch_overrun(overran));
         crate::sync::wake_all(wakers);
         (self.state(), false)
     }
 
     /// Returns whether further requests may join it: it is shared, and no exclusive one waits elsewhere.
-    pub(super) fn is_open(&self) -> bool {
-        let is_closed = || self.reopens_at().is_some_and(|at| self.client.clock().now() < at);
+    pub(crate) fn is_open(&self) -> bool {
+        let is_closed = || {
+            let until = self.others.closed_until();
+            until.is_some_and(|until| self.client.clock().now() < until)
+        };
         self.id.is_shared() && !is_closed() && !self.client.is_closed()
-    }
-
-    /// Returns until when an exclusive request elsewhere keeps further requests out.
-    pub(super) fn reopens_at(&self) -> Option<Timestamp> {
-        let closed_until = self.closed_until.load(Ordering::Acquire);
-        (closed_until > 0).then(|| Timestamp::from_nanos(closed_until))
     }
 
     /// Lets no further request join it until then, as an exclusive request waits elsewhere.
     pub(super) fn close_until(self: &Arc<Self>, until: Timestamp) {
-        self.closed_until.fetch_max(until.as_nanos(), Ordering::AcqRel);
+        self.others.close_until(until);
         let mut state = self.state();
         let now = self.client.clock().now();
         let nudge = self.arm_later(&mut state, now);
@@ -247,25 +239,23 @@ impl SharedLease {
     /// request waits: the node's messages, which are faster, may be lost. Where a quorum of nodes sends
     /// none, as they are denied, the answers of the next round say when it waits no more.
     pub(super) fn renewed_beside_waiter(self: &Arc<Self>, started: Timestamp, is_awaited: bool) {
-        let (now, round) = (self.client.now(), started.as_nanos());
+        let now = self.client.now();
         let has_messages = self.client.remote_requests.has_reports_since(now);
         if is_awaited {
             // An answer to an earlier round may arrive after the request has withdrawn.
-            if round > self.reopened_at.load(Ordering::Acquire) {
+            if self.others.is_news(started) {
                 let next = formulas::renewal_interval(self.plan.validity) + self.plan.node_timeout;
                 self.close_until(now + if has_messages { MARK } else { next.max(MARK) });
-                self.closed_in.fetch_max(round, Ordering::AcqRel);
+                self.others.closed_in(started);
             }
-        } else if !has_messages && (1..round).contains(&self.closed_in.load(Ordering::Acquire)) {
+        } else if !has_messages && self.others.was_closed_before(started) {
             self.reopen();
         }
     }
 
     /// Records that no exclusive request waits elsewhere any more.
     pub(crate) fn reopen(&self) {
-        self.reopened_at.fetch_max(self.client.now().as_nanos(), Ordering::AcqRel);
-        self.closed_in.store(0, Ordering::Release);
-        self.closed_until.store(0, Ordering::Release);
+        self.others.reopen(self.client.now());
         self.readmit();
     }
 
@@ -274,7 +264,7 @@ impl SharedLease {
         if !self.is_open() {
             return;
         }
-        let queue = self.state().ticket.as_ref().map(|ticket| Arc::clone(ticket.queue()));
+        let queue = self.state().turn.ticket().map(|ticket| Arc::clone(ticket.queue()));
         if let Some(queue) = queue {
             queue.readmit(&self.resource().shared_names()[0]);
         }

@@ -1,204 +1,224 @@
-//! Signals between a grant and its holder: polls of futures, stop requests, heartbeats, stall
-//! checks.
+//! What the holder of a grant and its lease show each other without a mutex.
 
-use std::{
-    sync::Arc,
-    task::{Context, Waker},
-};
+use std::{sync::Arc, time::Duration};
 
-use super::{active::ActiveLease, grants::Grant};
 use crate::{
-    error::{LockError, LossCause, ReleaseError},
-    lock::{released::Released, stall::StallWatch, waker_set::WakerKey},
-    quorum::{Event, Halt},
-    sync::atomic::Ordering,
+    lock::settings::Plan,
+    metrics,
+    quorum::HandOff,
+    sync::atomic::{AtomicU8, AtomicU64, Ordering},
     time::Timestamp,
 };
 
-impl ActiveLease {
-    /// Registers a task to be woken at the next change.
-    pub(crate) fn watch(&self, key: &mut WakerKey, cx: &Context<'_>) {
-        self.poll_grant(key, cx, |_| None, ());
+/// The facts of a grant, and what its holder and its lease show each other without a mutex: each poll of
+/// guarded work reads and writes it.
+///
+/// # Orderings
+///
+/// | field | written by | ordering |
+/// |---|---|---|
+/// | `end` | the lease, with its state locked | sequentially consistent, with `polls` |
+/// | `polls` | the holder, around each poll | sequentially consistent, with `end` |
+/// | `token` | the lease, with its state locked | release, and acquire to read |
+/// | `beats`, `marks` | the holder, and tasks that have its context | relaxed: nothing else is published with them |
+///
+/// A poll is counted before `end` is read, and a loss writes `end` before it reads `polls`. In one order of
+/// all four operations, either the loss sees the poll, or the poll sees the loss.
+pub(super) struct GrantSignals {
+    /// Number of grants before it under its lease.
+    pub(super) nth: u32,
+    /// The settings of its request, unless they are the settings of the lease's first request.
+    own_plan: Option<Arc<Plan>>,
+    /// Start of the attempt or of the hand-off.
+    pub(super) started: Timestamp,
+    /// End of the maximum hold time.
+    pub(super) hold_until: Timestamp,
+    token: AtomicU64,
+    /// End of the validity in ns, with [`ENDED`] once it is lost or released; 0 before the grant.
+    end: AtomicU64,
+    /// Steps of polls of guarded work so far; see [`PollGuard`].
+    polls: AtomicU64,
+    /// Number of heartbeats.
+    beats: AtomicU64,
+    /// Set of [`Mark`]s.
+    marks: AtomicU8,
+}
+
+/// The bit of an end that says that the grant is not held any more. Times of the clock do not reach it.
+const ENDED: u64 = 1 << 63;
+
+/// A fact about the work under a grant.
+#[derive(Clone, Copy)]
+pub(super) enum Mark {
+    /// A poll continued after the end of the validity.
+    Overran = 1,
+    /// No heartbeats are expected.
+    Resting = 2,
+    /// No polls are expected, because the work blocks a thread.
+    Blocks = 4,
+    /// The work has ended, and the grant is kept until its end is stored.
+    Kept = 8,
+    /// The work has to stop although the grant is valid. Written with the state locked.
+    AskedToStop = 16,
+}
+
+impl GrantSignals {
+    /// Creates the signals of an attempt, or of a grant that was handed on. `own_plan`: the settings of its
+    /// request, unless they are the settings of the lease's first request, which is `first_plan`.
+    pub(super) fn new(
+        nth: u32,
+        first_plan: &Arc<Plan>,
+        plan: &Arc<Plan>,
+        started: Timestamp,
+        hand_off: Option<HandOff>,
+    ) -> Arc<Self> {
+        let HandOff { token, until } =
+            hand_off.unwrap_or(HandOff { token: 0, until: Timestamp::ZERO });
+        let hold_until = started + plan.max_hold;
+        Arc::new(Self {
+            nth,
+            // Cloned only where it has to be: all requests without options of their own share one.
+            own_plan: (!Arc::ptr_eq(plan, first_plan)).then(|| Arc::clone(plan)),
+            started,
+            hold_until,
+            token: AtomicU64::new(token),
+            end: AtomicU64::new(held_until(until.min(hold_until))),
+            polls: AtomicU64::new(0),
+            beats: AtomicU64::new(0),
+            marks: AtomicU8::new(0),
+        })
     }
 
-    /// Removes a registration. After a hand-off there is none: its task was woken.
-    pub(crate) fn unwatch(&self, key: &mut WakerKey) {
-        if key.is_registered() {
-            let waker =
-                self.state().and_then(|mut state| state.grants.current.watchers.remove(key));
-            drop(waker);
+    /// Returns the settings of its request; `first` are the settings of the lease's first request.
+    pub(super) fn plan<'a>(&'a self, first: &'a Plan) -> &'a Plan {
+        self.own_plan.as_deref().unwrap_or(first)
+    }
+
+    pub(super) fn token(&self) -> u64 {
+        self.token.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_token(&self, token: u64) {
+        self.token.store(token, Ordering::Release);
+    }
+
+    // --- the end of the validity ---
+
+    /// Returns the end of the validity, or [`Timestamp::ZERO`] while the grant is not held.
+    pub(super) fn valid_until(&self) -> Timestamp {
+        let end = self.end.load(Ordering::SeqCst);
+        Timestamp::from_nanos(if end & ENDED == 0 { end } else { 0 })
+    }
+
+    /// Returns the end of the validity, also after a loss, when it may lie ahead. Zero before the grant, and
+    /// after a release without a loss.
+    pub(super) fn last_end(&self) -> Timestamp {
+        Timestamp::from_nanos(self.end.load(Ordering::SeqCst) & !ENDED)
+    }
+
+    /// Extends the validity, at most to the end of the maximum hold time.
+    pub(super) fn set_valid_until(&self, until: Timestamp) {
+        let former = self.end.swap(held_until(until.min(self.hold_until)), Ordering::SeqCst);
+        debug_assert!(former & ENDED == 0, "a grant that has ended is not held again");
+    }
+
+    /// Ends the grant by a loss, whose validity ends or would have ended at `end`.
+    pub(super) fn lose(&self, end: Timestamp) {
+        let former = self.end.swap(end.as_nanos() | ENDED, Ordering::SeqCst);
+        debug_assert!(former & ENDED == 0, "a grant is lost once");
+    }
+
+    /// Ends the grant by its release. The end of a grant that was lost before stays.
+    pub(super) fn release(&self) {
+        if self.end.load(Ordering::SeqCst) & ENDED == 0 {
+            self.end.store(ENDED, Ordering::SeqCst);
         }
     }
 
-    /// Polls the grant. While it has no answer, its next change wakes the task. After a hand-off,
-    /// the answer is `handed_on`.
-    fn poll_grant<T>(
-        &self,
-        key: &mut WakerKey,
-        cx: &Context<'_>,
-        poll: impl FnOnce(&mut Grant) -> Option<T>,
-        handed_on: T,
-    ) -> Option<T> {
-        let waker = crate::sync::clone_waker(cx.waker());
-        let Some(mut state) = self.state() else { return Some(handed_on) };
-        let answer = poll(&mut state.grants.current);
-        let unused: Option<Waker> = match answer {
-            Some(_) => Some(waker),
-            None => state.grants.current.watchers.register(key, waker),
-        };
-        drop(state);
-        drop(unused);
-        answer
+    // --- polls ---
+
+    /// Enters a poll of guarded work, before the clock is read, so that a thread that checks after
+    /// the end sees a poll that began in time.
+    pub(super) fn enter_poll(&self) -> PollGuard<'_> {
+        self.polls.fetch_add(1, Ordering::SeqCst);
+        PollGuard { polls: &self.polls, steps: 1 }
     }
 
-    /// Polls for the decision of the attempt, which is returned once.
-    pub(crate) fn poll_decision(
-        &self,
-        key: &mut WakerKey,
-        cx: &Context<'_>,
-    ) -> Option<Result<(), LockError>> {
-        let decision = |grant: &mut Grant| Some(grant.decision.take()?.map_err(|error| *error));
-        self.poll_grant(key, cx, decision, Err(released()))
+    /// Returns the number of steps of polls so far.
+    pub(super) fn poll_steps(&self) -> u64 {
+        self.polls.load(Ordering::SeqCst)
     }
 
-    /// Registers a task to be woken by the decision. Returns whether there is one already.
-    pub(crate) fn watch_for_decision(&self, key: &mut WakerKey, cx: &Context<'_>) -> bool {
-        self.poll_grant(key, cx, |grant| grant.decision.as_ref().map(|_| ()), ()).is_some()
+    /// Returns the number of the poll under way, and whether its work has begun: before that, the
+    /// poll has not read the clock.
+    pub(super) fn poll_under_way(&self) -> Option<(u64, bool)> {
+        let steps = self.poll_steps();
+        let (poll, step) = (steps / STEPS, steps % STEPS);
+        (step > 0).then_some((poll, step > 1))
     }
 
-    pub(crate) fn poll_extension(
-        &self,
-        key: &mut WakerKey,
-        cx: &Context<'_>,
-    ) -> Option<Result<(), LockError>> {
-        let extension = |grant: &mut Grant| match &grant.loss {
-            Some(cause) => Some(Err(LockError::lost(LossCause::clone(cause)))),
-            None => Some(grant.extension.clone()?.map_err(|error| *error)),
-        };
-        self.poll_grant(key, cx, extension, Err(released()))
-    }
+    // --- the work ---
 
-    pub(crate) fn poll_released(
-        &self,
-        key: &mut WakerKey,
-        cx: &Context<'_>,
-    ) -> Option<Result<Released, ReleaseError>> {
-        let released = |grant: &mut Grant| Some(grant.released.clone()?.map_err(|error| *error));
-        self.poll_grant(key, cx, released, Ok(Released::Released))
-    }
-
-    pub(crate) fn poll_lost(&self, key: &mut WakerKey, cx: &Context<'_>) -> Option<LossCause> {
-        let lost = |grant: &mut Grant| {
-            grant.loss.as_deref().cloned().or_else(|| grant.over.then_some(LossCause::Released))
-        };
-        self.poll_grant(key, cx, lost, LossCause::Released)
-    }
-
-    /// Polls for a reason to stop the work now, whatever the soft deadline is.
-    pub(crate) fn poll_stopping(&self, key: &mut WakerKey, cx: &Context<'_>) -> Option<()> {
-        let stopping = |grant: &mut Grant| {
-            (grant.is_over() || self.asked_to_stop.load(Ordering::Relaxed)).then_some(())
-        };
-        self.poll_grant(key, cx, stopping, ())
-    }
-
-    /// Returns the number of renewals once it is more than `seen`; `None` once the lease is over.
-    /// Only these two wake the task.
-    #[cfg(feature = "scheduler")]
-    pub(crate) fn poll_renewed(
-        &self,
-        seen: u64,
-        key: &mut WakerKey,
-        cx: &Context<'_>,
-    ) -> std::task::Poll<Option<u64>> {
-        use std::task::Poll;
-
-        // Declared before the guard, so that it is dropped after the guard.
-        let waker = crate::sync::clone_waker(cx.waker());
-        let Some(mut state) = self.state() else { return Poll::Ready(None) };
-        let grant = &mut state.grants.current;
-        if grant.renewals > seen {
-            return Poll::Ready(Some(grant.renewals));
-        }
-        if grant.is_over() {
-            return Poll::Ready(None);
-        }
-        let replaced = grant.renewal_watchers.get_or_insert_default().register(key, waker);
-        drop(state);
-        drop(replaced);
-        Poll::Pending
-    }
-
-    #[cfg(feature = "scheduler")]
-    pub(crate) fn unwatch_renewals(&self, key: &mut WakerKey) {
-        let waker = self.state().and_then(|mut state| {
-            state.grants.current.renewal_watchers.as_mut().and_then(|watchers| watchers.remove(key))
-        });
-        drop(waker);
-    }
-
-    /// Wakes the tasks that await [`Stopping`](crate::lock::Stopping). The lock stays valid, and is
-    /// renewed.
-    #[cfg(feature = "scheduler")]
-    pub(crate) fn ask_to_stop(&self) {
-        let mut wakers = Vec::new();
-        {
-            let Some(mut state) = self.state() else { return };
-            self.asked_to_stop.store(true, Ordering::Relaxed);
-            state.grants.current.watchers.take(&mut wakers);
-        }
-        crate::sync::wake_all(wakers);
-    }
-
-    pub(crate) fn is_asked_to_stop(&self) -> bool {
-        self.asked_to_stop.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn heartbeat(&self) {
+    pub(super) fn heartbeat(&self) {
         self.beats.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn beats(&self) -> u64 {
+    pub(super) fn beats(&self) -> u64 {
         self.beats.load(Ordering::Relaxed)
     }
 
-    /// Sets whether no heartbeats are expected: between attempts, and after the end of the work.
-    pub(crate) fn set_resting(&self, is_resting: bool) {
-        self.is_resting.store(is_resting, Ordering::Relaxed);
+    /// Sets or removes a mark. Returns whether it was set before.
+    pub(super) fn set_mark(&self, mark: Mark, is_set: bool) -> bool {
+        let bit = mark as u8;
+        let former = if is_set {
+            self.marks.fetch_or(bit, Ordering::Relaxed)
+        } else {
+            self.marks.fetch_and(!bit, Ordering::Relaxed)
+        };
+        former & bit != 0
     }
 
-    pub(crate) fn is_resting(&self) -> bool {
-        self.is_resting.load(Ordering::Relaxed)
+    pub(super) fn has_mark(&self, mark: Mark) -> bool {
+        self.marks.load(Ordering::Relaxed) & mark as u8 != 0
     }
 
-    /// Sets whether no polls are expected, because the work blocks a thread.
-    pub(crate) fn set_blocks(&self, blocks: bool) {
-        self.blocks.store(blocks, Ordering::Relaxed);
-    }
-
-    pub(crate) fn blocks(&self) -> bool {
-        self.blocks.load(Ordering::Relaxed)
-    }
-
-    /// Stops the renewal. Returns false if the lease is over already.
-    pub(crate) fn halt(&self, why: Halt) -> bool {
-        self.handle(Event::Halt(why));
-        self.state().is_some_and(|state| !state.grants.current.is_over())
-    }
-
-    /// Schedules a stall check, unless the lease is over.
-    pub(crate) fn watch_stall(&self, watch: Arc<StallWatch>, at: Timestamp) {
-        let Some(mut state) = self.state() else { return };
-        if state.grants.current.is_over() {
-            return;
+    /// Counts an overrun, once: a poll that continued after the end of the validity.
+    pub(super) fn note_overrun(&self) {
+        if !self.set_mark(Mark::Overran, true) {
+            metrics::overrun();
         }
-        let (key, nudge) = self.timers().insert_locked(at, Waker::from(watch));
-        state.grants.current.stall_timer = Some(key);
-        drop(state);
-        self.timers().nudge(nudge);
+    }
+
+    /// Returns the remaining validity at `now`.
+    pub(super) fn remaining(&self, now: Timestamp) -> Duration {
+        self.valid_until().saturating_duration_since(now)
     }
 }
 
-fn released() -> LockError {
-    LockError::lost(LossCause::Released)
+/// Returns the end of a grant that is held until then.
+fn held_until(until: Timestamp) -> u64 {
+    until.as_nanos().min(!ENDED)
+}
+
+/// Marks a poll of guarded work; dropping it ends the poll, also in a panic.
+pub(crate) struct PollGuard<'a> {
+    polls: &'a AtomicU64,
+    steps: u64,
+}
+
+/// Steps of a poll: entered, begun after the clock was read, ended.
+pub(super) const STEPS: u64 = 3;
+
+impl PollGuard<'_> {
+    /// Records that the clock was read, and the work is polled now.
+    pub(crate) fn begin(&mut self) {
+        self.steps += 1;
+        self.polls.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Drop for PollGuard<'_> {
+    fn drop(&mut self) {
+        self.polls.fetch_add(STEPS - self.steps, Ordering::SeqCst);
+    }
 }

@@ -16,14 +16,12 @@
 //! What is given up for good is a WARN, an event and a count: at the shutdown, with the last handle of
 //! the manager, and above [`MAX_OWED`](owed_ends::MAX_OWED) ends.
 
-mod obligation;
 mod owed_end;
 mod owed_ends;
 mod owed_reports;
 mod repeater;
 
-pub(crate) use obligation::Obligation;
 pub(crate) use owed_end::OwedEnd;
 pub(crate) use owed_ends::OwedEnds;
 pub use owed_ends::{Owed, OwedKind};
-pub(crate) use repeater::Repeaters;
+pub(crate) use repeater::{Obligation, Repeaters};

@@ -1,4 +1,7 @@
-//! The line of one name: its waiters, and the state of its head.
+//! The lines of all names, their waiters, and the turn at their heads.
+//!
+//! A line, a turn and a lease have each other: a line knows the lease at its head, which has the turn and
+//! hands it on. So these types are in one file, and their methods in others.
 
 use std::{
     collections::{BTreeMap, HashMap, hash_map::Entry},
@@ -8,16 +11,49 @@ use std::{
     time::Duration,
 };
 
-use super::held_lease::HeldLease;
 use crate::{
-    error::LockError, lock::settings::Plan, metrics, resource::Resource, sync::Mutex,
+    error::LockError,
+    lock::{
+        lease::{ActiveLease, LocalLease},
+        settings::{LineBounds, Plan},
+    },
+    metrics,
+    resource::Resource,
+    sync::{Guard, Mutex},
     time::Timestamp,
 };
 
+/// The lines of all names of a manager.
 #[derive(Debug)]
-pub(super) struct Lines<L: HeldLease> {
+pub(crate) struct Queue {
+    pub(super) owner: Arc<str>,
+    lines: Mutex<Lines>,
+    pub(super) bounds: LineBounds,
+}
+
+impl Queue {
+    pub(crate) fn new(owner: Arc<str>, bounds: LineBounds) -> Self {
+        Self { owner, lines: Mutex::default(), bounds }
+    }
+
+    pub(super) fn lines(&self) -> Guard<'_, Lines> {
+        crate::sync::lock(&self.lines)
+    }
+}
+
+/// The turn on a resource's names. Dropping it passes the turn on.
+#[derive(Debug)]
+pub(crate) struct Ticket {
+    pub(super) queue: Arc<Queue>,
+    pub(super) resource: Resource,
+    /// Number of names, from the first, whose turn it has.
+    pub(super) turns: usize,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Lines {
     /// A line exists while a request has the turn on its name.
-    pub(super) names: HashMap<Arc<str>, Line<L>>,
+    pub(super) names: HashMap<Arc<str>, Line>,
     /// For each name, the lines of requests for any of its slots, one for each number of slots, in the order
     /// in which they began.
     for_slots: HashMap<Arc<str>, Vec<Arc<str>>>,
@@ -27,23 +63,7 @@ pub(super) struct Lines<L: HeldLease> {
     pub(super) heads: usize,
 }
 
-impl<L: HeldLease> Default for Lines<L> {
-    fn default() -> Self {
-        Self { names: HashMap::new(), for_slots: HashMap::new(), waiting: 0, heads: 0 }
-    }
-}
-
-impl<L: HeldLease> Clone for HeadState<L> {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Trying => Self::Trying,
-            Self::Refused(error) => Self::Refused(error.clone()),
-            Self::Holding(lease) => Self::Holding(Weak::clone(lease)),
-        }
-    }
-}
-
-impl<L: HeldLease> Lines<L> {
+impl Lines {
     /// Records that a line has begun.
     pub(super) fn begun(&mut self, line: &Arc<str>) {
         if let Some(name) = Resource::any_slot_of(line) {
@@ -80,6 +100,15 @@ impl<L: HeldLease> Lines<L> {
     }
 }
 
+/// A hand-off of a lease to a waiter.
+#[derive(Debug)]
+pub(crate) struct HandedOn {
+    pub(crate) lease: Arc<ActiveLease>,
+    /// Wakes the waiter once nothing is locked.
+    pub(crate) waker: Waker,
+    pub(crate) left: LeftWaiters,
+}
+
 /// Number of waiters that left their lines, for the gauge.
 #[derive(Debug)]
 #[must_use = "the gauge is updated once nothing is locked"]
@@ -92,19 +121,19 @@ impl LeftWaiters {
 }
 
 #[derive(Debug)]
-pub(super) struct Line<L: HeldLease> {
-    pub(super) head: HeadState<L>,
+pub(super) struct Line {
+    pub(super) head: HeadState,
     /// The time of the head's request.
     pub(super) head_since: Timestamp,
     /// Requests that wait, by order of arrival. Ids are unique over both maps.
-    patient: BTreeMap<u64, Waiter<L>>,
+    patient: BTreeMap<u64, Waiter>,
     /// Requests for a single attempt, which receive the head's verdict.
-    one_shots: BTreeMap<u64, Waiter<L>>,
+    one_shots: BTreeMap<u64, Waiter>,
     /// Number of the shared requests that wait, by their TTLs.
     sharers: HashMap<Duration, usize>,
     next_id: u64,
     /// The head, while it pauses in the line for any slot of a name.
-    pub(super) stand_by: Option<Box<Waiter<L>>>,
+    pub(super) stand_by: Option<Box<Waiter>>,
     /// Number of requests in line, holder included, when the nodes granted the current lease.
     pub(super) at_grant: usize,
     /// Number of requests that were refused and are expected to return. Each turn decrements it.
@@ -112,47 +141,61 @@ pub(super) struct Line<L: HeldLease> {
 }
 
 /// The state of the request at the head of a line.
-#[derive(Debug)]
-pub(super) enum HeadState<L: HeldLease> {
+#[derive(Clone, Debug)]
+pub(super) enum HeadState {
     /// Its first attempt is in flight.
     Trying,
     /// Its last attempt failed, and another one follows.
     Refused(Box<LockError>),
     /// It holds the lease, or the lease lingers.
-    Holding(Weak<L>),
+    Holding(Weak<LocalLease>),
 }
 
 #[derive(Debug)]
-pub(super) struct Waiter<L: HeldLease> {
+pub(super) struct Waiter {
     pub(super) waker: Waker,
     /// The requested resource, with all names of a set.
     pub(super) resource: Resource,
     pub(super) plan: Arc<Plan>,
     /// The time of the request.
     pub(super) since: Timestamp,
-    slot: Arc<Mutex<WaiterSlot<L>>>,
+    slot: GivenSlot,
 }
 
-/// The state of a waiter. All states but `Waiting` remove it from the line.
+/// Receives what ends the wait of a request. It is filled when the waiter is removed from the line. Written
+/// with the lines locked.
+#[derive(Clone, Debug, Default)]
+pub(super) struct GivenSlot(Arc<Mutex<Option<Given>>>);
+
+/// What ends the wait of a request in a line.
 #[derive(Debug)]
-pub(super) enum WaiterSlot<L: HeldLease> {
-    Waiting,
+pub(super) enum Given {
     Turn,
-    /// The waiter received a handed-on lease, and must release it if it is dropped.
-    Granted(Arc<L::Grant>),
+    /// A lease of this process. The request has to release it if it is dropped.
+    Granted(Arc<ActiveLease>),
     Verdict(LockError),
+}
+
+impl GivenSlot {
+    pub(super) fn give(&self, given: Given) {
+        let former = crate::sync::lock(&self.0).replace(given);
+        debug_assert!(former.is_none(), "a wait ends once");
+    }
+
+    pub(super) fn take(&self) -> Option<Given> {
+        crate::sync::lock(&self.0).take()
+    }
 }
 
 /// A place in the line of one name.
 #[derive(Debug)]
-pub(super) struct LinePlace<L: HeldLease> {
+pub(super) struct LinePlace {
     id: u64,
     is_one_shot: bool,
-    /// Written with the lines locked.
-    slot: Arc<Mutex<WaiterSlot<L>>>,
+    pub(super) slot: GivenSlot,
 }
 
-impl<L: HeldLease> Line<L> {
+impl Line {
     pub(super) fn new(head_since: Timestamp) -> Self {
         Self {
             head: HeadState::Trying,
@@ -168,7 +211,7 @@ impl<L: HeldLease> Line<L> {
     }
 
     /// Returns the lease at the head if it lingers.
-    pub(super) fn lingering(&self) -> Option<Arc<L>> {
+    pub(super) fn lingering(&self) -> Option<Arc<LocalLease>> {
         match &self.head {
             HeadState::Holding(lease) => lease.upgrade().filter(|lease| lease.is_lingering()),
             HeadState::Trying | HeadState::Refused(_) => None,
@@ -176,13 +219,13 @@ impl<L: HeldLease> Line<L> {
     }
 
     /// Returns the lease at the head if this request may join it.
-    pub(super) fn open_to(&self, resource: &Resource, plan: &Plan) -> Option<Arc<L>> {
+    pub(super) fn open_to(&self, resource: &Resource, plan: &Plan) -> Option<Arc<LocalLease>> {
         self.open_head().filter(|lease| lease.fits(resource, plan))
     }
 
     /// Returns the lease at the head if further shared requests may join it: none waits that can't,
     /// such as an exclusive one.
-    pub(super) fn open_head(&self) -> Option<Arc<L>> {
+    pub(super) fn open_head(&self) -> Option<Arc<LocalLease>> {
         let HeadState::Holding(lease) = &self.head else { return None };
         let lease = lease.upgrade().filter(|lease| lease.is_open())?;
         // A shared request is for one name, which is the line's.
@@ -191,9 +234,9 @@ impl<L: HeldLease> Line<L> {
     }
 
     /// Returns the first shared request after this id.
-    pub(super) fn next_shared(&self, after: Option<u64>) -> Option<(u64, &Waiter<L>)> {
+    pub(super) fn next_shared(&self, after: Option<u64>) -> Option<(u64, &Waiter)> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let first = |waiters: &'_ BTreeMap<u64, Waiter<L>>| {
+        let first = |waiters: &'_ BTreeMap<u64, Waiter>| {
             let mut later = waiters.range((from, Bound::Unbounded));
             later.find(|(_, waiter)| waiter.plan.is_shared()).map(|(id, _)| *id)
         };
@@ -202,13 +245,13 @@ impl<L: HeldLease> Line<L> {
         Some((id, self.patient.get(&id).or_else(|| self.one_shots.get(&id))?))
     }
 
-    pub(super) fn take(&mut self, id: u64) -> Option<Waiter<L>> {
+    pub(super) fn take(&mut self, id: u64) -> Option<Waiter> {
         let taken = self.patient.remove(&id).or_else(|| self.one_shots.remove(&id))?;
         Some(self.left(taken))
     }
 
     /// Counts a request that leaves the line.
-    fn left(&mut self, waiter: Waiter<L>) -> Waiter<L> {
+    fn left(&mut self, waiter: Waiter) -> Waiter {
         if waiter.plan.is_shared()
             && let Entry::Occupied(mut count) = self.sharers.entry(waiter.plan.ttl)
         {
@@ -241,10 +284,11 @@ impl<L: HeldLease> Line<L> {
         resource: &Resource,
         plan: &Arc<Plan>,
         since: Timestamp,
-    ) -> LinePlace<L> {
+    ) -> LinePlace {
         let id = self.next_id;
         self.next_id += 1;
-        let (waiter, slot) = Waiter::new(resource, plan, since);
+        let waiter = Waiter::new(resource, plan, since);
+        let slot = waiter.slot.clone();
         let is_one_shot = plan.wait.is_zero();
         if plan.is_shared() {
             *self.sharers.entry(plan.ttl).or_default() += 1;
@@ -253,21 +297,21 @@ impl<L: HeldLease> Line<L> {
         LinePlace { id, is_one_shot, slot }
     }
 
-    pub(super) fn waiter(&mut self, place: &LinePlace<L>) -> Option<&mut Waiter<L>> {
+    pub(super) fn waiter(&mut self, place: &LinePlace) -> Option<&mut Waiter> {
         self.waiters(place.is_one_shot).get_mut(&place.id)
     }
 
-    pub(super) fn leave(&mut self, place: &LinePlace<L>) -> Option<Waiter<L>> {
+    pub(super) fn leave(&mut self, place: &LinePlace) -> Option<Waiter> {
         let left = self.waiters(place.is_one_shot).remove(&place.id)?;
         Some(self.left(left))
     }
 
-    fn waiters(&mut self, is_one_shot: bool) -> &mut BTreeMap<u64, Waiter<L>> {
+    fn waiters(&mut self, is_one_shot: bool) -> &mut BTreeMap<u64, Waiter> {
         if is_one_shot { &mut self.one_shots } else { &mut self.patient }
     }
 
-    pub(super) fn pop_first(&mut self) -> Option<Waiter<L>> {
-        let first = |waiters: &BTreeMap<u64, Waiter<L>>| waiters.keys().next().copied();
+    pub(super) fn pop_first(&mut self) -> Option<Waiter> {
+        let first = |waiters: &BTreeMap<u64, Waiter>| waiters.keys().next().copied();
         let (patient, one_shot) = (first(&self.patient), first(&self.one_shots));
         let is_one_shot = one_shot.is_some_and(|id| patient.is_none_or(|other| id < other));
         let (_, first) = self.waiters(is_one_shot).pop_first()?;
@@ -278,18 +322,18 @@ impl<L: HeldLease> Line<L> {
         !self.one_shots.is_empty()
     }
 
-    pub(super) fn take_one_shots(&mut self) -> Vec<Waiter<L>> {
+    pub(super) fn take_one_shots(&mut self) -> Vec<Waiter> {
         let taken = std::mem::take(&mut self.one_shots);
         taken.into_values().map(|waiter| self.left(waiter)).collect()
     }
 
     /// Returns the first waiter, unless a single attempt waits for a verdict.
-    pub(super) fn first_patient(&self) -> Option<&Waiter<L>> {
+    pub(super) fn first_patient(&self) -> Option<&Waiter> {
         self.patient.values().next().filter(|_| self.one_shots.is_empty())
     }
 
     /// Returns the request that gets the next slot: the head while it pauses, or the first waiter.
-    pub(super) fn next_for_slot(&self) -> Option<&Waiter<L>> {
+    pub(super) fn next_for_slot(&self) -> Option<&Waiter> {
         self.stand_by.as_deref().or_else(|| self.first_patient())
     }
 
@@ -299,37 +343,28 @@ impl<L: HeldLease> Line<L> {
     }
 }
 
-impl<L: HeldLease> Waiter<L> {
-    /// Creates a waiter, whose waker is set by its first poll, and its state.
-    pub(super) fn new(
-        resource: &Resource,
-        plan: &Arc<Plan>,
-        since: Timestamp,
-    ) -> (Self, Arc<Mutex<WaiterSlot<L>>>) {
-        let slot = Arc::new(Mutex::new(WaiterSlot::Waiting));
-        let waiter = Self {
+impl Waiter {
+    /// Creates a waiter, whose waker is set by its first poll.
+    pub(super) fn new(resource: &Resource, plan: &Arc<Plan>, since: Timestamp) -> Self {
+        Self {
             waker: Waker::noop().clone(),
             resource: resource.clone(),
             plan: Arc::clone(plan),
             since,
-            slot: Arc::clone(&slot),
-        };
-        (waiter, slot)
+            slot: GivenSlot::default(),
+        }
     }
 
-    /// Returns whether this is its state.
-    pub(super) fn has(&self, slot: &Arc<Mutex<WaiterSlot<L>>>) -> bool {
-        Arc::ptr_eq(&self.slot, slot)
+    pub(super) fn slot(&self) -> &GivenSlot {
+        &self.slot
     }
 
-    pub(super) fn give(&self, what: WaiterSlot<L>) {
-        *crate::sync::lock(&self.slot) = what;
+    /// Returns whether this is its slot.
+    pub(super) fn has(&self, slot: &GivenSlot) -> bool {
+        Arc::ptr_eq(&self.slot.0, &slot.0)
     }
-}
 
-impl<L: HeldLease> LinePlace<L> {
-    pub(super) fn take(&self) -> WaiterSlot<L> {
-        let mut slot = crate::sync::lock(&self.slot);
-        std::mem::replace(&mut slot, WaiterSlot::Waiting)
+    pub(super) fn give(&self, given: Given) {
+        self.slot.give(given);
     }
 }

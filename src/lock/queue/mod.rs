@@ -8,22 +8,14 @@
 //!
 //! | part | where |
 //! |---|---|
-//! | the interface of the lease at the head | `held_lease` |
-//! | the line of one name | `line` |
-//! | all lines of a manager, and the wait for their heads | `queue` |
-//! | the turn at the heads | `ticket` |
-//! | hand-offs of slots | `stand_by` |
-//! | the leases and waiting names at one moment | `contents` |
+//! | the lines, their waiters, and the turn at their heads: the types | `line` |
+//! | the wait for the head of a line, and the verdicts of heads | `queue` |
+//! | the turn: reports, hand-offs to waiters, hand-offs of slots | `ticket` |
 
-mod contents;
-mod held_lease;
 mod line;
 #[expect(clippy::module_inception, reason = "it is the queue, among its parts")]
 mod queue;
-mod stand_by;
 mod ticket;
 
-pub(crate) use held_lease::HeldLease;
-pub(crate) use line::LeftWaiters;
-pub(crate) use queue::{Admission, CountedWaiter, Queue, QueueWait};
-pub(crate) use ticket::Ticket;
+pub(crate) use line::{HandedOn, Queue, Ticket};
+pub(crate) use queue::{Admission, CountedWaiter, QueueWait};

@@ -1,57 +1,43 @@
-//! All lines of a manager, and the way to their heads.
+//! The way to the head of a line, and what its head reports to the line.
 
 use std::{
     collections::hash_map::Entry,
-    sync::Arc,
-    task::{Context, Poll},
+    ops::ControlFlow,
+    sync::{Arc, Weak},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
-use super::{
-    held_lease::HeldLease,
-    line::{HeadState, Line, LinePlace, Lines, Waiter, WaiterSlot},
-    ticket::Ticket,
-};
+use super::line::{Given, HeadState, Line, LinePlace, Queue, Ticket, Waiter};
 use crate::{
     error::{LockError, Votes},
-    lock::settings::{LineBounds, Plan},
+    lock::{
+        lease::{ActiveLease, LocalLease},
+        settings::Plan,
+        snapshot::WaitingName,
+    },
     metrics,
     resource::Resource,
-    sync::{Guard, Mutex},
     time::Timestamp,
 };
 
-#[derive(Debug)]
-pub(crate) struct Queue<L: HeldLease> {
-    owner: Arc<str>,
-    lines: Mutex<Lines<L>>,
-    bounds: LineBounds,
-}
-
-impl<L: HeldLease> Queue<L> {
-    pub(crate) fn new(owner: Arc<str>, bounds: LineBounds) -> Self {
-        Self { owner, lines: Mutex::default(), bounds }
-    }
-
+impl Queue {
     /// Enters the lines of all names of a resource.
-    pub(crate) fn enter(self: &Arc<Self>, resource: &Resource, since: Timestamp) -> QueueWait<L> {
+    pub(crate) fn enter(self: &Arc<Self>, resource: &Resource, since: Timestamp) -> QueueWait {
         let ticket = Ticket { queue: Arc::clone(self), resource: resource.clone(), turns: 0 };
         QueueWait { ticket: Some(ticket), place: None, since }
     }
 
-    pub(super) fn lines(&self) -> Guard<'_, Lines<L>> {
-        crate::sync::lock(&self.lines)
-    }
-
     /// Returns the error for a request that meets this head; `None` during its first attempt. Must
     /// not be called with the lines locked, because it may drop the last handle of a lease.
-    fn explain(&self, head: &HeadState<L>) -> Option<LockError> {
+    fn explain(&self, head: &HeadState) -> Option<LockError> {
         match head {
             HeadState::Trying => None,
             HeadState::Refused(error) => Some(LockError::clone(error)),
             HeadState::Holding(lease) => {
                 let lease = lease.upgrade();
-                let mut error = self.held_here(lease.as_ref().and_then(|lease| lease.remaining()));
+                let grant = lease.as_ref().and_then(|lease| lease.present());
+                let mut error = self.held_here(grant.map(|grant| grant.remaining));
                 if let LockError::Held { readers, .. } = &mut error {
                     *readers = usize::from(lease.is_some_and(|lease| lease.is_shared()));
                 }
@@ -77,7 +63,7 @@ impl<L: HeldLease> Queue<L> {
 
     /// Counts a request that waits at the head of a line. `None` if too many requests wait, unless
     /// it waited in the line before.
-    pub(crate) fn wait_at_head(self: &Arc<Self>, was_in_line: bool) -> Option<CountedWaiter<L>> {
+    pub(crate) fn wait_at_head(self: &Arc<Self>, was_in_line: bool) -> Option<CountedWaiter> {
         let mut lines = self.lines();
         if !was_in_line && lines.waiting + lines.heads >= self.bounds.total {
             return None;
@@ -108,11 +94,33 @@ impl<L: HeldLease> Queue<L> {
     }
 
     /// Returns the lease at the head of a line.
-    pub(crate) fn holder(&self, name: &str) -> Option<Arc<L>> {
+    pub(crate) fn holder(&self, name: &str) -> Option<Arc<LocalLease>> {
         match &self.lines().names.get(name)?.head {
             HeadState::Holding(lease) => lease.upgrade(),
             HeadState::Trying | HeadState::Refused(_) => None,
         }
+    }
+
+    /// Returns the leases that are held or linger, once for each of their names, and the names that
+    /// requests wait for.
+    pub(crate) fn contents(&self, now: Timestamp) -> (Vec<Weak<LocalLease>>, Vec<WaitingName>) {
+        let (mut leases, mut waiting) = (Vec::new(), Vec::new());
+        for (name, line) in &self.lines().names {
+            let head = match &line.head {
+                HeadState::Holding(lease) => {
+                    leases.push(Weak::clone(lease));
+                    None
+                }
+                HeadState::Trying | HeadState::Refused(_) => Some(line.head_since),
+            };
+            let Some(oldest) = head.into_iter().chain(line.oldest()).min() else { continue };
+            waiting.push(WaitingName {
+                name: Arc::clone(name),
+                requests: line.len() + usize::from(head.is_some()),
+                oldest: now.saturating_duration_since(oldest),
+            });
+        }
+        (leases, waiting)
     }
 
     /// Returns for each name of a resource whether requests of this process hold it or want it.
@@ -123,50 +131,89 @@ impl<L: HeldLease> Queue<L> {
 
     /// Releases all leases that linger.
     pub(crate) fn end_lingers(&self) {
-        let lingering = |line: &Line<L>| line.lingering();
+        let lingering = |line: &Line| line.lingering();
         let leases: Vec<_> = self.lines().names.values().filter_map(lingering).collect();
-        leases.iter().for_each(L::end_linger);
+        leases.iter().for_each(LocalLease::end_linger);
     }
 
-    /// Takes the turn on a name, or joins its line, whose place must be polled.
+    /// Takes the turn on a name, takes part in the lease at its head, or joins its line, whose place must be
+    /// polled. `has_turns`: the request has the turn on other names of its set.
     fn join(
         &self,
         name: &Arc<str>,
         resource: &Resource,
         plan: &Arc<Plan>,
-        (since, may_share): (Timestamp, bool),
-    ) -> Result<LineEntry<L>, LockError> {
-        let mut guard = self.lines();
-        let lines = &mut *guard;
-        let line = match lines.names.entry(Arc::clone(name)) {
-            Entry::Occupied(line) => line.into_mut(),
-            Entry::Vacant(entry) => {
-                entry.insert(Line::new(since));
-                lines.begun(name);
-                return Ok(LineEntry::Turn);
+        since: Timestamp,
+        has_turns: bool,
+    ) -> ControlFlow<Given, LinePlace> {
+        // A shared lease that this request could not join.
+        let mut declined = None;
+        let place = loop {
+            let mut guard = self.lines();
+            let lines = &mut *guard;
+            let line = match lines.names.entry(Arc::clone(name)) {
+                Entry::Occupied(line) => line.into_mut(),
+                Entry::Vacant(entry) => {
+                    entry.insert(Line::new(since));
+                    lines.begun(name);
+                    return ControlFlow::Break(Given::Turn);
+                }
+            };
+            if let Some(lease) = line.lingering() {
+                drop(guard);
+                if has_turns {
+                    lease.end_linger();
+                } else if let Some(grant) = lease.take_over(resource, plan) {
+                    return ControlFlow::Break(Given::Granted(grant));
+                }
+                continue;
             }
+            if declined.is_none()
+                && let Some(lease) = line.open_to(resource, plan)
+            {
+                drop(guard);
+                if let Some(grant) = lease.join(resource, plan) {
+                    return ControlFlow::Break(Given::Granted(grant));
+                }
+                declined = Some(lease);
+                continue;
+            }
+            let is_full = line.len() >= self.bounds.per_name
+                || lines.waiting + lines.heads >= self.bounds.total;
+            if is_full || (plan.wait.is_zero() && !matches!(line.head, HeadState::Trying)) {
+                let head = line.head.clone();
+                drop(guard);
+                if is_full {
+                    crate::log::debug!(%name, "request refused: too many wait");
+                }
+                let error = self.explain(&head).unwrap_or_else(|| self.held_here(None));
+                return ControlFlow::Break(Given::Verdict(error));
+            }
+            lines.waiting += 1;
+            break line.join(resource, plan, since);
         };
-        if let Some(lease) = line.lingering() {
-            return Ok(LineEntry::Lingering(lease));
-        }
-        if let Some(lease) = line.open_to(resource, plan).filter(|_| may_share) {
-            return Ok(LineEntry::Open(lease));
-        }
-        let is_full =
-            line.len() >= self.bounds.per_name || lines.waiting + lines.heads >= self.bounds.total;
-        if is_full || (plan.wait.is_zero() && !matches!(line.head, HeadState::Trying)) {
-            let head = line.head.clone();
-            drop(guard);
-            if is_full {
-                crate::log::debug!(%name, "request refused: too many wait");
-            }
-            return Err(self.explain(&head).unwrap_or_else(|| self.held_here(None)));
-        }
-        lines.waiting += 1;
-        let place = line.join(resource, plan, since);
-        drop(guard);
         metrics::waits();
-        Ok(LineEntry::Place(place))
+        if let Some(lease) = declined {
+            // It may have been renewed before this request was in line.
+            self.admit_sharers(name, &lease, false);
+        }
+        ControlFlow::Continue(place)
+    }
+
+    /// Polls a place in the line of a name.
+    fn poll_place(&self, name: &Arc<str>, place: &LinePlace, cx: &Context<'_>) -> Poll<Given> {
+        // A waker is user code, which may leave a line, so it is cloned before the lock and dropped after it.
+        let waker = crate::sync::clone_waker(cx.waker());
+        let mut lines = self.lines();
+        if let Some(given) = place.slot.take() {
+            return Poll::Ready(given);
+        }
+        let waiter = lines.names.get_mut(name).and_then(|line| line.waiter(place));
+        debug_assert!(waiter.is_some(), "a place that was given nothing is in its line");
+        let replaced = waiter.map(|waiter| std::mem::replace(&mut waiter.waker, waker));
+        drop(lines);
+        drop(replaced);
+        Poll::Pending
     }
 
     /// Passes the turn on a name to the first waiter, or removes an empty line.
@@ -179,7 +226,7 @@ impl<L: HeldLease> Queue<L> {
             line.get_mut().next_turn();
             if let Some(waiter) = line.get_mut().pop_first() {
                 line.get_mut().head_since = waiter.since;
-                waiter.give(WaiterSlot::Turn);
+                waiter.give(Given::Turn);
                 Some((waiter, lines.wait_no_more(1)))
             } else {
                 drop(line.remove());
@@ -194,7 +241,7 @@ impl<L: HeldLease> Queue<L> {
     }
 
     /// Sets the state of a head. Returns whether requests for a single attempt wait for its verdict.
-    pub(super) fn set_head(&self, name: &Arc<str>, head: &HeadState<L>) -> bool {
+    pub(super) fn set_head(&self, name: &Arc<str>, head: &HeadState) -> bool {
         let mut lines = self.lines();
         let Some(line) = lines.names.get_mut(name) else { return false };
         line.head = head.clone();
@@ -206,7 +253,7 @@ impl<L: HeldLease> Queue<L> {
 
     /// Lets the shared requests that wait for a name join its lease: all of them when it is granted,
     /// later only while none waits that can't join, as new ones do.
-    pub(super) fn admit_sharers(&self, name: &Arc<str>, lease: &Arc<L>, at_grant: bool) {
+    pub(super) fn admit_sharers(&self, name: &Arc<str>, lease: &Arc<LocalLease>, at_grant: bool) {
         let (mut after, mut wakers) = (None, Vec::new());
         while lease.is_open() {
             let next = {
@@ -224,7 +271,7 @@ impl<L: HeldLease> Queue<L> {
                 let lines = &mut *guard;
                 let waiter = lines.names.get_mut(name).and_then(|line| line.take(id));
                 waiter.map(|waiter| {
-                    waiter.give(WaiterSlot::Granted(Arc::clone(&grant)));
+                    waiter.give(Given::Granted(Arc::clone(&grant)));
                     (waiter, lines.wait_no_more(1))
                 })
             };
@@ -234,7 +281,7 @@ impl<L: HeldLease> Queue<L> {
                     wakers.push(waiter.waker);
                 }
                 // It left meanwhile.
-                None => L::release(&grant),
+                None => grant.release(false),
             }
         }
         crate::sync::wake_all(wakers);
@@ -249,7 +296,7 @@ impl<L: HeldLease> Queue<L> {
     }
 
     /// Gives the verdict of a head to the requests for a single attempt.
-    pub(super) fn give_verdict(&self, name: &Arc<str>, head: &HeadState<L>) {
+    pub(super) fn give_verdict(&self, name: &Arc<str>, head: &HeadState) {
         let Some(verdict) = self.explain(head) else { return };
         let (left, leaving) = {
             let mut guard = self.lines();
@@ -257,8 +304,8 @@ impl<L: HeldLease> Queue<L> {
             let Some(line) = lines.names.get_mut(name) else { return };
             let leaving = line.take_one_shots();
             let left = lines.wait_no_more(leaving.len());
-            let give = |waiter: Waiter<L>| {
-                waiter.give(WaiterSlot::Verdict(verdict.clone()));
+            let give = |waiter: Waiter| {
+                waiter.give(Given::Verdict(verdict.clone()));
                 waiter.waker
             };
             (left, leaving.into_iter().map(give).collect::<Vec<_>>())
@@ -270,118 +317,75 @@ impl<L: HeldLease> Queue<L> {
 
 /// Counts a request that waits at the head of a line, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct CountedWaiter<L: HeldLease> {
-    queue: Arc<Queue<L>>,
+pub(crate) struct CountedWaiter {
+    queue: Arc<Queue>,
 }
 
-impl<L: HeldLease> Drop for CountedWaiter<L> {
+impl Drop for CountedWaiter {
     fn drop(&mut self) {
         self.queue.lines().heads -= 1;
         metrics::wait_no_more(1);
     }
 }
 
-/// The result of joining the line of a name.
-#[derive(Debug)]
-enum LineEntry<L: HeldLease> {
-    /// No other request: this one has the turn.
-    Turn,
-    Place(LinePlace<L>),
-    /// A lease that lingers. Returned with no mutex locked.
-    Lingering(Arc<L>),
-    /// A shared lease, which the request may join. Returned with no mutex locked.
-    Open(Arc<L>),
-}
-
 /// The wait for the head of all lines of a resource. Leaves them when it is dropped.
 #[derive(Debug)]
-pub(crate) struct QueueWait<L: HeldLease> {
-    ticket: Option<Ticket<L>>,
-    place: Option<LinePlace<L>>,
+pub(crate) struct QueueWait {
+    ticket: Option<Ticket>,
+    place: Option<LinePlace>,
     /// The time of the request.
     since: Timestamp,
 }
 
 /// The successful end of a [`QueueWait`].
 #[derive(Debug)]
-pub(crate) enum Admission<L: HeldLease> {
+pub(crate) enum Admission {
     /// The turn at the head.
-    Ask(Ticket<L>),
+    Ask(Ticket),
     /// A lease that its holder in this process handed on.
-    Granted(Arc<L::Grant>),
+    Granted(Arc<ActiveLease>),
 }
 
-impl<L: HeldLease> QueueWait<L> {
+impl QueueWait {
     /// Polls for an admission, or for the verdict of another request's attempt.
     pub(crate) fn poll(
         &mut self,
         plan: &Arc<Plan>,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Admission<L>, LockError>> {
-        let mut declined = None;
+    ) -> Poll<Result<Admission, LockError>> {
         while let Some(ticket) = &mut self.ticket {
             let Some(name) = ticket.resource.shared_names().get(ticket.turns) else {
                 return Poll::Ready(
                     self.ticket.take().map(Admission::Ask).ok_or(LockError::Closed),
                 );
             };
-            let Some(place) = &self.place else {
-                match ticket.queue.join(
-                    name,
-                    &ticket.resource,
-                    plan,
-                    (self.since, declined.is_none()),
-                )? {
-                    LineEntry::Turn => ticket.turns += 1,
-                    LineEntry::Place(place) => {
-                        self.place = Some(place);
-                        if ticket.turns > 0 {
-                            // Later requests for the first names of the set need a verdict now.
-                            ticket.report(&ticket.queue.held_here(None));
+            let given = match &self.place {
+                Some(place) => ready!(ticket.queue.poll_place(name, place, cx)),
+                None => {
+                    let has_turns = ticket.turns > 0;
+                    let Ticket { queue, resource, .. } = &*ticket;
+                    match queue.join(name, resource, plan, self.since, has_turns) {
+                        ControlFlow::Break(given) => given,
+                        ControlFlow::Continue(place) => {
+                            self.place = Some(place);
+                            if has_turns {
+                                // Later requests for the first names of the set need a verdict now.
+                                ticket.report(&ticket.queue.held_here(None));
+                            }
+                            continue;
                         }
-                        if let Some(lease) = declined.take() {
-                            // It may have been renewed before this request was in line.
-                            ticket.queue.admit_sharers(name, &lease, false);
-                        }
-                    }
-                    LineEntry::Lingering(lease) if ticket.turns == 0 => {
-                        if let Some(lease) = lease.take_over(&ticket.resource, plan) {
-                            // The lease keeps the turns, and the ticket has none.
-                            self.ticket = None;
-                            return Poll::Ready(Ok(Admission::Granted(lease)));
-                        }
-                    }
-                    LineEntry::Lingering(lease) => lease.end_linger(),
-                    LineEntry::Open(lease) => {
-                        if let Some(lease) = lease.join(&ticket.resource, plan) {
-                            self.ticket = None;
-                            return Poll::Ready(Ok(Admission::Granted(lease)));
-                        }
-                        declined = Some(lease);
                     }
                 }
-                continue;
             };
-            // A waker is user code, which may leave a line, so it is cloned before the lock and
-            // dropped after it.
-            let waker = crate::sync::clone_waker(cx.waker());
-            let mut lines = ticket.queue.lines();
-            let given = place.take();
-            if matches!(given, WaiterSlot::Waiting) {
-                let waiter = lines.names.get_mut(name).and_then(|line| line.waiter(place));
-                let replaced = waiter.map(|waiter| std::mem::replace(&mut waiter.waker, waker));
-                drop(lines);
-                drop(replaced);
-                return Poll::Pending;
-            }
-            drop(lines);
             self.place = None;
             match given {
-                WaiterSlot::Waiting => {}
-                WaiterSlot::Turn => ticket.turns += 1,
-                // The lease keeps the turns, and `ticket` has none.
-                WaiterSlot::Granted(lease) => return Poll::Ready(Ok(Admission::Granted(lease))),
-                WaiterSlot::Verdict(error) => return Poll::Ready(Err(error)),
+                Given::Turn => ticket.turns += 1,
+                Given::Granted(lease) => {
+                    // The lease keeps the turns, and the ticket has none.
+                    debug_assert_eq!(ticket.turns, 0, "a granted lease is for all names");
+                    return Poll::Ready(Ok(Admission::Granted(lease)));
+                }
+                Given::Verdict(error) => return Poll::Ready(Err(error)),
             }
         }
         Poll::Pending
@@ -397,7 +401,7 @@ impl<L: HeldLease> QueueWait<L> {
     }
 }
 
-impl<L: HeldLease> Drop for QueueWait<L> {
+impl Drop for QueueWait {
     fn drop(&mut self) {
         let (Some(ticket), Some(place)) = (&self.ticket, self.place.take()) else { return };
         let Some(name) = ticket.resource.shared_names().get(ticket.turns) else { return };
@@ -406,16 +410,16 @@ impl<L: HeldLease> Drop for QueueWait<L> {
             let lines = &mut *guard;
             let waiter = lines.names.get_mut(name).and_then(|line| line.leave(&place));
             let left = waiter.map(|waiter| (waiter, lines.wait_no_more(1)));
-            (place.take(), left)
+            (place.slot.take(), left)
         };
         if let Some((_waiter, left)) = left {
             left.update_gauge();
             ticket.queue.readmit(name);
         }
         match given {
-            WaiterSlot::Turn => ticket.queue.pass_on(name),
-            WaiterSlot::Granted(grant) => L::release(&grant),
-            WaiterSlot::Waiting | WaiterSlot::Verdict(_) => {}
+            Some(Given::Turn) => ticket.queue.pass_on(name),
+            Some(Given::Granted(grant)) => grant.release(false),
+            Some(Given::Verdict(_)) | None => {}
         }
     }
 }

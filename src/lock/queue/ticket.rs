@@ -1,24 +1,22 @@
-//! The turn on the names of a resource.
+//! The turn on the names of a resource: reports to the lines, and hand-offs to their waiters.
 
-use std::{sync::Arc, task::Waker, time::Duration};
-
-use super::{
-    held_lease::HeldLease,
-    line::{HeadState, LeftWaiters, Line, Waiter, WaiterSlot},
-    queue::Queue,
+use std::{
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
 };
-use crate::{error::LockError, lock::settings::Plan, resource::Resource};
 
-/// The turn on a resource's names. Dropping it passes the turn on.
-#[derive(Debug)]
-pub(crate) struct Ticket<L: HeldLease> {
-    pub(super) queue: Arc<Queue<L>>,
-    pub(super) resource: Resource,
-    /// Number of names, from the first, whose turn it has.
-    pub(super) turns: usize,
-}
+use super::line::{Given, GivenSlot, HandedOn, HeadState, Line, Queue, Ticket, Waiter};
+use crate::{
+    error::LockError,
+    lock::{
+        lease::{ActiveLease, LocalLease},
+        settings::Plan,
+    },
+    time::Timestamp,
+};
 
-impl<L: HeldLease> Ticket<L> {
+impl Ticket {
     /// Reports to the lines that an attempt failed.
     pub(crate) fn report(&self, error: &LockError) {
         // For a set it is unknown which of its names is held.
@@ -36,7 +34,7 @@ impl<L: HeldLease> Ticket<L> {
 
     /// Reports to the lines that the names are held. Returns whether [`answer`](Self::answer) has to
     /// follow.
-    pub(crate) fn holding(&self, lease: &Arc<L>) -> bool {
+    pub(crate) fn holding(&self, lease: &Arc<LocalLease>) -> bool {
         let head = HeadState::Holding(Arc::downgrade(lease));
         let set = |any, name| self.queue.set_head(name, &head) || any;
         self.names().iter().fold(lease.is_shared(), set)
@@ -44,7 +42,7 @@ impl<L: HeldLease> Ticket<L> {
 
     /// Lets the shared requests that wait join a shared lease, then gives the verdict that the names
     /// are held to the requests for a single attempt.
-    pub(crate) fn answer(&self, lease: &Arc<L>) {
+    pub(crate) fn answer(&self, lease: &Arc<LocalLease>) {
         let head = HeadState::Holding(Arc::downgrade(lease));
         for name in self.names() {
             if lease.is_shared() {
@@ -54,12 +52,11 @@ impl<L: HeldLease> Ticket<L> {
         }
     }
 
-    pub(crate) const fn queue(&self) -> &Arc<Queue<L>> {
+    pub(crate) const fn queue(&self) -> &Arc<Queue> {
         &self.queue
     }
 
-    /// Gives the grant that `make` returns to the first waiter. Returns it with the waiter's waker;
-    /// `None`, without a change, unless that waiter wants this resource with this TTL and keeps no
+    /// Gives the grant that `make` returns to the first waiter. Returns `None`, without a change, unless that waiter wants this resource with this TTL and keeps no
     /// records, and no request waits for another of the names.
     ///
     /// `may` gets the number of requests in line when the nodes granted the lease. Both closures
@@ -68,8 +65,8 @@ impl<L: HeldLease> Ticket<L> {
         &self,
         ttl: Duration,
         may: impl FnOnce(usize) -> bool,
-        make: impl FnOnce(&Arc<Plan>) -> Option<Arc<L::Grant>>,
-    ) -> Option<(Arc<L::Grant>, Waker, LeftWaiters)> {
+        make: impl FnOnce(&Arc<Plan>) -> Option<Arc<ActiveLease>>,
+    ) -> Option<HandedOn> {
         let (first, others) = self.names().split_first()?;
         let mut guard = self.queue.lines();
         let lines = &mut *guard;
@@ -91,13 +88,13 @@ impl<L: HeldLease> Ticket<L> {
         }
         let lease = make(plan)?;
         let next = line.pop_first()?;
-        next.give(WaiterSlot::Granted(Arc::clone(&lease)));
+        next.give(Given::Granted(Arc::clone(&lease)));
         for name in self.names() {
             if let Some(line) = lines.names.get_mut(name) {
                 line.next_turn();
             }
         }
-        Some((lease, next.waker, lines.wait_no_more(1)))
+        Some(HandedOn { lease, waker: next.waker, left: lines.wait_no_more(1) })
     }
 
     /// Reports to the lines that a lease stops lingering: the next request gets the turn soon.
@@ -122,7 +119,7 @@ impl<L: HeldLease> Ticket<L> {
         if !others.iter().all(is_empty) {
             return false;
         }
-        // Usually there is one name, which is looked up once.
+        // Usually there is one name, so it takes one lookup.
         let Some(line) = lines.names.get_mut(first).filter(|line| line.is_empty()) else {
             return false;
         };
@@ -138,15 +135,115 @@ impl<L: HeldLease> Ticket<L> {
         true
     }
 
+    /// Makes the head of this line ready to get a slot.
+    pub(crate) fn stand_by(&self, plan: &Arc<Plan>, since: Timestamp) -> StandBy {
+        let waiter = Waiter::new(&self.resource, plan, since);
+        let slot = waiter.slot().clone();
+        let name = Arc::clone(&self.resource.shared_names()[0]);
+        let former = {
+            let mut lines = self.queue.lines();
+            let line = lines.names.get_mut(&name);
+            line.and_then(|line| line.stand_by.replace(Box::new(waiter)))
+        };
+        drop(former);
+        StandBy { queue: Arc::clone(&self.queue), name, slot }
+    }
+
+    /// Gives the grant that `make` returns to the first request for any slot of a name that may have this
+    /// one. Returns `None`, without a change, unless that request has this TTL.
+    ///
+    /// Both closures run with the lines locked.
+    pub(crate) fn hand_on_slot(
+        &self,
+        (number, name): (u32, &str),
+        ttl: Duration,
+        may: impl FnOnce() -> bool,
+        make: impl FnOnce(&Arc<Plan>) -> Option<Arc<ActiveLease>>,
+    ) -> Option<HandedOn> {
+        let mut guard = self.queue.lines();
+        let lines = &mut *guard;
+        let line = lines.for_slot(number, name)?;
+        let line = lines.names.get_mut(&line)?;
+        let first = line.next_for_slot()?;
+        if first.plan.ttl != ttl || !may() {
+            return None;
+        }
+        let lease = make(&first.plan)?;
+        let (next, left) = if let Some(head) = line.stand_by.take() {
+            // It passes its turn on.
+            (*head, 0)
+        } else {
+            line.next_turn();
+            (line.pop_first()?, 1)
+        };
+        next.give(Given::Granted(Arc::clone(&lease)));
+        Some(HandedOn { lease, waker: next.waker, left: lines.wait_no_more(left) })
+    }
+
     fn names(&self) -> &[Arc<str>] {
         &self.resource.shared_names()[..self.turns]
     }
 }
 
-impl<L: HeldLease> Drop for Ticket<L> {
+impl Drop for Ticket {
     fn drop(&mut self) {
         for name in self.names() {
             self.queue.pass_on(name);
+        }
+    }
+}
+
+/// The head of the line for any slot of a name while it pauses: a slot that this process releases may go
+/// to it. Leaves when it is dropped.
+#[derive(Debug)]
+pub(crate) struct StandBy {
+    queue: Arc<Queue>,
+    name: Arc<str>,
+    slot: GivenSlot,
+}
+
+impl StandBy {
+    /// Polls for a slot.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Arc<ActiveLease>> {
+        // A waker is user code: it is cloned before the lock and dropped after it.
+        let waker = crate::sync::clone_waker(cx.waker());
+        let mut lines = self.queue.lines();
+        if let Some(Given::Granted(grant)) = self.slot.take() {
+            return Poll::Ready(grant);
+        }
+        let own = lines.names.get_mut(&self.name).and_then(|line| line.stand_by.as_mut());
+        let own = own.filter(|waiter| waiter.has(&self.slot));
+        let replaced = own.map(|waiter| std::mem::replace(&mut waiter.waker, waker));
+        drop(lines);
+        drop(replaced);
+        Poll::Pending
+    }
+
+    /// Leaves. Returns the slot that it was given, if any.
+    pub(crate) fn leave(&mut self) -> Option<Arc<ActiveLease>> {
+        let (given, waiter) = {
+            let mut lines = self.queue.lines();
+            let is_own = |line: &&mut Line| {
+                line.stand_by.as_ref().is_some_and(|waiter| waiter.has(&self.slot))
+            };
+            let line = lines.names.get_mut(&self.name).filter(is_own);
+            (self.slot.take(), line.and_then(|line| line.stand_by.take()))
+        };
+        drop(waiter);
+        match given {
+            Some(Given::Granted(grant)) => Some(grant),
+            given => {
+                debug_assert!(given.is_none(), "a head on stand-by is given a slot only");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for StandBy {
+    fn drop(&mut self) {
+        if let Some(grant) = self.leave() {
+            grant.release(false);
         }
     }
 }

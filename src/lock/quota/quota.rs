@@ -238,7 +238,7 @@ impl Quota {
 }
 
 impl QuotaState {
-    /// Changes the count of all records, and that of a scope.
+    /// Changes the count of all records, and the count of a scope.
     fn counts(&mut self, stripe: Option<u64>, change: impl Fn(&mut Count)) {
         change(&mut self.all);
         if let Some(stripe) = stripe {

@@ -1,7 +1,6 @@
 //! Slots: at most n holders of a name at a time, in all processes together.
 //!
-//! Counting holders on a majority of nodes would be unsound: the n holders that one node counts need
-//! not be the n of another. So slot *i* of a name is a lock of its own, `slot:<i>:<name>`, and keeps
+//! Counting holders on a majority of nodes would be unsound: two nodes may count different holders, n each. So slot *i* of a name is a lock of its own, `slot:<i>:<name>`, and keeps
 //! every promise of a lock (R15). What is added is the choice of a slot.
 //!
 //! | part | where |
@@ -13,17 +12,17 @@
 //! # Choosing
 //!
 //! A request tries the slot that its process held last, at first one that follows from the owner's
-//! name, so that processes begin at different slots. If that one is held, it reads the holders of
+//! name, so that processes begin at different slots. If that slot is held, it reads the holders of
 //! all slots, in one round trip, and tries one that is free. If none is, the request fails with all
 //! holders, or waits.
 //!
 //! # Waiting
 //!
-//! The requests of a process wait in one line for each number of slots, so that one for few slots is not
-//! before one for more. Only the first of a line watches the slots. It reads which slots are free; if there
+//! The requests of a process wait in one line for each number of slots, so that a request for few slots does not
+//! delay one for more. Only the first of a line watches the slots. It reads which slots are free; if there
 //! are several, it passes its place on while it tries one, and the next requests use what it read. One that
 //! is refused then goes to the end of the line, once. The release of a slot is published in any case:
-//! a request for any of them leaves no mark. The first request of each line is woken, and they try all
+//! a request that waits for any of them has marked none. The first request of each line is woken, and they try all
 //! slots that were released, in turns, as for a lock (R5).
 //!
 //! A released slot may also go to the first request in line without a message, under the limits of any

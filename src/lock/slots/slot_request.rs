@@ -23,7 +23,7 @@ use crate::{
         core::Core,
         inside::{is_any_inside, is_inside},
         inspect::inspect_names,
-        lease::{ActiveLease, SharedLease},
+        lease::ActiveLease,
         lock::Lock,
         queue::{Admission, Ticket},
         settings::{InternalOptions, Plan},
@@ -102,7 +102,7 @@ struct SlotRequest {
     /// When a slot that is left to other processes may be tried.
     next_turn: Option<Timestamp>,
     /// The first place in the line of this process.
-    ticket: Option<Ticket<SharedLease>>,
+    ticket: Option<Ticket>,
     /// Whether it has passed the first place on before it was granted a slot.
     has_stepped_aside: bool,
     span: Span,
@@ -129,7 +129,7 @@ impl SlotRequest {
             Admission::Ask(ticket) => self.ticket = Some(ticket),
             Admission::Granted(lease) => return self.handed(lease),
         }
-        // What was read before the wait in line may be outdated.
+        // What a round before the wait in line has read of the slots is stale.
         let failed = failed.filter(|_| !self.has_waited).map(|error| (error, tried));
         self.wait(u32::from(is_first), failed).await
     }
@@ -322,7 +322,7 @@ impl SlotRequest {
     }
 
     /// Waits for the first place in the line of this process, or for a slot that is handed on.
-    async fn turn(&mut self) -> Result<Admission<SharedLease>, LockError> {
+    async fn turn(&mut self) -> Result<Admission, LockError> {
         let Self { core, set, plan, started, .. } = self;
         let mut place = core.queue.enter(&set.line, *started);
         // A single attempt gets the verdict of the request that is first.
@@ -413,7 +413,7 @@ impl SlotRequest {
             let next_turn = self.next_turn.take();
             let Self { core, set, plan, .. } = self;
             let (client, heads) = (&core.client, core.queue.heads());
-            let mut pause = retries.pause(client, heads, &set.all, (plan, deadline));
+            let mut pause = retries.pause(client, heads, &set.all, plan, deadline);
             let mut turn = next_turn.map(|at| client.timers.sleep_until(at));
             let handed = poll_fn(|cx| {
                 if let Poll::Ready(lease) = stand_by.poll(cx) {

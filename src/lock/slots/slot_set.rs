@@ -6,7 +6,6 @@ use super::known_slots::KnownSlots;
 use crate::{
     error::LockError,
     lock::{
-        lease::SharedLease,
         queue::Queue,
         wakeups::{RetryHistory, SHORTEST_PAUSE},
     },
@@ -17,7 +16,7 @@ use crate::{
 
 /// Maximum number of slots, of all names, that are remembered while none of them is requested. A
 /// slot takes up to 2 KiB, and names may come from clients.
-const MAX_IDLE: usize = 4_096;
+const MAX_IDLE_SLOTS: usize = 4_096;
 /// Minimum interval between two reports of other numbers of slots for one name.
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -116,7 +115,7 @@ impl RememberedSets {
     /// Removes the sets that no request uses, if there may be too many.
     fn take_idle(&mut self) -> Vec<(NameAndCount, Arc<SlotSet>)> {
         // Slots in use count twice, because a removal at each call would take quadratic time.
-        if self.slots < MAX_IDLE + 2 * self.in_use {
+        if self.slots < MAX_IDLE_SLOTS + 2 * self.in_use {
             return Vec::new();
         }
         let is_idle = |set: &Arc<SlotSet>| Arc::strong_count(set) == 1;
@@ -173,7 +172,7 @@ impl SlotSet {
     /// it may try now, returns when there is one.
     pub(super) fn reserve(
         self: &Arc<Self>,
-        queue: &Queue<SharedLease>,
+        queue: &Queue,
         known: &KnownSlots,
         now: Timestamp,
         turn: Option<&impl Fn(&Resource) -> Timestamp>,
@@ -280,7 +279,7 @@ mod tests {
             let remembered = crate::sync::lock(&sets.0);
             let slots = remembered.sets.len() * 256;
             assert_eq!(slots, remembered.slots);
-            assert!(slots <= MAX_IDLE + 3 * 256, "{slots}");
+            assert!(slots <= MAX_IDLE_SLOTS + 3 * 256, "{slots}");
         }
         assert!(Arc::ptr_eq(&used, &get(0)), "a set in use stays");
     }

@@ -17,12 +17,12 @@ use crate::{
 const TTL: Duration = Duration::from_secs(10);
 const WAIT: Duration = Duration::from_secs(3_600);
 
-struct LeaseFixture {
+struct Fixture {
     clock: ManualClock,
     redlock: Redlock,
 }
 
-impl LeaseFixture {
+impl Fixture {
     fn new() -> Self {
         let clock = ManualClock::new();
         let redlock = Nodes::new(3, &clock).replica("a").redlock();
@@ -55,28 +55,28 @@ impl LeaseFixture {
 
 #[test]
 fn clock_jump_prevents_a_hand_off() {
-    let scene = LeaseFixture::new();
-    let first = scene.lock();
+    let fixture = Fixture::new();
+    let first = fixture.lock();
     let token = first.fencing_token().get();
     let jump = |lock: &Lock| {
-        let shared = &lock.lease().shared;
-        let seen = shared.client.clock().now();
+        let client = lock.lease().client();
+        let seen = client.clock().now();
         // Less than the drift allowance: the lock is not lost.
         let jump = ClockJump { seen, by_micros: 1_000, at_most: Duration::from_millis(1) };
-        shared.client.clock_jumps.jumped(0, jump);
+        client.clock_jumps.jumped(0, jump);
     };
-    let second = scene.next_after(first, |request| request, jump);
+    let second = fixture.next_after(first, |request| request, jump);
 
     assert!(second.fencing_token().get() > token + 255, "a new lease");
     let token = second.fencing_token().get();
-    let third = scene.next_after(second, |request| request, |_| {});
+    let third = fixture.next_after(second, |request| request, |_| {});
 
     assert_eq!(third.fencing_token().get(), token + 1, "no jump since");
 }
 
 /// A lock on three nodes without renewal, and jumps of their clocks.
 struct Jumping {
-    scene: LeaseFixture,
+    fixture: Fixture,
     nodes: Nodes,
     lock: Lock,
 }
@@ -86,24 +86,24 @@ impl Jumping {
         let clock = ManualClock::new();
         let nodes = Nodes::new(3, &clock);
         let redlock = nodes.replica("a").redlock();
-        let scene = LeaseFixture { clock, redlock };
-        let request = scene.redlock.lock("x").auto_extend(false);
-        let mut acquired = scene.clock.spawn(request.into_future());
-        scene.clock.settle();
+        let fixture = Fixture { clock, redlock };
+        let request = fixture.redlock.lock("x").auto_extend(false);
+        let mut acquired = fixture.clock.spawn(request.into_future());
+        fixture.clock.settle();
         let lock = acquired.take().unwrap().unwrap();
-        Self { scene, nodes, lock }
+        Self { fixture, nodes, lock }
     }
 
     fn jump(&self, node: usize, by: Duration) {
-        let shared = &self.lock.lease().shared;
+        let client = self.lock.lease().client();
         let by_micros = i64::try_from(by.as_micros()).unwrap();
-        let jump = ClockJump { seen: shared.client.clock().now(), by_micros, at_most: by };
-        shared.client.clock_jumps.jumped(node, jump);
+        let jump = ClockJump { seen: client.clock().now(), by_micros, at_most: by };
+        client.clock_jumps.jumped(node, jump);
         self.pass();
     }
 
     fn pass(&self) {
-        self.scene.clock.advance(Duration::from_millis(1));
+        self.fixture.clock.advance(Duration::from_millis(1));
     }
 
     fn extend(&self, while_sent: impl FnOnce()) {
@@ -173,24 +173,24 @@ mod jumps {
 
 #[test]
 fn handed_on_lease_is_renewed() {
-    let scene = LeaseFixture::new();
-    let lock = scene.lock();
-    let lock = scene.next_after(lock, |request| request, |_| {});
-    let redlock = scene.redlock.clone();
-    let revoked = scene.clock.spawn(async move {
+    let fixture = Fixture::new();
+    let lock = fixture.lock();
+    let lock = fixture.next_after(lock, |request| request, |_| {});
+    let redlock = fixture.redlock.clone();
+    let revoked = fixture.clock.spawn(async move {
         let holder = redlock.inspect("x").await.unwrap().unwrap();
         redlock.revoke(&holder).await.unwrap();
         holder.token
     });
 
-    scene.clock.advance(Duration::from_secs(1));
+    fixture.clock.advance(Duration::from_secs(1));
     let before = { revoked }.take().unwrap();
     assert_eq!(before.get() + 1, lock.fencing_token().get(), "stored by the first grant");
-    scene.clock.advance(TTL * 6);
+    fixture.clock.advance(TTL * 6);
     assert!(lock.is_valid());
-    let redlock = scene.redlock.clone();
-    let mut holder = scene.clock.spawn(async move { redlock.inspect("x").await });
-    scene.clock.advance(Duration::from_secs(1));
+    let redlock = fixture.redlock.clone();
+    let mut holder = fixture.clock.spawn(async move { redlock.inspect("x").await });
+    fixture.clock.advance(Duration::from_secs(1));
     let holder = holder.take().unwrap().unwrap().unwrap();
 
     assert_eq!(holder.token, lock.fencing_token());
@@ -200,27 +200,27 @@ fn handed_on_lease_is_renewed() {
 #[test]
 fn each_holder_has_its_stall_watch() {
     const LIMIT: Duration = Duration::from_secs(4);
-    let scene = LeaseFixture::new();
-    let lock = scene.lock();
+    let fixture = Fixture::new();
+    let lock = fixture.lock();
     let timers = Arc::clone(lock.lease().timers());
-    let watched = scene.next_after(
+    let watched = fixture.next_after(
         lock,
         |request| request.options(crate::LockOptions::new().stall_limit(LIMIT)),
         |_| {},
     );
 
     assert_eq!(timers.len(), 2, "renewal and watch");
-    let unwatched = scene.next_after(watched, |request| request, |_| {});
+    let unwatched = fixture.next_after(watched, |request| request, |_| {});
     assert_eq!(timers.len(), 1, "renewal");
-    let hanging = scene.next_after(
+    let hanging = fixture.next_after(
         unwatched,
         |request| request.options(crate::LockOptions::new().stall_limit(LIMIT)),
         |_| {},
     );
-    let mut lost = scene.clock.spawn(hanging.lost());
+    let mut lost = fixture.clock.spawn(hanging.lost());
     let mut poll = hanging.lease().enter_poll();
     poll.begin();
-    scene.clock.advance(LIMIT * 2 + TTL);
+    fixture.clock.advance(LIMIT * 2 + TTL);
     assert_eq!(lost.take(), Some(LossCause::Stalled { limit: LIMIT }));
     drop(poll);
 }
@@ -228,31 +228,31 @@ fn each_holder_has_its_stall_watch() {
 #[test]
 fn next_holders_end_is_detected() {
     const HOLD: Duration = Duration::from_secs(1);
-    let scene = LeaseFixture::new();
-    let lock = scene.lock();
-    let lock = scene.next_after(lock, |request| request.max_hold(HOLD), |_| {});
-    let mut lost = scene.clock.spawn(lock.lost());
+    let fixture = Fixture::new();
+    let lock = fixture.lock();
+    let lock = fixture.next_after(lock, |request| request.max_hold(HOLD), |_| {});
+    let mut lost = fixture.clock.spawn(lock.lost());
 
-    scene.clock.advance(HOLD.saturating_sub(Duration::from_millis(1)));
+    fixture.clock.advance(HOLD.saturating_sub(Duration::from_millis(1)));
     assert_eq!(lost.take(), None);
-    scene.clock.advance(Duration::from_millis(1));
+    fixture.clock.advance(Duration::from_millis(1));
 
     assert_eq!(lost.take(), Some(LossCause::MaxHold { limit: HOLD }));
 }
 
 #[test]
 fn hand_off_wakes_watchers() {
-    let scene = LeaseFixture::new();
-    let lock = scene.lock();
-    let mut lost = scene.clock.spawn(lock.lost());
-    let stopping = scene.clock.spawn(lock.context().stopping());
+    let fixture = Fixture::new();
+    let lock = fixture.lock();
+    let mut lost = fixture.clock.spawn(lock.lost());
+    let stopping = fixture.clock.spawn(lock.context().stopping());
 
-    scene.clock.settle();
-    let next = scene.next_after(lock, |request| request, |_| {});
+    fixture.clock.settle();
+    let next = fixture.next_after(lock, |request| request, |_| {});
     assert_eq!(lost.take(), Some(LossCause::Released));
     assert!(stopping.is_finished());
-    let mut lost = scene.clock.spawn(next.lost());
-    scene.clock.settle();
+    let mut lost = fixture.clock.spawn(next.lost());
+    fixture.clock.settle();
 
     assert_eq!(lost.take(), None, "the next holder has it");
 }
@@ -260,15 +260,15 @@ fn hand_off_wakes_watchers() {
 #[cfg(feature = "scheduler")]
 #[test]
 fn stop_request_concerns_one_holder() {
-    let scene = LeaseFixture::new();
-    let lock = scene.lock();
+    let fixture = Fixture::new();
+    let lock = fixture.lock();
     let mut renewals = lock.context().renewals();
-    let mut told = scene.clock.spawn(async move { renewals.next().await });
-    let lock = scene.next_after(lock, |request| request, |lock| lock.context().ask_to_stop());
+    let mut told = fixture.clock.spawn(async move { renewals.next().await });
+    let lock = fixture.next_after(lock, |request| request, |lock| lock.context().ask_to_stop());
 
     assert_eq!(told.take(), Some(None), "its lock has ended");
-    let stopping = scene.clock.spawn(lock.context().stopping());
-    scene.clock.settle();
+    let stopping = fixture.clock.spawn(lock.context().stopping());
+    fixture.clock.settle();
 
     assert!(!stopping.is_finished());
 }

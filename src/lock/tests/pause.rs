@@ -7,12 +7,12 @@ use crate::{
 };
 
 /// A request for one of two slots, after a round that tried both.
-struct Scene {
+struct Fixture {
     redlock: Redlock,
     retries: RetryHistory,
 }
 
-impl Scene {
+impl Fixture {
     fn new() -> Self {
         let redlock = Redlock::builder().nodes_from(&EmbeddedNodes::new(3)).build().unwrap();
         let mut retries = RetryHistory::default();
@@ -37,37 +37,37 @@ impl Scene {
 
 #[test]
 fn round_of_one_slot_forgets_no_report_of_another() {
-    let mut scene = Scene::new();
-    scene.report(0, [0, 1]);
-    scene.report(1, [0]);
-    assert_eq!(scene.begin(), [0]);
+    let mut fixture = Fixture::new();
+    fixture.report(0, [0, 1]);
+    fixture.report(1, [0]);
+    assert_eq!(fixture.begin(), [0]);
 
-    scene.report(1, [2]);
+    fixture.report(1, [2]);
 
-    assert_eq!(scene.begin(), [1]);
-    assert_eq!(scene.begin(), [0; 0], "a round of all slots follows");
+    assert_eq!(fixture.begin(), [1]);
+    assert_eq!(fixture.begin(), [0; 0], "a round of all slots follows");
 }
 
 #[test]
 fn release_during_a_round_is_new_to_the_next() {
-    let mut scene = Scene::new();
-    scene.report(0, [0, 1]);
-    assert_eq!(scene.begin(), [0]);
+    let mut fixture = Fixture::new();
+    fixture.report(0, [0, 1]);
+    assert_eq!(fixture.begin(), [0]);
 
-    scene.report(0, [0, 2]);
-    scene.report(1, [1, 2]);
+    fixture.report(0, [0, 2]);
+    fixture.report(1, [1, 2]);
 
-    assert_eq!(scene.begin(), [0, 1]);
+    assert_eq!(fixture.begin(), [0, 1]);
 }
 
 #[test]
 fn round_of_all_slots_forgets_earlier_reports() {
-    let mut scene = Scene::new();
-    scene.report(0, [0]);
-    scene.report(1, [0]);
-    assert_eq!(scene.begin(), [0; 0]);
+    let mut fixture = Fixture::new();
+    fixture.report(0, [0]);
+    fixture.report(1, [0]);
+    assert_eq!(fixture.begin(), [0; 0]);
 
-    scene.report(1, [1]);
+    fixture.report(1, [1]);
 
-    assert_eq!(scene.begin(), [0; 0], "one node has reported it since");
+    assert_eq!(fixture.begin(), [0; 0], "one node has reported it since");
 }

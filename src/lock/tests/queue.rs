@@ -11,14 +11,13 @@ use crate::{
     error::LockError,
     lock::{
         Overrun,
-        lease::SharedLease,
         settings::{LineBounds, Plan},
     },
     resource::Resource,
     sync::Mutex,
 };
 
-fn queue() -> Arc<Queue<SharedLease>> {
+fn queue() -> Arc<Queue> {
     Arc::new(Queue::new("me".into(), LineBounds { per_name: 10, total: 12 }))
 }
 
@@ -53,18 +52,18 @@ fn plan(is_one_shot: bool) -> Arc<Plan> {
     })
 }
 
-type Request = (QueueWait<SharedLease>, Arc<Plan>);
+type Request = (QueueWait, Arc<Plan>);
 
-fn enter(queue: &Arc<Queue<SharedLease>>, resource: &Resource, is_one_shot: bool) -> Request {
+fn enter(queue: &Arc<Queue>, resource: &Resource, is_one_shot: bool) -> Request {
     (queue.enter(resource, Timestamp::ZERO), plan(is_one_shot))
 }
 
-fn poll((queueing, plan): &mut Request) -> Poll<Result<Admission<SharedLease>, LockError>> {
+fn poll((queueing, plan): &mut Request) -> Poll<Result<Admission, LockError>> {
     queueing.poll(plan, &mut Context::from_waker(Waker::noop()))
 }
 
 #[track_caller]
-fn turn(request: &mut Request) -> Ticket<SharedLease> {
+fn turn(request: &mut Request) -> Ticket {
     match poll(request) {
         Poll::Ready(Ok(Admission::Ask(ticket))) => ticket,
         other => panic!("no turn: {other:?}"),

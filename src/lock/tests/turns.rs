@@ -8,7 +8,7 @@ fn at(ms: u64) -> Timestamp {
 
 /// Released at `ms`, at once, while another process waits.
 fn awaited(streaks: &mut Streaks, resource: &Resource, ms: u64) {
-    streaks.returned(resource, true, (at(ms), at(ms)));
+    streaks.returned(resource, true, at(ms), at(ms));
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn process_yields_once_while_others_wait() {
     assert_eq!(streaks.begin_pause(&a), 0, "others wait now");
     streaks.end(&a);
     // A new streak, which began when the lease did.
-    streaks.returned(&a, true, (at(1_040), at(1_042)));
+    streaks.returned(&a, true, at(1_040), at(1_042));
 
     assert_eq!(streaks.turn(&a, at(1_044)), CurrentTurn::Ours);
     assert_eq!(streaks.turn(&a, at(1_045)), CurrentTurn::Others);
@@ -58,11 +58,11 @@ fn long_hold_waits_for_an_answer() {
     assert_eq!(streaks.turn(&a, at(4)), CurrentTurn::Ours, "that was short");
     streaks.returning(&a, at(0), at(6));
     assert_eq!(streaks.turn(&a, at(6)), CurrentTurn::Unknown);
-    streaks.returned(&a, false, (at(0), at(7)));
+    streaks.returned(&a, false, at(0), at(7));
     assert_eq!(streaks.turn(&a, at(7)), CurrentTurn::Ours);
     streaks.returning(&a, at(10), at(20));
-    streaks.returned(&a, true, (at(10), at(21)));
-    streaks.returned(&a, false, (at(10), at(22)));
+    streaks.returned(&a, true, at(10), at(21));
+    streaks.returned(&a, false, at(10), at(22));
 
     assert_eq!(streaks.turn(&a, at(22)), CurrentTurn::Others, "one node that knows is enough");
 }
@@ -75,7 +75,7 @@ fn stale_information_needs_a_new_answer() {
         let (since, until) = (at(round * 2_000), at((round + 1) * 2_000 - 10));
         streaks.returning(&a, since, until);
         assert_eq!(streaks.turn(&a, until), CurrentTurn::Unknown);
-        streaks.returned(&a, true, (since, until));
+        streaks.returned(&a, true, since, until);
         assert_eq!(streaks.turn(&a, until), CurrentTurn::Others);
         assert_eq!(u64::from(streaks.begin_pause(&a)), round, "no other process had it");
     }
@@ -85,10 +85,10 @@ fn stale_information_needs_a_new_answer() {
     // No node answers, and the name is held again much later.
     streaks.returning(&a, at(9_050), at(9_060));
     assert_eq!(streaks.turn(&a, at(9_060)), CurrentTurn::Unknown);
-    streaks.returned(&a, false, (at(9_050), at(9_061)));
+    streaks.returned(&a, false, at(9_050), at(9_061));
     assert!(streaks.is_empty(), "no other process waits");
     awaited(&mut streaks, &a, 9_100);
-    streaks.returned(&a, false, (at(9_100), at(10_101)));
+    streaks.returned(&a, false, at(9_100), at(10_101));
 
     assert!(streaks.is_empty(), "the information is stale");
 }
@@ -137,7 +137,7 @@ fn line_passes_at_most_twice() {
     assert!(streaks.is_in_turn(&a, 0, at(90)) && !streaks.is_in_turn(&a, 1, at(20)));
     streaks.returning(&a, at(0), at(30));
     assert_eq!(streaks.turn(&a, at(30)), CurrentTurn::Unknown, "no node has answered");
-    streaks.returned(&a, false, (at(0), at(31)));
+    streaks.returned(&a, false, at(0), at(31));
 
     assert_eq!(streaks.turn(&a, at(31)), CurrentTurn::Ours);
     assert!(streaks.is_in_turn(&a, 9, at(99)));
@@ -153,7 +153,7 @@ fn reports(freed: &[(usize, u64)]) -> [ReleaseReports; 5] {
 }
 
 fn seen(nodes: &[ReleaseReports], listening: usize) -> ReleaseStatus {
-    release_status(nodes, listening, ((at(10), 5), Some(1), 3))
+    release_status(nodes, listening, (at(10), 5), Some(1), 3)
 }
 
 #[test]

@@ -4,11 +4,10 @@
 //! |---|---|
 //! | whose turn it is, and when to ask again: pure | `turns` |
 //! | names with waiters, and their subscriptions | `registry` |
-//! | releases of one name | `release_watch` |
+//! | releases of one name, and streaks, with the tasks that wait for them | `watches` |
 //! | the pauses before an attempt | `pause` |
 //! | the task that begins the next attempt | `retry_task` |
 //! | single attempts, and the pauses between them | `single` |
-//! | streaks, shared by requests | `streaks` |
 //!
 //! # Waiting for other processes (R5)
 //!
@@ -27,7 +26,7 @@
 //! distance or load, the first of them leads. Contenders ask the others only if it granted or did not
 //! answer, so that a single contender wins. The answer of the lead node alone is not reported as a
 //! verdict (R3), but it ends as long a pause. A holder may lack the lead node: an attempt that
-//! only the lead node granted wakes nobody by its release, unless its request ends with it, since
+//! only the lead node granted wakes no waiter by its release, unless its request ends with it, since
 //! otherwise waiters would take turns on the lead node, round trip by round trip, until the holder
 //! releases.
 //!
@@ -59,12 +58,11 @@
 
 mod pause;
 mod registry;
-mod release_watch;
 mod retry_task;
 #[cfg(feature = "scheduler")]
 mod single;
-mod streaks;
 mod turns;
+mod watches;
 
 pub(super) use pause::{RetryHistory, Yield, slot_turn};
 pub(crate) use registry::Wakeups;

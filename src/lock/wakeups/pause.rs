@@ -20,7 +20,6 @@ use crate::{
     error::LockError,
     lock::{
         client::Client,
-        lease::SharedLease,
         queue::{self, Queue},
         settings::Plan,
         waker_set::WakerKey,
@@ -53,7 +52,7 @@ pub(crate) struct RetryHistory {
     silent: u32,
     /// Time that the last try waited for a permit.
     pub(super) permit_wait: Duration,
-    pub(crate) counted: Option<queue::CountedWaiter<SharedLease>>,
+    pub(crate) counted: Option<queue::CountedWaiter>,
 }
 
 impl RetryHistory {
@@ -105,9 +104,10 @@ impl RetryHistory {
         let mut released = Vec::new();
         let name_waits = self.waiting.iter().flat_map(|waiting| &waiting.name_waits);
         for (nth, name_wait) in name_waits.enumerate() {
-            let terms = (name_wait.tried(self.tried), None, quorum);
-            let status =
-                name_wait.releases.read(|nodes, listening| release_status(nodes, listening, terms));
+            let tried = name_wait.tried(self.tried);
+            let status = name_wait
+                .releases
+                .read(|nodes, listening| release_status(nodes, listening, tried, None, quorum));
             match status {
                 ReleaseStatus::Free { listening: 0, .. } => return Vec::new(),
                 ReleaseStatus::Free { .. } => released.push(nth),
@@ -123,7 +123,8 @@ impl RetryHistory {
         &mut self,
         client: &Client,
         resource: &Resource,
-        (plan, deadline): (&Plan, Timestamp),
+        plan: &Plan,
+        deadline: Timestamp,
     ) {
         let is_last = plan.max_attempts == Some(1) || client.now() >= deadline;
         if !is_last && is_crowd(client.wakeups.listening(resource)) {
@@ -162,7 +163,7 @@ impl RetryHistory {
     }
 
     /// Counts the request as waiting. Returns false if too many requests wait.
-    pub(crate) fn count(&mut self, queue: &Arc<Queue<SharedLease>>, was_in_line: bool) -> bool {
+    pub(crate) fn count(&mut self, queue: &Arc<Queue>, was_in_line: bool) -> bool {
         if self.counted.is_none() {
             self.counted = queue.wait_at_head(was_in_line);
         }
@@ -189,7 +190,8 @@ impl RetryHistory {
         client: &Client,
         heads: usize,
         resource: &Resource,
-        (plan, deadline): (&Plan, Timestamp),
+        plan: &Plan,
+        deadline: Timestamp,
     ) -> Pause {
         self.listen(client, resource);
         let short = random::within(&client.settings.retry_delay);
@@ -201,8 +203,8 @@ impl RetryHistory {
         // Servers keep readers out for 2 s after an attempt to write.
         let is_kept_out = matches!(self.last, Some(LockError::Held { readers: 1.., .. }));
         let cap = if is_kept_out && !plan.is_shared() { LONGEST_REMINDER } else { Duration::MAX };
-        let pauses = (short.min(cap), long.map(|long| long.min(cap)));
-        Pause::new(client.now(), first_node(client, resource), pauses, deadline)
+        let (short, long) = (short.min(cap), long.map(|long| long.min(cap)));
+        Pause::new(client.now(), first_node(client, resource), short, long, deadline)
     }
 }
 
@@ -225,7 +227,8 @@ impl Pause {
     fn new(
         begun: Timestamp,
         first: Option<usize>,
-        (short, long): (Duration, Option<Duration>),
+        short: Duration,
+        long: Option<Duration>,
         deadline: Timestamp,
     ) -> Self {
         let held_until = begun + long.unwrap_or(short);
@@ -241,7 +244,7 @@ impl Pause {
         short: Duration,
     ) -> Self {
         let first = resource.and_then(|resource| first_node(client, resource));
-        let pause = Self::new(client.now(), first, (short, Some(length)), Timestamp::MAX);
+        let pause = Self::new(client.now(), first, short, Some(length), Timestamp::MAX);
         Self { unwatched_until: pause.held_until, ..pause }
     }
 
@@ -297,9 +300,9 @@ impl Pause {
         let (tried, quorum) = (retries.tried, formulas::quorum(client.nodes.len()));
         let Some(waiting) = &mut retries.waiting else { return ReleaseStatus::Unwatched };
         let of_name = |name_wait: &mut NameWait| {
-            let terms = (name_wait.tried(tried), self.first, quorum);
-            name_wait.releases.look(&mut name_wait.key, cx, |nodes, listening| {
-                release_status(nodes, listening, terms)
+            let tried = name_wait.tried(tried);
+            name_wait.releases.watch(&mut name_wait.key, cx, |nodes, listening| {
+                release_status(nodes, listening, tried, self.first, quorum)
             })
         };
         waiting.name_waits.iter_mut().map(of_name).fold(ReleaseStatus::Held, ReleaseStatus::and)
@@ -316,7 +319,7 @@ fn take_turn(retries: &RetryHistory, listening: usize, first: Option<usize>) -> 
 }
 
 /// Ratio of two nodes' round trips up to which they are about the same.
-const SIMILAR: u32 = 8;
+const SIMILAR_RATIO: u32 = 8;
 
 /// Returns the first node, in the order that all processes share, that is known to answer in time,
 /// and whose clock is not too far behind for the resource's tokens. Where all nodes are slow, as under
@@ -325,7 +328,7 @@ fn first_node(client: &Client, resource: &Resource) -> Option<usize> {
     let health: Vec<_> = client.nodes.iter().map(|node| node.health()).collect();
     let voting = health.iter().filter(|health| health.is_voting());
     let fastest = voting.filter_map(|health| health.round_trip).min().unwrap_or_default();
-    let in_time = (client.settings.node_timeout / 10).max(fastest * SIMILAR);
+    let in_time = (client.settings.node_timeout / 10).max(fastest * SIMILAR_RATIO);
     let (now, wall) = (client.clock().now(), client.clock().wall());
     client.nodes.iter().zip(health).position(|(node, health)| {
         health.is_voting()
@@ -405,7 +408,7 @@ impl Yield {
         let streaks = self.client.wakeups.streaks();
         let now = self.client.clock().now();
         if !self.has_begun {
-            match streaks.watch(&mut self.key, cx, (&self.resource, now)) {
+            match streaks.watch(&mut self.key, cx, &self.resource, now) {
                 CurrentTurn::Ours => return Poll::Ready(()),
                 CurrentTurn::Unknown => {}
                 CurrentTurn::Others => {

@@ -8,9 +8,8 @@ use std::{
 };
 
 use super::{
-    release_watch::ReleaseWatch,
-    streaks::SharedStreaks,
     turns::{CurrentTurn, LONGEST_STREAK, Moment},
+    watches::{ReleaseWatch, SharedStreaks},
 };
 use crate::{
     lock::waker_set::WakerKey,
@@ -27,7 +26,7 @@ use crate::{
 const SUBSCRIPTION_IDLE: Duration = Duration::from_secs(3);
 
 /// Minimum interval between sweeps of names without waiters.
-const SWEEP: Duration = Duration::from_millis(500);
+const SWEEP_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The names that this process waits for, with their subscriptions and streaks.
 pub(crate) struct Wakeups {
@@ -77,7 +76,7 @@ impl Wakeups {
     }
 
     /// Returns whether other processes listened to the names at their latest releases. If this
-    /// process does not listen, whoever does is another one.
+    /// process does not listen, every listener is another process.
     pub(crate) fn others_listen(&self, resource: &Resource) -> bool {
         let mut others = true;
         self.each_watched(resource, |releases| others = releases.listening() > 1);
@@ -113,7 +112,7 @@ impl Wakeups {
     /// true if another process waits for one of them.
     pub(crate) fn returned(&self, resource: &Resource, awaited: bool, since: Timestamp) {
         let now = self.timers.clock().now();
-        self.streaks.answered(|streaks| streaks.returned(resource, awaited, (since, now)));
+        self.streaks.answered(|streaks| streaks.returned(resource, awaited, since, now));
     }
 
     /// Returns whether [`returned`](Self::returned) has to be called for such an answer.
@@ -224,7 +223,7 @@ impl Wakeups {
         let next = idle
             .map(|entry| entry.left + SUBSCRIPTION_IDLE)
             .min()
-            .map(|next| next.max(now + SWEEP));
+            .map(|next| next.max(now + SWEEP_INTERVAL));
         names.is_sweep_scheduled = next.is_some();
         self.any.store(!names.entries.is_empty(), Ordering::Release);
         drop(names);
@@ -269,7 +268,7 @@ pub(super) struct NameWait {
 }
 
 impl NameWait {
-    /// Returns the start of the last attempt at the name. `last` is that of the request's last attempt.
+    /// Returns the start of the last attempt at the name. `last` is the start of the request's last attempt.
     pub(super) fn tried(&self, last: Option<Timestamp>) -> Moment {
         self.left_out.unwrap_or((last.unwrap_or(Timestamp::ZERO), self.seen))
     }

@@ -14,7 +14,7 @@ use crate::{
     lock::{
         attempts::{Permit, PermitWait},
         core::Core,
-        lease::{ActiveLease, SharedLease},
+        lease::ActiveLease,
         queue::Ticket,
         settings::Plan,
         wait_mark::MarkedRequest,
@@ -77,7 +77,7 @@ struct PausedRequest {
     /// The wait for a permit, after the pause.
     entry: Option<PermitWait>,
     deadline: Timestamp,
-    ticket: Ticket<SharedLease>,
+    ticket: Ticket,
     retry: RetryState,
 }
 
@@ -111,7 +111,7 @@ impl RetryState {
 
     pub(crate) fn begin(
         &mut self,
-        ticket: Ticket<SharedLease>,
+        ticket: Ticket,
         permit: Permit,
     ) -> Result<Arc<ActiveLease>, LockError> {
         if self.core.client.is_closed() {
@@ -127,7 +127,8 @@ impl RetryState {
             Arc::clone(&self.core.client),
             self.resource.clone(),
             plan,
-            (ticket, permit),
+            ticket,
+            permit,
             self.marked.as_ref().map(|marked| Arc::clone(marked.mark())),
         )?;
         if let (None, Some(mark)) = (&self.marked, lease.wait_mark()) {
@@ -138,7 +139,7 @@ impl RetryState {
     }
 
     /// Returns the error for too many attempts in flight, and reports it to the line.
-    pub(crate) fn refuse_overloaded(&self, ticket: &Ticket<SharedLease>) -> LockError {
+    pub(crate) fn refuse_overloaded(&self, ticket: &Ticket) -> LockError {
         let overloaded = VoteOutcome::NotCounted(Reason::Overloaded);
         let votes = self.core.client.votes(vec![overloaded; self.core.client.nodes.len()]);
         let error = self.retries.last.clone().unwrap_or(LockError::NoQuorum { votes });
@@ -157,7 +158,7 @@ impl PausedRequest {
                 ready!(match &mut self.wait {
                     RetryWait::Yield(yielding) => {
                         ready!(yielding.poll(cx));
-                        retries.lead_crowd(&core.client, resource, (plan, self.deadline));
+                        retries.lead_crowd(&core.client, resource, plan, self.deadline);
                         Poll::Ready(())
                     }
                     RetryWait::Pause(pause) => pause.poll(retries, &core.client, plan, cx),
@@ -177,7 +178,8 @@ impl RetryTask {
     pub(crate) fn start(
         wait: RetryWait,
         deadline: Timestamp,
-        (ticket, retry): (Ticket<SharedLease>, RetryState),
+        ticket: Ticket,
+        retry: RetryState,
     ) -> Arc<Self> {
         let spawner = Arc::clone(&retry.core.client.spawner);
         let paused = Some(Box::new(PausedRequest { wait, entry: None, deadline, ticket, retry }));

@@ -1,7 +1,7 @@
 //! The turns of processes that wait for a name: which one is next, and when to ask again.
 //!
-//! The logic is pure: it has no clock, task or random number. `streaks` and `release_watch` keep
-//! its state under a mutex, and `pause` waits.
+//! The logic is pure: it has no clock, task or random number. `watches` keeps its
+//! state under mutexes, and `pause` waits.
 
 use std::{collections::HashMap, ops::RangeInclusive, sync::Arc, time::Duration};
 
@@ -18,9 +18,9 @@ pub(super) const LONGEST_STREAK: Duration = Duration::from_millis(5);
 /// Maximum duration of a streak in which a process serves its local line a second time.
 const LONG_TURN: Duration = Duration::from_millis(20);
 /// Age from which information about waiters is stale.
-const STALE: Duration = Duration::from_secs(1);
-/// Number of names from which on stale ones are removed, once in [`STALE`].
-const MANY: usize = 64;
+const STALE_AGE: Duration = Duration::from_secs(1);
+/// Number of names from which on stale ones are removed, once in [`STALE_AGE`].
+const SWEEP_THRESHOLD: usize = 64;
 
 /// Streaks: names that this process acquires again and again while other processes wait.
 ///
@@ -100,7 +100,8 @@ impl Streaks {
         &mut self,
         resource: &Resource,
         awaited: bool,
-        (since, now): (Timestamp, Timestamp),
+        since: Timestamp,
+        now: Timestamp,
     ) {
         if awaited {
             self.forget_stale(now);
@@ -181,8 +182,8 @@ impl Streaks {
 
     /// Removes stale names, at intervals, because a removal at each call would take quadratic time.
     fn forget_stale(&mut self, now: Timestamp) {
-        if self.names.len() >= MANY
-            && self.removed_at.is_none_or(|at| now.saturating_duration_since(at) >= STALE)
+        if self.names.len() >= SWEEP_THRESHOLD
+            && self.removed_at.is_none_or(|at| now.saturating_duration_since(at) >= STALE_AGE)
         {
             self.removed_at = Some(now);
             self.names.retain(|_, streak| !streak.is_stale(now));
@@ -207,7 +208,7 @@ impl Streak {
     fn is_stale(&self, now: Timestamp) -> bool {
         let (WaiterInfo::Unknown(at) | WaiterInfo::Possible(at) | WaiterInfo::Confirmed(at)) =
             self.waiters;
-        now.saturating_duration_since(at) >= STALE
+        now.saturating_duration_since(at) >= STALE_AGE
     }
 }
 
@@ -281,7 +282,9 @@ impl ReleaseStatus {
 pub(super) fn release_status(
     nodes: &[ReleaseReports],
     listening: usize,
-    (tried, first, quorum): (Moment, Option<usize>, usize),
+    tried: Moment,
+    first: Option<usize>,
+    quorum: usize,
 ) -> ReleaseStatus {
     let is_new = |node: &&ReleaseReports| node.freed.is_some_and(|at| at > tried);
     let freed = nodes.iter().filter(is_new).count();
@@ -325,13 +328,13 @@ pub(super) fn is_crowd(listening: usize) -> bool {
 pub(super) fn turn(listening: usize, passed: usize) -> Duration {
     // The process that released the name listens as well.
     let before = u32::try_from(listening.saturating_sub(passed + 1)).unwrap_or(u32::MAX);
-    SLOT * before.min(FEW)
+    TRY_INTERVAL * before.min(ORDERED)
 }
 
 /// Interval between the attempts of two processes: the granularity of timers.
-const SLOT: Duration = Duration::from_millis(2);
+const TRY_INTERVAL: Duration = Duration::from_millis(2);
 /// Number of processes after the first that keep their order.
-const FEW: u32 = 2;
+const ORDERED: u32 = 2;
 
 // --- pauses ---
 
@@ -385,7 +388,7 @@ pub(super) fn backoff(short: Duration, silent: u32, longest: Duration) -> Durati
 }
 
 /// Returns the timeout for the lead node's answer: half of the node timeout, so that a hung lead node
-/// costs less than an attempt, and a busy one is waited for.
+/// costs less than an attempt, and there is time for the answer of a busy one.
 pub(super) fn patience(node_timeout: Duration) -> Duration {
     node_timeout / 2
 }

@@ -7,7 +7,7 @@ use std::{
     env,
     path::PathBuf,
     process::{ExitStatus, Stdio},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use axum::{
@@ -16,7 +16,6 @@ use axum::{
 };
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
 use tokio::{
     io::{AsyncBufReadExt, BufReader, Lines},
     process::{Child, ChildStdout, Command},

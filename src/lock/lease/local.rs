@@ -1,38 +1,38 @@
-//! The lease that consecutive grants share: its state, and the events that reach it.
+//! A lease of this process: its state, and the events that reach it.
 
 use std::{sync::Arc, task::Wake, time::Duration};
 
 use super::{
     grants::{Grant, Grants},
-    scratch::{self, Commands},
+    other_requests::OtherRequests,
+    signals::GrantSignals,
 };
 use crate::{
     FencingToken,
-    error::{LockError, LossCause, Reason, VoteOutcome, Votes, WaitingRequest},
-    events::LockEventKind,
+    error::{LockError, LossCause, Reason, Votes, WaitingRequest},
     lock::{
         attempts::Permit, client::Client, fences::block_for, queue::Ticket, settings::Plan,
         wait_mark::WaitMark,
     },
-    metrics,
     node::{ClockJump, ReplySink},
     protocol::{
         Answer, GrantedAnswer, LeaseId, Nonce, OpId, RaisedAnswer, ReleasedAnswer, views::View,
     },
-    quorum::{Action, Event, Halt, Lease, Loss, Refusal},
+    quorum::{Action, Event, Halt, Lease, LeaseCommand, Loss, Refusal},
     resource::Resource,
     sync::{
         Guard, Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::{TimerKey, Timestamp},
     token::block_end,
 };
 
-/// A lease as the nodes know it, shared by consecutive grants.
+/// A lease of this process, as the nodes know it. Its holders follow one another by hand-offs; a shared
+/// lease has several at a time.
 ///
 /// Answers of nodes are handled wherever they arrive; no task belongs to a lease.
-pub(crate) struct SharedLease {
+pub(crate) struct LocalLease {
     pub(super) client: Arc<Client>,
     pub(super) id: Arc<LeaseId>,
     /// The mark of the exclusive request, which waits if it is refused.
@@ -49,173 +49,149 @@ pub(crate) struct SharedLease {
     pub(super) block: u64,
     /// The newest grant's token, which is sent to the nodes.
     pub(super) token: AtomicU64,
-    /// When another process was last refused the lease, in ns; 0 if none was.
-    pub(super) asked_at: AtomicU64,
-    /// Until when an exclusive request elsewhere keeps further shared requests out, in ns; 0 if none does.
-    pub(super) closed_until: AtomicU64,
-    /// Start of the round of renewal that reported such a request, in ns; 0 if none did.
-    pub(super) closed_in: AtomicU64,
-    /// When the last such request withdrew, in ns.
-    pub(super) reopened_at: AtomicU64,
-    /// Start of the time in which other processes may have asked for it.
-    pub(super) asked_from: Timestamp,
-    /// Whether it lingers. Set with the local lines locked.
-    pub(super) is_lingering: AtomicBool,
-    /// Whether it counts among the leases that linger: from its first linger to its release.
-    pub(super) is_counted: AtomicBool,
+    /// What other processes want of it, and whether it lingers.
+    pub(super) others: OtherRequests,
     state: Mutex<LeaseState>,
 }
 
 pub(super) struct LeaseState {
+    /// The algorithm.
     pub(super) lease: Lease,
-    /// Commands that are not sent yet.
-    pub(super) outbox: Commands,
-    /// Whether a thread is sending the outbox: only one does, so that commands to a node stay in
-    /// order.
-    pub(super) sending: bool,
+    pub(super) outbox: Outbox,
     pub(super) timer: Option<TimerKey>,
-    /// Whether the first decision was reported to the local line.
-    pub(super) announced: bool,
     /// Time of the first grant.
     pub(super) granted: Option<Timestamp>,
     /// Number of jumps of servers' clocks that the lease knows of.
     pub(super) epoch: u64,
-    /// The turn in the local line. It ends at a loss, or after the last holder's release.
-    pub(super) ticket: Option<Ticket<SharedLease>>,
+    pub(super) turn: LeaseTurn,
     /// The permit of the attempt, while it is in flight.
     pub(super) permit: Option<Permit>,
     pub(super) grants: Grants,
 }
 
-impl LeaseState {
-    /// Creates the state of a lease that has sent nothing, without a turn, before its first grant.
-    fn new(lease: Lease, epoch: u64) -> Self {
-        Self {
-            lease,
-            outbox: Commands::new(),
-            sending: false,
-            timer: None,
-            announced: false,
-            granted: None,
-            epoch,
-            ticket: None,
-            permit: None,
-            grants: Grants::new(Grant::new(0, None)),
+/// The commands that are not sent yet.
+#[derive(Default)]
+pub(super) struct Outbox {
+    commands: Vec<(usize, LeaseCommand)>,
+    /// Whether a thread is sending: only one does, so that commands to a node stay in order.
+    is_sending: bool,
+}
+
+/// The turn of a lease in the local line.
+///
+/// ```text
+/// Attempting ──► Announcing ──► Announced ──► Ended
+///     └───────────────┴──────────────────────►
+/// ```
+pub(super) enum LeaseTurn {
+    /// The attempt is not decided.
+    Attempting(Ticket),
+    /// A thread reports the decision to the line. It has the ticket.
+    Announcing,
+    /// The line knows the decision.
+    Announced(Ticket),
+    /// It ended at a loss or after the last holder's release, or the request of a failed attempt has it.
+    Ended,
+}
+
+/// The grant of a lease at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PresentGrant {
+    pub(crate) token: FencingToken,
+    /// Remaining validity; zero if it is lost.
+    pub(crate) remaining: Duration,
+}
+
+impl Outbox {
+    pub(super) fn push(&mut self, node: usize, command: LeaseCommand) {
+        self.commands.push((node, command));
+    }
+
+    pub(super) fn is_sending(&self) -> bool {
+        self.is_sending
+    }
+
+    /// Records that this thread is sending from now on.
+    pub(super) fn begin_sending(&mut self) {
+        assert!(!self.is_sending, "one thread sends");
+        self.is_sending = true;
+    }
+
+    /// Returns the commands to send next. Without any, records that no thread is sending.
+    pub(super) fn take(&mut self) -> Option<Vec<(usize, LeaseCommand)>> {
+        assert!(self.is_sending, "the thread that is sending takes them");
+        self.is_sending = !self.commands.is_empty();
+        self.is_sending.then(|| std::mem::take(&mut self.commands))
+    }
+}
+
+impl LeaseTurn {
+    /// Returns the ticket, and ends the turn. While the decision is reported there is none: the thread that
+    /// reports it ends the turn.
+    pub(super) fn take(&mut self) -> Option<Ticket> {
+        match std::mem::replace(self, Self::Ended) {
+            Self::Attempting(ticket) | Self::Announced(ticket) => Some(ticket),
+            Self::Announcing => {
+                *self = Self::Announcing;
+                None
+            }
+            Self::Ended => None,
         }
     }
 
+    /// Returns the ticket, to report the decision to the line; `None` if the turn has ended.
+    pub(super) fn begin_announcement(&mut self) -> Option<Ticket> {
+        debug_assert!(!matches!(self, Self::Announcing | Self::Announced(_)), "reported once");
+        match std::mem::replace(self, Self::Announcing) {
+            Self::Attempting(ticket) => Some(ticket),
+            Self::Announcing | Self::Announced(_) | Self::Ended => None,
+        }
+    }
+
+    /// Records that the line knows the decision. Without a ticket the turn has ended.
+    pub(super) fn end_announcement(&mut self, ticket: Option<Ticket>) {
+        debug_assert!(matches!(self, Self::Announcing), "it was begun");
+        *self = ticket.map_or(Self::Ended, Self::Announced);
+    }
+
+    /// Returns the ticket, unless the turn has ended or the decision is being reported.
+    pub(super) fn ticket(&self) -> Option<&Ticket> {
+        match self {
+            Self::Attempting(ticket) | Self::Announced(ticket) => Some(ticket),
+            Self::Announcing | Self::Ended => None,
+        }
+    }
+
+    /// Returns the ticket once the line knows the decision, until the turn ends.
+    pub(super) fn announced(&self) -> Option<&Ticket> {
+        match self {
+            Self::Announced(ticket) => Some(ticket),
+            Self::Attempting(_) | Self::Announcing | Self::Ended => None,
+        }
+    }
+}
+
+impl LeaseState {
     /// Returns whether the holder has gone and the lease does not linger. Of a shared lease, any grant may
-    /// be the current one: all are over once its release is sent.
+    /// be the current one: all have ended once its release is sent.
     pub(super) fn is_given_back(&self) -> bool {
         let current = &self.grants.current;
-        let is_released = self.granted.is_some() && current.over;
-        (current.holder_gone || is_released) && !self.lease.is_lingering()
-    }
-
-    /// Returns whether the work of all grants has ended.
-    pub(super) fn is_kept(&self) -> bool {
-        let mut grants = self.grants.iter();
-        grants.all(|grant| grant.lease.upgrade().is_some_and(|lease| lease.is_kept()))
+        let is_released = self.granted.is_some() && current.has_ended();
+        (!current.has_holder() || is_released) && !self.lease.is_lingering()
     }
 }
 
-/// Minimum lateness that the log mentions.
-const LATE: Duration = Duration::from_millis(200);
-
-/// What a loss means for the work under the lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LossKind {
-    /// It is stopped.
-    Unexpected,
-    /// It is stopped as its settings say.
-    Planned,
-    /// It had ended before, and the lease was kept until its end is stored.
-    AfterWork,
-}
-
-/// Changes of a lease that are logged and counted once its state is unlocked.
-#[derive(Default)]
-pub(super) struct LeaseReport {
-    pub(super) renewed: bool,
-    pub(super) renewing: bool,
-    /// The token, if it is not the one that was proposed at first.
-    pub(super) raised: Option<u64>,
-    pub(super) lost: Option<(LossCause, LossKind)>,
-    /// Time from the end of the validity to the event that showed it.
-    pub(super) late: Duration,
-    /// Votes of a failed extension and of a failed release. Explaining them asks the nodes.
-    pub(super) not_extended: Option<Vec<VoteOutcome>>,
-    pub(super) not_released: Option<Vec<VoteOutcome>>,
-}
-
-impl LeaseReport {
-    pub(super) fn is_empty(&self) -> bool {
-        !self.renewed && !self.renewing && self.raised.is_none() && !self.concerns_watchers()
-    }
-
-    pub(super) fn concerns_watchers(&self) -> bool {
-        self.lost.is_some() || self.not_extended.is_some() || self.not_released.is_some()
-    }
-
-    pub(super) fn send(&mut self, client: &Client, id: &LeaseId) {
-        let (resource, shared) = (id.resource(), id.is_shared());
-        if let Some((LossCause::Expired { votes } | LossCause::ClockJumped { votes }, _)) =
-            &mut self.lost
-        {
-            *votes = client.explained(votes);
-        }
-        if self.renewed {
-            metrics::renewed();
-            crate::log::debug!(%resource, "renewed");
-        }
-        if self.renewing {
-            crate::log::debug!(%resource, "renewing");
-        }
-        if let Some(token) = self.raised {
-            client.send_event(|| LockEventKind::FenceRaised {
-                resource: resource.clone(),
-                shared,
-                token: FencingToken::new(token),
-            });
-        }
-        let Some((cause, kind)) = &self.lost else { return };
-        if *kind == LossKind::AfterWork {
-            // What the lease was kept for reports whether something is lost.
-            crate::log::debug!(%resource, %cause, "kept lock ended");
-            return;
-        }
-        metrics::lost(cause);
-        client.send_event(|| LockEventKind::Lost {
-            resource: resource.clone(),
-            shared,
-            cause: cause.clone(),
-        });
-        if *kind == LossKind::Planned {
-            crate::log::debug!(%resource, %cause, "lock ended");
-            return;
-        }
-        client.counts.lost();
-        if self.late > LATE {
-            let late = self.late;
-            crate::log::warn!(
-                %resource, %cause, ?late,
-                "lock lost, and noticed late: this process, or the thread of the manager, did not run"
-            );
-        } else {
-            crate::log::warn!(%resource, %cause, "lock lost");
-        }
-    }
-}
-
-impl SharedLease {
-    /// Creates a lease. Its first requests are among the actions, not sent yet.
+impl LocalLease {
+    /// Creates a lease and its first grant. Its first requests are among the actions, not sent yet.
     pub(super) fn new(
         client: Arc<Client>,
         resource: Resource,
         plan: Arc<Plan>,
-        (ticket, permit): (Ticket<Self>, Permit),
-        (nonce, mark): (Nonce, Option<Arc<WaitMark>>),
-    ) -> (Arc<Self>, Vec<Action>) {
+        ticket: Ticket,
+        permit: Permit,
+        nonce: Nonce,
+        mark: Option<Arc<WaitMark>>,
+    ) -> (Arc<Self>, Arc<GrantSignals>, Vec<Action>) {
         if !plan.linger.is_zero() || plan.is_shared() {
             client.remote_requests.subscribe(&client.nodes, &client.settings.owner);
         }
@@ -246,11 +222,12 @@ impl SharedLease {
             LeaseId::new(resource, nonce, owner, wall).lingering(lingers).shared(plan.is_shared());
         let id = if is_free && block == 1 { id.with_single_token(token) } else { id };
         let nodes = client.nodes.len();
-        let mut actions = scratch::actions();
+        let mut actions = Vec::new();
         let lease = Lease::start(plan.terms(nodes, proposal, nodes_wall), now, &mut actions);
         let id = Arc::new(id);
         let is_marked = !plan.is_shared() && plan.awaits_release();
         let mark = mark.or_else(|| is_marked.then(|| WaitMark::new(&id)));
+        let signals = GrantSignals::new(0, &plan, &plan, now, None);
         let this = Arc::new(Self {
             client,
             id,
@@ -261,32 +238,36 @@ impl SharedLease {
             proposal: token,
             block,
             token: AtomicU64::new(token),
-            asked_at: AtomicU64::new(0),
-            closed_until: AtomicU64::new(0),
-            closed_in: AtomicU64::new(0),
-            reopened_at: AtomicU64::new(0),
-            asked_from: now,
-            is_lingering: AtomicBool::new(false),
-            is_counted: AtomicBool::new(false),
+            others: OtherRequests::new(now),
             state: Mutex::new(LeaseState {
-                ticket: Some(ticket),
+                lease,
+                outbox: Outbox::default(),
+                timer: None,
+                granted: None,
+                epoch,
+                turn: LeaseTurn::Attempting(ticket),
                 permit: Some(permit),
-                ..LeaseState::new(lease, epoch)
+                grants: Grants::new(Grant::undecided(Arc::clone(&signals))),
             }),
         });
-        (this, actions)
+        (this, signals, actions)
     }
 
-    /// Creates the shared lease that this exclusive one becomes, without a grant.
+    /// Creates the shared lease that this exclusive one becomes at `now`, with its first grant.
     pub(super) fn continued(
         &self,
         lease: Lease,
         plan: &Arc<Plan>,
-        (token, epoch): (u64, u64),
+        epoch: u64,
+        ticket: Ticket,
+        signals: &Arc<GrantSignals>,
         now: Timestamp,
     ) -> Arc<Self> {
         let (resource, owner) = (self.resource().clone(), Arc::clone(self.id.owner()));
         let id = LeaseId::new(resource, self.id.nonce(), owner, self.id.since()).shared(true);
+        let mut grants = Grants::new(Grant::held(Arc::clone(signals), now));
+        grants.begin_hold(signals);
+        let token = signals.token();
         Arc::new(Self {
             client: Arc::clone(&self.client),
             id: Arc::new(id),
@@ -297,15 +278,39 @@ impl SharedLease {
             proposal: token,
             block: 1,
             token: AtomicU64::new(token),
-            asked_at: AtomicU64::new(0),
-            closed_until: AtomicU64::new(0),
-            closed_in: AtomicU64::new(0),
-            reopened_at: AtomicU64::new(0),
-            asked_from: now,
-            is_lingering: AtomicBool::new(false),
-            is_counted: AtomicBool::new(false),
-            state: Mutex::new(LeaseState::new(lease, epoch)),
+            others: OtherRequests::new(now),
+            state: Mutex::new(LeaseState {
+                lease,
+                outbox: Outbox::default(),
+                timer: None,
+                granted: Some(now),
+                epoch,
+                turn: LeaseTurn::Attempting(ticket),
+                permit: None,
+                grants,
+            }),
         })
+    }
+
+    /// Returns the present grant, if it has a holder.
+    pub(crate) fn present(&self) -> Option<PresentGrant> {
+        let state = self.state();
+        let grant = Some(&state.grants.current).filter(|grant| grant.has_holder())?;
+        let remaining = grant.signals.remaining(self.client.now());
+        Some(PresentGrant { token: FencingToken::new(grant.signals.token()), remaining })
+    }
+
+    /// Returns whether other processes may hold the resource as well.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.id.is_shared()
+    }
+
+    pub(crate) fn id(&self) -> &LeaseId {
+        &self.id
+    }
+
+    pub(crate) fn ttl(&self) -> Duration {
+        self.plan.ttl
     }
 
     pub(super) fn state(&self) -> Guard<'_, LeaseState> {
@@ -366,7 +371,7 @@ impl SharedLease {
     }
 
     pub(super) fn handle<'a>(self: &'a Arc<Self>, mut state: Guard<'a, LeaseState>, event: Event) {
-        let mut actions = scratch::actions();
+        let mut actions = Vec::new();
         let is_answer = matches!(event, Event::Answer { .. });
         let now = if let Event::Answer { op: OpId::Release, .. } = event {
             // The result of this event does not depend on the time.
@@ -379,8 +384,8 @@ impl SharedLease {
         };
         state.lease.handle(event, now, &mut actions);
         // The thread that is sending sets the timer afterwards.
-        if is_answer && actions.is_empty() && state.sending {
-            return scratch::keep_actions(actions);
+        if is_answer && actions.is_empty() && state.outbox.is_sending() {
+            return;
         }
         self.carry_out(state, actions, now);
     }
@@ -388,7 +393,8 @@ impl SharedLease {
     /// P2: returns when a grant ends: earlier than the validity by the lead of timers, so that its
     /// work is dropped before the end of the validity.
     pub(super) fn stop_at(&self, state: &LeaseState, lead: Duration) -> Timestamp {
-        state.lease.end().saturating_sub(state.grants.current.plan(&self.plan).cap_lead(lead))
+        let plan = state.grants.current.signals.plan(&self.plan);
+        state.lease.end().saturating_sub(plan.cap_lead(lead))
     }
 
     /// R10: handles jumps of servers' clocks.
@@ -427,9 +433,9 @@ impl SharedLease {
     }
 }
 
-opaque_debug!(SharedLease);
+opaque_debug!(LocalLease);
 
-impl ReplySink for SharedLease {
+impl ReplySink for LocalLease {
     fn answer(
         self: Arc<Self>,
         node: usize,
@@ -470,7 +476,7 @@ impl ReplySink for SharedLease {
     }
 }
 
-impl Wake for SharedLease {
+impl Wake for LocalLease {
     fn wake(self: Arc<Self>) {
         let mut state = self.state();
         state.timer = None;
