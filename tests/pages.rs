@@ -81,9 +81,15 @@ fn page(path: impl AsRef<Path>) -> Page {
             Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
                 page.links.push(dest_url.into_string());
             }
-            Event::Text(text) => heading.iter_mut().for_each(|title| title.push_str(&text)),
+            Event::Text(text) => {
+                if let Some(title) = &mut heading {
+                    title.push_str(&text);
+                }
+            }
             Event::Code(code) => {
-                heading.iter_mut().for_each(|title| title.push_str(&code));
+                if let Some(title) = &mut heading {
+                    title.push_str(&code);
+                }
                 page.code.push(code.into_string());
             }
             _ => {}

@@ -19,12 +19,10 @@ pub(super) fn print_events() {
 
 struct Printer;
 
-impl Printer {
-    fn print(&self, title: String, record: impl FnOnce(&mut Line)) {
-        let mut line = Line(title);
-        record(&mut line);
-        println!("{}", line.0);
-    }
+fn print(title: String, record: impl FnOnce(&mut Line)) {
+    let mut line = Line(title);
+    record(&mut line);
+    println!("{}", line.0);
 }
 
 fn title(metadata: &Metadata<'_>) -> String {
@@ -37,18 +35,18 @@ impl Subscriber for Printer {
     }
 
     fn new_span(&self, span: &Attributes<'_>) -> Id {
-        self.print(title(span.metadata()), |line| span.record(line));
+        print(title(span.metadata()), |line| span.record(line));
         Id::from_u64(1)
     }
 
     fn record(&self, _: &Id, values: &Record<'_>) {
-        self.print("span".into(), |line| values.record(line));
+        print("span".into(), |line| values.record(line));
     }
 
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
     fn event(&self, event: &Event<'_>) {
-        self.print(title(event.metadata()), |line| event.record(line));
+        print(title(event.metadata()), |line| event.record(line));
     }
 
     fn enter(&self, _: &Id) {}

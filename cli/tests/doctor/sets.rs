@@ -37,7 +37,9 @@ fn verdict_follows_the_servers() {
     ];
     for (count, down, args, code, words) in cases {
         let (mut servers, doctor) = with_doctor(count);
-        down.iter().for_each(|server| servers[*server].kill());
+        for server in down {
+            servers[*server].kill();
+        }
         let outcome = doctor.run(args);
         outcome.is(code, words);
         for server in down {

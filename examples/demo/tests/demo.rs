@@ -21,7 +21,10 @@ use tokio::{
     time::timeout,
 };
 
-use crate::support::{HANG_GUARD, RedisServer, eventually_async};
+use crate::support::{RedisServer, eventually_async};
+
+/// Timeout for the demo to end. Its check takes a few ticks of the report.
+const END_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Returns the command, over these servers, or over nodes inside its process if there are none.
 fn demo(servers: &[RedisServer], args: &[&str]) -> Command {
@@ -40,7 +43,7 @@ fn interrupt(child: &Child) {
 }
 
 async fn output(child: Child) -> Output {
-    timeout(HANG_GUARD, child.wait_with_output()).await.expect("the demo ends").unwrap()
+    timeout(END_TIMEOUT, child.wait_with_output()).await.expect("the demo ends").unwrap()
 }
 
 fn locks(servers: &[RedisServer]) -> Vec<String> {

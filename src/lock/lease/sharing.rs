@@ -211,7 +211,9 @@ impl LocalLease {
             LeaseReport { lost: Some((cause, LossKind::Planned)), ..LeaseReport::default() }
                 .send(&self.client, &self.id);
         }
-        overran.into_iter().for_each(|overran| self.watch_overrun(overran));
+        for overran in overran {
+            self.watch_overrun(overran);
+        }
         crate::sync::wake_all(wakers);
         (self.state(), false)
     }

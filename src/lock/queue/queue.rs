@@ -359,21 +359,20 @@ impl QueueWait {
                     self.ticket.take().map(Admission::Ask).ok_or(LockError::Closed),
                 );
             };
-            let given = match &self.place {
-                Some(place) => ready!(ticket.queue.poll_place(name, place, cx)),
-                None => {
-                    let has_turns = ticket.turns > 0;
-                    let Ticket { queue, resource, .. } = &*ticket;
-                    match queue.join(name, resource, plan, self.since, has_turns) {
-                        ControlFlow::Break(given) => given,
-                        ControlFlow::Continue(place) => {
-                            self.place = Some(place);
-                            if has_turns {
-                                // Later requests for the first names of the set need a verdict now.
-                                ticket.report(&ticket.queue.held_here(None));
-                            }
-                            continue;
+            let given = if let Some(place) = &self.place {
+                ready!(ticket.queue.poll_place(name, place, cx))
+            } else {
+                let has_turns = ticket.turns > 0;
+                let Ticket { queue, resource, .. } = &*ticket;
+                match queue.join(name, resource, plan, self.since, has_turns) {
+                    ControlFlow::Break(given) => given,
+                    ControlFlow::Continue(place) => {
+                        self.place = Some(place);
+                        if has_turns {
+                            // Later requests for the first names of the set need a verdict now.
+                            ticket.report(&ticket.queue.held_here(None));
                         }
+                        continue;
                     }
                 }
             };

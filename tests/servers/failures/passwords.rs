@@ -42,7 +42,7 @@ fn is_auth(reason: &Reason) -> bool {
 #[tokio::test]
 async fn refused_login_is_the_reason() {
     let servers = [protected(), protected()];
-    for login in ["".into(), format!(":{WRONG}@"), format!("nobody:{SECRET}@")] {
+    for login in [String::new(), format!(":{WRONG}@"), format!("nobody:{SECRET}@")] {
         let url = |server: &RedisServer| format!("redis://{login}{}", server.addr());
         only_a_majority_matters(servers.each_ref().map(url), manager, is_auth).await;
     }

@@ -17,7 +17,7 @@ async fn subscription_that_breaks_is_made_again() {
     listening(&waiting.servers, "x", 0).await;
     waiting.proxies.iter().for_each(Proxy::heal);
     waiting.reconnected().await;
-    waiting.is_granted().await;
+    waiting.release_grants().await;
 }
 
 #[tokio::test]
@@ -93,7 +93,7 @@ async fn restarted_server_sends_hints_again() {
     let mut waiting = Waiting::start(3, woken_or_never).await;
     waiting.servers[0].restart();
     waiting.reconnected().await;
-    waiting.is_granted().await;
+    waiting.release_grants().await;
 }
 
 /// Keys that expire send no hint.
