@@ -12,4 +12,4 @@ mod world;
 
 pub use explore::explore;
 pub use holders::Holders;
-pub use world::{Thread, World, pass};
+pub use world::{LONG, Thread, World, abandon, attempt, hold, pass, request, request_until_closed};

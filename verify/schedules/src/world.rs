@@ -2,7 +2,7 @@
 //! when there is no other activity.
 
 use std::{
-    future::{Future, poll_fn},
+    future::{Future, IntoFuture, poll_fn},
     io,
     pin::Pin,
     sync::{
@@ -19,7 +19,8 @@ use shuttle::{
     thread,
 };
 use tower_redlock::{
-    Redlock, RedlockBuilder, lock::Spawner, node::EmbeddedNodes, testing::ManualClock,
+    LockError, LockRequest, Redlock, RedlockBuilder, lock::Spawner, node::EmbeddedNodes,
+    testing::ManualClock,
 };
 
 use crate::{
@@ -30,6 +31,9 @@ use crate::{
 
 /// Step in which the clock is moved.
 const TICK: Duration = Duration::from_millis(1);
+
+/// A wait that is longer than any test.
+pub const LONG: Duration = Duration::from_secs(3_600);
 
 /// Maximum number of points that [`pass`] passes: about the length of a release.
 const MAX_POINTS: u32 = 60;
@@ -111,6 +115,19 @@ impl World {
         Thread::start(&self.activity, &self.threads, body);
     }
 
+    /// Starts threads that use a manager.
+    pub fn users(
+        &self,
+        redlock: &Redlock,
+        count: usize,
+        user: impl Fn(&Thread, &Redlock, &Holders) + Clone + Send + 'static,
+    ) {
+        for _ in 0..count {
+            let (redlock, holders, user) = (redlock.clone(), self.holders.clone(), user.clone());
+            self.thread(move |thread| user(&thread, &redlock, &holders));
+        }
+    }
+
     /// Runs the threads to their ends, and then the tasks of the managers, which the threads have
     /// dropped. The clock moves whenever all of them wait, by at most `idle` in total.
     ///
@@ -167,6 +184,21 @@ impl Thread {
         future::block_on(self.actor.run(future))
     }
 
+    /// Holds a lock for some points of the schedule.
+    pub fn hold(&self, request: LockRequest, holders: &Holders) {
+        let lock = self.block_on(request.into_future()).expect("the lock is granted");
+        holders.granted(&lock);
+        pass();
+        drop(lock);
+    }
+
+    /// Drops a request after some points of the schedule, unless it is granted at once.
+    pub fn abandon_request(&self, request: LockRequest, holders: &Holders) {
+        if let Some(lock) = self.abandon(request.into_future()) {
+            holders.granted(&lock.expect("the lock is granted"));
+        }
+    }
+
     /// Polls a future once, and drops it after some points of the schedule. Returns its output if
     /// it was ready at once.
     pub fn abandon<F: Future>(&self, future: F) -> Option<F::Output> {
@@ -178,6 +210,37 @@ impl Thread {
                 Poll::Ready(None)
             }
         }))
+    }
+}
+
+/// Requests `x` until it is granted.
+pub fn request(redlock: &Redlock) -> LockRequest {
+    redlock.lock("x").wait(LONG)
+}
+
+/// Holds `x` once.
+pub fn hold(thread: &Thread, redlock: &Redlock, holders: &Holders) {
+    thread.hold(request(redlock), holders);
+}
+
+/// Requests `x`, and drops the request.
+pub fn abandon(thread: &Thread, redlock: &Redlock, holders: &Holders) {
+    thread.abandon_request(request(redlock), holders);
+}
+
+/// Attempts `x` once.
+pub fn attempt(thread: &Thread, redlock: &Redlock, holders: &Holders) {
+    match thread.block_on(redlock.lock("x").into_future()) {
+        Ok(lock) => holders.granted(&lock),
+        Err(error) => assert!(matches!(error, LockError::Held { .. }), "{error}"),
+    }
+}
+
+/// Requests `x` of a manager that may be shut down meanwhile.
+pub fn request_until_closed(thread: &Thread, redlock: &Redlock, holders: &Holders) {
+    match thread.block_on(request(redlock).into_future()) {
+        Ok(lock) => holders.granted(&lock),
+        Err(error) => assert!(matches!(error, LockError::Closed), "{error}"),
     }
 }
 

@@ -2,11 +2,9 @@
 
 use std::{future::IntoFuture, time::Duration};
 
-use tower_redlock::{LockError, Redlock, RedlockBuilder, Resource};
-use tower_redlock_schedules::{Holders, Thread, World, explore, pass};
+use tower_redlock::{Redlock, RedlockBuilder, Resource};
+use tower_redlock_schedules::{LONG, World, attempt, explore, pass, request_until_closed};
 
-/// Longer than any test.
-const LONG: Duration = Duration::from_secs(3600);
 const LINGER: Duration = Duration::from_millis(3);
 /// Far below the pause of a waiter that got no hint of a release, which is a second.
 const IDLE: Duration = Duration::from_millis(60);
@@ -15,23 +13,15 @@ fn settings(builder: RedlockBuilder) -> RedlockBuilder {
     builder.linger(LINGER).retry_delay(Duration::from_millis(1)..=Duration::from_millis(2))
 }
 
-/// Holds names one after the other.
-fn hold(thread: &Thread, redlock: &Redlock, holders: &Holders, sets: &[&[&str]]) {
-    for names in sets {
-        let set = Resource::new(names.iter().copied()).expect("valid names");
-        let request = redlock.lock(set).wait(LONG).into_future();
-        let lock = thread.block_on(request).expect("its turn");
-        holders.granted(&lock);
-        pass();
-        drop(lock);
-    }
-}
-
-/// Starts threads of one manager.
+/// Starts threads of one manager, each of which holds sets of names one after the other.
 fn start(world: &World, redlock: &Redlock, threads: &[&'static [&'static [&'static str]]]) {
     for &sets in threads {
-        let (redlock, holders) = (redlock.clone(), world.holders.clone());
-        world.thread(move |thread| hold(&thread, &redlock, &holders, sets));
+        world.users(redlock, 1, move |thread, redlock, holders| {
+            for names in sets {
+                let set = Resource::new(names.iter().copied()).expect("valid names");
+                thread.hold(redlock.lock(set).wait(LONG), holders);
+            }
+        });
     }
 }
 
@@ -90,11 +80,7 @@ fn single_attempts_are_answered() {
         let redlock = world.manager_with("a", settings);
         start(&world, &redlock, &[TWICE]);
         for redlock in [redlock, world.manager_with("b", settings)] {
-            let holders = world.holders.clone();
-            world.thread(move |thread| match thread.block_on(redlock.lock("x").into_future()) {
-                Ok(lock) => holders.granted(&lock),
-                Err(error) => assert!(matches!(error, LockError::Held { .. }), "{error}"),
-            });
+            world.users(&redlock, 1, attempt);
         }
         world.run(IDLE);
     });
@@ -129,15 +115,7 @@ fn shutdown_leaves_nothing() {
     explore(|| {
         let world = World::new(1);
         let redlock = world.manager_with("a", |builder| settings(builder).linger(LONG));
-        for _ in 0..2 {
-            let (redlock, holders) = (redlock.clone(), world.holders.clone());
-            world.thread(move |thread| {
-                match thread.block_on(redlock.lock("x").wait(LONG).into_future()) {
-                    Ok(lock) => holders.granted(&lock),
-                    Err(error) => assert!(matches!(error, LockError::Closed), "{error}"),
-                }
-            });
-        }
+        world.users(&redlock, 2, request_until_closed);
         world.thread(move |thread| thread.block_on(redlock.shutdown()));
         world.run(Duration::from_millis(20));
     });

@@ -1,12 +1,10 @@
 //! Shared locks: requests that join, leave and wait beside exclusive ones, in one manager or in two.
 
-use std::{future::IntoFuture, time::Duration};
+use std::time::Duration;
 
 use tower_redlock::{Redlock, RedlockBuilder};
-use tower_redlock_schedules::{Holders, Thread, World, explore, pass};
+use tower_redlock_schedules::{World, explore, request};
 
-/// Longer than any test.
-const LONG: Duration = Duration::from_secs(3600);
 /// Far below the pause of a waiter that got no hint of a release, which is a second.
 const IDLE: Duration = Duration::from_millis(120);
 
@@ -14,23 +12,17 @@ fn settings(builder: RedlockBuilder) -> RedlockBuilder {
     builder.retry_delay(Duration::from_millis(1)..=Duration::from_millis(2))
 }
 
-/// Holds the name one time after the other, shared or not.
-fn hold(thread: &Thread, redlock: &Redlock, holders: &Holders, kinds: &[bool]) {
-    for is_shared in kinds {
-        let request = redlock.lock("x").wait(LONG);
-        let request = if *is_shared { request.shared() } else { request };
-        let lock = thread.block_on(request.into_future()).expect("its turn");
-        holders.granted(&lock);
-        pass();
-        drop(lock);
-    }
-}
-
-/// Starts threads of one manager, each with the kinds of its locks.
+/// Starts threads of one manager, each of which holds the name one time after the other, shared or
+/// not.
 fn start(world: &World, redlock: &Redlock, threads: &[&'static [bool]]) {
     for &kinds in threads {
-        let (redlock, holders) = (redlock.clone(), world.holders.clone());
-        world.thread(move |thread| hold(&thread, &redlock, &holders, kinds));
+        world.users(redlock, 1, move |thread, redlock, holders| {
+            for is_shared in kinds {
+                let request = request(redlock);
+                let request = if *is_shared { request.shared() } else { request };
+                thread.hold(request, holders);
+            }
+        });
     }
 }
 
@@ -81,15 +73,9 @@ fn dropped_readers_keep_no_lease() {
         let world = World::new(1);
         let redlock = world.manager_with("a", settings);
         start(&world, &redlock, &[READS]);
-        for _ in 0..2 {
-            let (redlock, holders) = (redlock.clone(), world.holders.clone());
-            world.thread(move |thread| {
-                let request = redlock.lock("x").shared().wait(LONG).into_future();
-                if let Some(lock) = thread.abandon(request) {
-                    holders.granted(&lock.expect("granted"));
-                }
-            });
-        }
+        world.users(&redlock, 2, |thread, redlock, holders| {
+            thread.abandon_request(request(redlock).shared(), holders);
+        });
         drop(redlock);
         start(&world, &world.manager_with("b", settings), &[WRITES]);
         world.run(IDLE);

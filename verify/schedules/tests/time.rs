@@ -71,12 +71,10 @@ fn waits_end_on_time() {
 fn release_meets_expiry() {
     explore(|| {
         let world = World::new(1);
-        let holders = world.holders.clone();
         for owner in ["a", "b"] {
-            let (redlock, holders) = (world.manager(owner), holders.clone());
-            let request = request(&redlock).auto_extend(false);
-            drop(redlock);
-            world.thread(move |thread| hold(&thread, request, &holders));
+            world.users(&world.manager(owner), 1, |thread, redlock, holders| {
+                hold(thread, request(redlock).auto_extend(false), holders);
+            });
         }
         move_clock(&world, 4, TTL / 3);
         world.run(TTL * 4);
@@ -88,19 +86,19 @@ fn release_meets_expiry() {
 fn renewal_meets_release() {
     explore(|| {
         let world = World::new(1);
-        let (redlock, holders) = (world.manager("a"), world.holders.clone());
-        for _ in 0..2 {
-            let (request, holders) = (request(&redlock), holders.clone());
-            world.thread(move |thread| hold(&thread, request, &holders));
-        }
-        world.thread(move |thread| {
-            let Ok(lock) = thread.block_on(request(&redlock).into_future()) else { return };
+        let redlock = world.manager("a");
+        world.users(&redlock, 2, |thread, redlock, holders| {
+            hold(thread, request(redlock), holders);
+        });
+        world.users(&redlock, 1, |thread, redlock, holders| {
+            let Ok(lock) = thread.block_on(request(redlock).into_future()) else { return };
             holders.granted(&lock);
             let lost = lock.lost();
             let _ = thread.block_on(lock.extend());
             drop(lock);
             thread.block_on(lost);
         });
+        drop(redlock);
         move_clock(&world, 4, TTL / 3);
         world.run(TTL * 4);
     });

@@ -50,25 +50,19 @@ impl Control {
         } else if self.stray.is_some() {
             scene.servers = 5;
         }
-        if self.profile == Profile::Amnesia {
-            (scene.apart, scene.gap) = (15_000_000, 300);
-        }
-        if self.profile == Profile::Cuts {
-            (scene.ttl, scene.gap, scene.pace.most) = (400, 250, 16_000);
-        }
-        if self.profile == Profile::Failovers {
-            (scene.ttl, scene.gap, scene.servers) = (1_500, 150, 3);
-        }
-        if self.profile == Profile::Pauses {
-            (scene.ttl, scene.gap, scene.pace.most) = (400, 120, 16_000);
-        }
-        if self.profile == Profile::Steps {
-            (scene.ttl, scene.gap) = (400, 120);
+        match self.profile {
+            Profile::Amnesia => (scene.apart, scene.gap) = (15_000_000, 300),
+            Profile::Cuts => (scene.ttl, scene.gap, scene.pace.most) = (400, 250, 16_000),
+            Profile::Failovers => (scene.ttl, scene.gap, scene.servers) = (1_500, 150, 3),
+            Profile::Pauses => (scene.ttl, scene.gap, scene.pace.most) = (400, 120, 16_000),
+            Profile::Steps => (scene.ttl, scene.gap) = (400, 120),
+            _ => {}
         }
         scene
     }
 }
 
+/// A control under these faults and with this work, without anything disabled yet.
 fn control(
     name: &'static str,
     profile: Profile,
@@ -91,15 +85,33 @@ fn control(
     }
 }
 
-fn patched(mut control: Control, patches: &[(&'static str, &'static str)]) -> Control {
-    let patches = patches.iter().map(|(from, to)| Patch { from, to }).collect();
-    control.settings.patches = patches;
-    control
+/// A control of locks alone.
+fn locks(name: &'static str, profile: Profile, breaks: Promise, seeds: u64) -> Control {
+    control(name, profile, Work::Locks, breaks, seeds)
 }
 
-fn switched(mut control: Control, switch: Switch) -> Control {
-    control.settings.switch = Some(switch);
-    control
+impl Control {
+    /// Replaces these texts of the scripts.
+    fn patched(mut self, patches: &[(&'static str, &'static str)]) -> Self {
+        self.settings.patches = patches.iter().map(|(from, to)| Patch { from, to }).collect();
+        self
+    }
+
+    /// Disables a guard of the client.
+    fn without(mut self, switch: Switch) -> Self {
+        self.settings.switch = Some(switch);
+        self
+    }
+
+    /// Gives the last client another list.
+    fn with_stray(self, list: List) -> Self {
+        Self { stray: Some(list), ..self }
+    }
+
+    /// Makes the clients hold two slots of a name.
+    fn with_slots(self) -> Self {
+        Self { slots: &[2], ..self }
+    }
 }
 
 /// Returns all guards, and contestants without guards.
@@ -108,215 +120,130 @@ pub fn controls() -> Vec<Control> {
 }
 
 fn safety() -> Vec<Control> {
+    use Profile::{Amnesia, Clients, Clocks, Cuts, Evictions, Failovers, Network, Pauses, Servers};
     use Promise::{Done, Exclusion, Fencing, Once, OneStart};
+    let late_deadline = "deadline at the end of an acquire";
+    let once_majority = "majority, for work that is done once";
+    let second_command = "second command of a plain acquire";
     vec![
-        patched(
-            control("compare on release", Profile::Clients, Work::Locks, Exclusion, 10),
-            &[("if value and string.sub(value, 1, 32) == ARGV[1] then", "if value then")],
-        ),
-        switched(
-            control("majority", Profile::Network, Work::Locks, Exclusion, 10),
-            Switch::Majority,
-        ),
-        switched(
-            control("majority, for work that is done once", Profile::Network, Work::Once, Once, 40),
-            Switch::Majority,
-        ),
-        switched(
-            control(
-                "deadline at the end of an acquire",
-                Profile::Pauses,
-                Work::Locks,
-                Exclusion,
-                40,
+        locks("compare on release", Clients, Exclusion, 10)
+            .patched(&[("if value and string.sub(value, 1, 32) == ARGV[1] then", "if value then")]),
+        locks("majority", Network, Exclusion, 10).without(Switch::Majority),
+        control(once_majority, Network, Work::Once, Once, 40).without(Switch::Majority),
+        locks(late_deadline, Pauses, Exclusion, 40).without(Switch::AcquireDeadline),
+        locks("raise round", Servers, Fencing, 10).without(Switch::RaiseRound),
+        locks("block ends", Network, Fencing, 10).patched(&[
+            (
+                "redis.call('ZADD', KEYS[1], ARGV[4], ARGV[6])",
+                "redis.call('ZADD', KEYS[1], ARGV[3], ARGV[6])",
             ),
-            Switch::AcquireDeadline,
-        ),
-        switched(
-            control("raise round", Profile::Servers, Work::Locks, Fencing, 10),
-            Switch::RaiseRound,
-        ),
-        patched(
-            control("block ends", Profile::Network, Work::Locks, Fencing, 10),
-            &[
-                (
-                    "redis.call('ZADD', KEYS[1], ARGV[4], ARGV[6])",
-                    "redis.call('ZADD', KEYS[1], ARGV[3], ARGV[6])",
-                ),
-                (
-                    "for i = 6, #ARGV do redis.call('ZADD', KEYS[1], ARGV[4], ARGV[i]) end",
-                    "for i = 6, #ARGV do redis.call('ZADD', KEYS[1], ARGV[3], ARGV[i]) end",
-                ),
-                (
-                    "for i = 5, #ARGV do redis.call('ZADD', KEYS[1], ARGV[4], ARGV[i]) end",
-                    "for i = 5, #ARGV do redis.call('ZADD', KEYS[1], ARGV[3], ARGV[i]) end",
-                ),
-            ],
-        ),
-        switched(
-            control(
-                "second command of a plain acquire",
-                Profile::Servers,
-                Work::Locks,
-                Fencing,
-                40,
+            (
+                "for i = 6, #ARGV do redis.call('ZADD', KEYS[1], ARGV[4], ARGV[i]) end",
+                "for i = 6, #ARGV do redis.call('ZADD', KEYS[1], ARGV[3], ARGV[i]) end",
             ),
-            Switch::SecondCommand,
-        ),
-        switched(
-            control("restart probation", Profile::Servers, Work::Locks, Exclusion, 80),
-            Switch::Probation,
-        ),
+            (
+                "for i = 5, #ARGV do redis.call('ZADD', KEYS[1], ARGV[4], ARGV[i]) end",
+                "for i = 5, #ARGV do redis.call('ZADD', KEYS[1], ARGV[3], ARGV[i]) end",
+            ),
+        ]),
+        locks(second_command, Servers, Fencing, 40).without(Switch::SecondCommand),
+        locks("restart probation", Servers, Exclusion, 80).without(Switch::Probation),
         // A promoted replica lacks the latest keys, or its former master still serves.
-        switched(
-            control("probation after a failover", Profile::Failovers, Work::Locks, Exclusion, 160),
-            Switch::Probation,
-        ),
-        switched(control("floor", Profile::Amnesia, Work::Locks, Fencing, 60), Switch::Floor),
-        Control {
-            stray: Some(List::Majority),
-            ..switched(
-                control("layout check", Profile::Network, Work::Locks, Exclusion, 10),
-                Switch::LayoutCheck,
-            )
-        },
-        switched(
-            control("jump detection", Profile::Clocks, Work::Locks, Exclusion, 160),
-            Switch::JumpDetection,
-        ),
-        switched(
-            control("allowance for steps", Profile::Steps, Work::Locks, Exclusion, 40),
-            Switch::StepAllowance,
-        ),
+        locks("probation after a failover", Failovers, Exclusion, 160).without(Switch::Probation),
+        locks("floor", Amnesia, Fencing, 60).without(Switch::Floor),
+        locks("layout check", Network, Exclusion, 10)
+            .without(Switch::LayoutCheck)
+            .with_stray(List::Majority),
+        locks("jump detection", Clocks, Exclusion, 160).without(Switch::JumpDetection),
+        locks("allowance for steps", Profile::Steps, Exclusion, 40).without(Switch::StepAllowance),
         // A late claim also has a deadline.
-        patched(
-            control("claim's promise", Profile::Cuts, Work::Jobs, OneStart, 60),
-            &[
-                ("if tonumber(kept[1] or 0) > token then", "if false then"),
-                (
-                    "if now > tonumber(ARGV[2]) then return {5, now} end\nlocal promise",
-                    "local promise",
-                ),
-            ],
-        ),
-        patched(
-            control("record's nonce", Profile::Evictions, Work::Once, Done, 120),
-            &[(
-                "if not value or string.sub(value, 1, 32) ~= ARGV[3] then return {7, now} end\n",
-                "",
-            )],
-        ),
+        control("claim's promise", Cuts, Work::Jobs, OneStart, 60).patched(&[
+            ("if tonumber(kept[1] or 0) > token then", "if false then"),
+            ("if now > tonumber(ARGV[2]) then return {5, now} end\nlocal promise", "local promise"),
+        ]),
+        control("record's nonce", Evictions, Work::Once, Done, 120).patched(&[(
+            "if not value or string.sub(value, 1, 32) ~= ARGV[3] then return {7, now} end\n",
+            "",
+        )]),
     ]
 }
 
 /// Returns the guards of names that are shared.
 fn sharing() -> Vec<Control> {
     use Promise::{Exclusion, Fencing, Liveness};
-    let shared = |name, breaks, patches: &[(&'static str, &'static str)]| Control {
-        shares: true,
-        ..patched(control(name, Profile::Network, Work::Locks, breaks, 10), patches)
-    };
+    let shared =
+        |name, breaks| Control { shares: true, ..locks(name, Profile::Network, breaks, 10) };
     vec![
-        shared(
-            "exclusive lease, for a shared one",
-            Exclusion,
-            &[("return (held(KEYS[2], '', fence, ARGV[4]))", "redis.call('DEL', KEYS[2])")],
-        ),
-        shared(
-            "shared leases, for an exclusive one",
-            Exclusion,
-            &[(
-                "return held_shared(key, fence, mark)",
-                "redis.call('DEL', key)\n    return nil, false",
-            )],
-        ),
-        shared(
-            "other shared leases on release",
-            Exclusion,
-            &[("redis.call('ZREM', KEYS[1], ARGV[1]) == 0", "redis.call('DEL', KEYS[1]) == 0")],
-        ),
-        shared(
-            "fence of a shared lease",
-            Fencing,
-            &[(
-                "if tonumber(fence) > tonumber(ARGV[3]) then return {2, fence} end\n  \
-                 if tonumber(fence) < tonumber(ARGV[3]) then",
-                "if true then",
-            )],
-        ),
-        shared(
-            "mark of an exclusive request",
-            Liveness,
-            &[(
-                "if mark ~= '' and tonumber(ARGV[2]) > now then\n    redis.pcall('ZADD', key, now + 2000 - 1e13, mark)",
-                "if false then",
-            )],
-        ),
-        Control {
-            seeds: 60,
-            ..shared(
-                "end of a mark with its request",
-                Liveness,
-                &[("and redis.call('ZREM', key, ARGV[1]) == 1 then", "and false then")],
-            )
-        },
+        shared("exclusive lease, for a shared one", Exclusion).patched(&[(
+            "return (held(KEYS[2], '', fence, ARGV[4]))",
+            "redis.call('DEL', KEYS[2])",
+        )]),
+        shared("shared leases, for an exclusive one", Exclusion).patched(&[(
+            "return held_shared(key, fence, mark)",
+            "redis.call('DEL', key)\n    return nil, false",
+        )]),
+        shared("other shared leases on release", Exclusion).patched(&[(
+            "redis.call('ZREM', KEYS[1], ARGV[1]) == 0",
+            "redis.call('DEL', KEYS[1]) == 0",
+        )]),
+        shared("fence of a shared lease", Fencing).patched(&[(
+            "if tonumber(fence) > tonumber(ARGV[3]) then return {2, fence} end\n  \
+             if tonumber(fence) < tonumber(ARGV[3]) then",
+            "if true then",
+        )]),
+        shared("mark of an exclusive request", Liveness).patched(&[(
+            "if mark ~= '' and tonumber(ARGV[2]) > now then\n    \
+             redis.pcall('ZADD', key, now + 2000 - 1e13, mark)",
+            "if false then",
+        )]),
+        Control { seeds: 60, ..shared("end of a mark with its request", Liveness) }
+            .patched(&[("and redis.call('ZREM', key, ARGV[1]) == 1 then", "and false then")]),
     ]
 }
 
 /// Returns the guards of several sets.
 fn sets() -> Vec<Control> {
-    let sets = |name, breaks| Control {
+    let sets = |name| Control {
         list: List::Sets(2),
-        ..control(name, Profile::Network, Work::Locks, breaks, 10)
+        ..locks(name, Profile::Network, Promise::Exclusion, 10)
     };
-    let stray = |name, list, switch| Control {
-        stray: Some(list),
-        ..switched(sets(name, Promise::Exclusion), switch)
-    };
-    let mut braces = sets("part of a name in braces", Promise::Exclusion);
+    let mut braces = sets("part of a name in braces");
     braces.settings.last_lacks = Some(Switch::Braces);
     vec![
-        stray("place of a set, for another order", List::Rotated(2), Switch::Place),
-        stray("place of a set, for a client without sets", List::First, Switch::Place),
-        stray("one list, for a set of new servers", List::Sets(3), Switch::OneList),
+        sets("place of a set, for another order")
+            .without(Switch::Place)
+            .with_stray(List::Rotated(2)),
+        sets("place of a set, for a client without sets")
+            .without(Switch::Place)
+            .with_stray(List::First),
+        sets("one list, for a set of new servers")
+            .without(Switch::OneList)
+            .with_stray(List::Sets(3)),
         braces,
     ]
 }
 
 /// Returns the guards that make work, keys, requests and waits end.
 fn ends() -> Vec<Control> {
+    use Profile::{Clients, Hangs, Network};
     use Promise::{Ends, HardStop, Liveness, NoDeadlock};
     vec![
-        switched(
-            control("hard stop", Profile::Clients, Work::Locks, HardStop, 40),
-            Switch::HardStop,
-        ),
-        switched(control("turns", Profile::Network, Work::Locks, Liveness, 40), Switch::Turns),
-        Control {
-            slots: &[2],
-            ..switched(
-                control("turns of slots", Profile::Network, Work::Locks, Liveness, 40),
-                Switch::SlotTurns,
-            )
-        },
-        switched(control("timeouts", Profile::Hangs, Work::Locks, Ends, 40), Switch::Timeouts),
-        patched(
-            control("TTL of a key", Profile::Clients, Work::Locks, NoDeadlock, 40),
-            &[
-                (
-                    "pcall('SET', KEYS[2], ARGV[1], 'NX', 'PXAT', ARGV[2])",
-                    "pcall('SET', KEYS[2], ARGV[1], 'NX')",
-                ),
-                (
-                    "pcall('SET', key, ARGV[1] .. awaited[key], 'PXAT', ARGV[2])",
-                    "pcall('SET', key, ARGV[1] .. awaited[key])",
-                ),
-            ],
-        ),
-        patched(
-            control("end of a dead client's task", Profile::All, Work::Locks, Liveness, 40),
-            &[("and left > 0 and left <= LONGEST then", "then")],
-        ),
+        locks("hard stop", Clients, HardStop, 40).without(Switch::HardStop),
+        locks("turns", Network, Liveness, 40).without(Switch::Turns),
+        locks("turns of slots", Network, Liveness, 40).without(Switch::SlotTurns).with_slots(),
+        locks("timeouts", Hangs, Ends, 40).without(Switch::Timeouts),
+        locks("TTL of a key", Clients, NoDeadlock, 40).patched(&[
+            (
+                "pcall('SET', KEYS[2], ARGV[1], 'NX', 'PXAT', ARGV[2])",
+                "pcall('SET', KEYS[2], ARGV[1], 'NX')",
+            ),
+            (
+                "pcall('SET', key, ARGV[1] .. awaited[key], 'PXAT', ARGV[2])",
+                "pcall('SET', key, ARGV[1] .. awaited[key])",
+            ),
+        ]),
+        locks("end of a dead client's task", Profile::All, Liveness, 40)
+            .patched(&[("and left > 0 and left <= LONGEST then", "then")]),
     ]
 }
 
@@ -325,13 +252,12 @@ fn contestants() -> Vec<Control> {
     vec![
         Control {
             contestant: Contestant::Naive,
-            ..control("naive Redlock", Profile::Servers, Work::Locks, Exclusion, 10)
+            ..locks("naive Redlock", Profile::Servers, Exclusion, 10)
         },
         // Three holders of two slots, of whom each of three servers counts two.
         Control {
             contestant: Contestant::Counting,
-            slots: &[2],
-            ..control("slots by counting", Profile::Network, Work::Locks, Slots, 10)
+            ..locks("slots by counting", Profile::Network, Slots, 10).with_slots()
         },
         Control {
             contestant: Contestant::LeaseOnly,

@@ -69,11 +69,6 @@ impl Trace {
         }
     }
 
-    /// The number of commands that servers ran.
-    pub fn commands(&self) -> u64 {
-        self.log().commands
-    }
-
     /// The whole text, with the digest of all commands at the end.
     pub fn text(&self) -> String {
         let log = self.log();

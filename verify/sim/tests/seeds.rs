@@ -1,72 +1,70 @@
 //! Some seeds of every kind.
 
+use std::{collections::BTreeMap, ops::Range};
+
 use tower_redlock_sim::world::{
-    FAILOVER_SEEDS, Other, Profile, SET_SEEDS, STEP_SEEDS, Scene, Settings, run,
+    FAILOVER_SEEDS, Other, Outcome, Profile, SET_SEEDS, STEP_SEEDS, Scene, Settings, run,
 };
 
-#[test]
-fn seeds_keep_every_promise() {
-    let (mut holds, mut ticks, mut once, mut slots, mut shared) = (0, 0, 0, 0, 0);
-    for seed in 0..28 {
-        let outcome = run(&Scene::of(seed), &Settings::default());
+/// Runs seeds, which must keep every promise. Returns the numbers of their events.
+fn run_all(
+    seeds: Range<u64>,
+    mut inspect: impl FnMut(&Scene, &Outcome),
+) -> BTreeMap<&'static str, u64> {
+    let mut counts = BTreeMap::new();
+    for seed in seeds {
+        let scene = Scene::of(seed);
+        let outcome = run(&scene, &Settings::default());
         assert_eq!(outcome.violations, [], "seed {seed}");
-        let count = |what| outcome.counts.get(what).copied().unwrap_or(0);
-        holds += count("holds");
-        ticks += count("ticks");
-        once += count("once");
-        slots += count("slots");
-        shared += count("shared by several");
+        inspect(&scene, &outcome);
+        for (what, count) in outcome.counts {
+            *counts.entry(what).or_default() += count;
+        }
     }
-
-    let is_idle = holds < 1_000 || slots < 1_000 || shared < 300 || ticks < 30 || once < 30;
-    assert!(!is_idle, "idle: {holds} {slots} {shared} {ticks} {once}");
+    counts
 }
 
 #[test]
-fn failovers_keep_every_promise() {
-    let (mut holds, mut moves) = (0, 0);
-    for seed in FAILOVER_SEEDS..FAILOVER_SEEDS + 12 {
-        let scene = Scene::of(seed);
-        assert_eq!(scene.profile, Profile::Failovers);
-        let outcome = run(&scene, &Settings::default());
-        assert_eq!(outcome.violations, [], "seed {seed}");
-        holds += outcome.counts.get("holds").copied().unwrap_or(0);
-        moves += outcome.trace.matches("fault: Promote").count();
-    }
+fn seeds_keep_every_promise() {
+    let counts = run_all(0..28, |_, _| {});
 
-    assert!(holds > 500 && moves > 20, "idle: {holds} {moves}");
+    let is_busy = counts["holds"] >= 1_000
+        && counts["slots"] >= 1_000
+        && counts["shared by several"] >= 300
+        && counts["ticks"] >= 30
+        && counts["once"] >= 30;
+    assert!(is_busy, "idle: {counts:?}");
+}
+
+#[test]
+fn seeds_of_one_profile_keep_every_promise() {
+    for (first, profile, fault, most_idle) in [
+        (FAILOVER_SEEDS, Profile::Failovers, "fault: Promote", 20),
+        (STEP_SEEDS, Profile::Steps, "fault: Jump", 50),
+    ] {
+        let mut faults = 0;
+        let counts = run_all(first..first + 12, |scene, outcome| {
+            assert_eq!(scene.profile, profile);
+            faults += outcome.trace.matches(fault).count();
+        });
+
+        let is_busy = counts["holds"] > 500 && faults > most_idle;
+        assert!(is_busy, "{profile:?} idle: {counts:?}, {faults}");
+    }
 }
 
 #[test]
 fn several_sets_keep_every_promise() {
-    let (mut holds, mut refused, mut down, mut strays, mut changes) = (0, 0, 0, 0, 0);
-    for seed in SET_SEEDS..SET_SEEDS + 28 {
-        let scene = Scene::of(seed);
-        let outcome = run(&scene, &Settings::default());
-        assert_eq!(outcome.violations, [], "seed {seed}");
-        let count = |what| outcome.counts.get(what).copied().unwrap_or(0);
-        holds += count("holds");
-        refused += count("two sets refused");
-        down += count("each set down");
+    let (mut strays, mut changes) = (0, 0);
+    let counts = run_all(SET_SEEDS..SET_SEEDS + 28, |scene, _| {
         strays += u64::from(matches!(scene.other, Some(Other::LastClient(_))));
         changes += u64::from(matches!(scene.other, Some(Other::AllClients { .. })));
-    }
+    });
 
-    let is_idle = holds < 1_000 || refused < 500 || down < 10 || strays < 5 || changes < 5;
-    assert!(!is_idle, "idle: {holds} {refused} {down} {strays} {changes}");
-}
-
-#[test]
-fn small_steps_keep_every_promise() {
-    let (mut holds, mut steps) = (0, 0);
-    for seed in STEP_SEEDS..STEP_SEEDS + 12 {
-        let scene = Scene::of(seed);
-        assert_eq!(scene.profile, Profile::Steps);
-        let outcome = run(&scene, &Settings::default());
-        assert_eq!(outcome.violations, [], "seed {seed}");
-        holds += outcome.counts.get("holds").copied().unwrap_or(0);
-        steps += outcome.trace.matches("fault: Jump").count();
-    }
-
-    assert!(holds > 500 && steps > 50, "idle: {holds} {steps}");
+    let is_busy = counts["holds"] >= 1_000
+        && counts["two sets refused"] >= 500
+        && counts["each set down"] >= 10
+        && strays >= 5
+        && changes >= 5;
+    assert!(is_busy, "idle: {counts:?} {strays} {changes}");
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, io, time::Duration};
 
 use super::{Conn, Net, Pace, Power, ServerHost, State, deliver::Event};
-use crate::redis::{Condition, ConnId, Role, Store, Value, Word};
+use crate::redis::{Condition, ConnId, MasterReport, Role, Store, Value};
 
 /// The data with which a server returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,9 +111,9 @@ impl Net {
     }
 
     /// Sets the master of a name that a Sentinel reports.
-    pub fn tell(&self, sentinel: usize, name: &str, word: Word) {
+    pub fn set_master(&self, sentinel: usize, name: &str, report: MasterReport) {
         self.with(|state, _| {
-            state.servers[sentinel].server.words.insert(name.to_owned(), word);
+            state.servers[sentinel].server.reports.insert(name.to_owned(), report);
         });
     }
 

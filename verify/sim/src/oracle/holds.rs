@@ -96,29 +96,29 @@ impl Oracle {
     /// Adds a hold, after a check of its token.
     pub(super) fn add(&self, hold: Hold) -> HoldGuard {
         let Hold { client, token, is_shared, .. } = hold;
-        if self.lock().barred == Some(client) {
+        if self.lock().forbidden == Some(client) {
             self.broken(Promise::Sets, format!("c{client} got {}", hold.names.join("+")));
         }
         // A grant that a stopped process detects late has no effect.
         let is_believed = (hold.belief)();
         let mut broken = Vec::new();
         let id = {
-            let mut book = self.lock();
+            let mut records = self.lock();
             let now = self.now();
             // A machine whose clock was stopped believes in earlier grants, and tokens only have to
             // be above tokens that were granted before they were requested.
-            let requested = match book.holds.suspended.get(&client) {
+            let requested = match records.holds.suspended.get(&client) {
                 Some((from, until)) if now < until + LATE => *from,
                 _ => now + 1,
             };
-            let is_time_sound = !book.excused.contains(&Promise::Exclusion);
+            let is_time_sound = !records.excused.contains(&Promise::Exclusion);
             for name in hold.names.iter().filter(|_| token > 0) {
                 // If holds may overlap, a lease that is handed over within its process, that a
                 // further request joins, or that becomes a shared one, is ordered like the first one
                 // of its block.
                 let own = |is_shared| (name.clone(), client, is_shared);
                 let last = |of, step| {
-                    let last = book.holds.own.get(&own(of));
+                    let last = records.holds.own.get(&own(of));
                     last.filter(|last| last.token + step == token)
                 };
                 let last =
@@ -128,9 +128,10 @@ impl Oracle {
                     None => requested,
                 };
                 let granted = Granted { at: now, token, client, before };
-                book.holds.own.insert(own(is_shared), granted);
+                records.holds.own.insert(own(is_shared), granted);
                 // Shared leases of one time have equal tokens.
-                let earlier = if is_shared { &book.holds.exclusive } else { &book.holds.tokens };
+                let earlier =
+                    if is_shared { &records.holds.exclusive } else { &records.holds.tokens };
                 let known = earlier.get(name).map_or(&[][..], Vec::as_slice);
                 let greatest = known[..known.partition_point(|granted| granted.at < before)].last();
                 let reaches = token + u64::from(is_shared);
@@ -141,14 +142,14 @@ impl Oracle {
                         "c{client} got {how}token {token} for {name}, after {other} of c{of}"
                     ));
                 }
-                push(book.holds.tokens.entry(name.clone()).or_default(), granted);
+                push(records.holds.tokens.entry(name.clone()).or_default(), granted);
                 if !is_shared {
-                    push(book.holds.exclusive.entry(name.clone()).or_default(), granted);
+                    push(records.holds.exclusive.entry(name.clone()).or_default(), granted);
                 }
             }
-            book.holds.next += 1;
-            let id = book.holds.next;
-            book.holds.current.insert(id, hold);
+            records.holds.next += 1;
+            let id = records.holds.next;
+            records.holds.current.insert(id, hold);
             id
         };
         for text in broken {
@@ -171,8 +172,8 @@ impl Oracle {
 
     /// Returns the present holds, by their numbers, for which `is_wanted` returns true.
     pub(super) fn holds_where(&self, is_wanted: impl Fn(u64, &Hold) -> bool) -> Vec<Hold> {
-        let book = self.lock();
-        let wanted = book.holds.current.iter().filter(|(id, hold)| is_wanted(**id, hold));
+        let records = self.lock();
+        let wanted = records.holds.current.iter().filter(|(id, hold)| is_wanted(**id, hold));
         wanted.map(|(_, hold)| hold.clone()).collect()
     }
 

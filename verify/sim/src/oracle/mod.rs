@@ -65,17 +65,17 @@ impl fmt::Display for Violation {
 #[derive(Clone, Debug)]
 pub struct Oracle {
     net: Net,
-    book: Arc<Mutex<Book>>,
+    records: Arc<Mutex<Records>>,
 }
 
 #[derive(Debug, Default)]
-struct Book {
+struct Records {
     holds: Holds,
     ticks: Ticks,
     once: OnceKeys,
     violations: Vec<Violation>,
     /// The client that may hold nothing.
-    barred: Option<usize>,
+    forbidden: Option<usize>,
     /// Promises that do not hold under the faults of this run.
     excused: BTreeSet<Promise>,
     counts: BTreeMap<&'static str, u64>,
@@ -84,13 +84,13 @@ struct Book {
 impl Oracle {
     /// Creates an oracle that ignores violations of these promises.
     pub fn new(net: &Net, excused: impl IntoIterator<Item = Promise>) -> Self {
-        let book = Book { excused: excused.into_iter().collect(), ..Book::default() };
-        Self { net: net.clone(), book: Arc::new(Mutex::new(book)) }
+        let records = Records { excused: excused.into_iter().collect(), ..Records::default() };
+        Self { net: net.clone(), records: Arc::new(Mutex::new(records)) }
     }
 
     /// Forbids a client to hold anything.
-    pub fn bar(&self, client: usize) {
-        self.lock().barred = Some(client);
+    pub fn forbid(&self, client: usize) {
+        self.lock().forbidden = Some(client);
     }
 
     /// The violations so far.
@@ -111,15 +111,15 @@ impl Oracle {
     /// Records a violation.
     pub fn broken(&self, promise: Promise, text: impl Into<String>) {
         let text = text.into();
-        let mut book = self.lock();
-        if book.excused.contains(&promise) {
-            *book.counts.entry("excused").or_default() += 1;
-            drop(book);
+        let mut records = self.lock();
+        if records.excused.contains(&promise) {
+            *records.counts.entry("excused").or_default() += 1;
+            drop(records);
             self.event(format!("excused: {promise:?}: {text}"));
             return;
         }
-        book.violations.push(Violation { promise, text: text.clone() });
-        drop(book);
+        records.violations.push(Violation { promise, text: text.clone() });
+        drop(records);
         self.event(format!("VIOLATION {promise:?}: {text}"));
     }
 
@@ -138,7 +138,7 @@ impl Oracle {
         self.net.now()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Records> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

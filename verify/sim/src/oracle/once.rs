@@ -46,14 +46,14 @@ impl Oracle {
         self.count("once");
         let belief: Belief = Arc::new(belief);
         let (is_done, others, number) = {
-            let mut book = self.lock();
-            book.once.next += 1;
-            let number = book.once.next;
-            let others = book.once.running.iter().filter(|((of, _), _)| of == key);
+            let mut records = self.lock();
+            records.once.next += 1;
+            let number = records.once.next;
+            let others = records.once.running.iter().filter(|((of, _), _)| of == key);
             let others: Vec<_> = others.map(|(_, other)| other.clone()).collect();
-            book.once.running.insert((key.to_owned(), number), (client, belief));
-            book.once.latest.insert((client, key.to_owned()), number);
-            (book.once.done.contains(key), others, number)
+            records.once.running.insert((key.to_owned(), number), (client, belief));
+            records.once.latest.insert((client, key.to_owned()), number);
+            (records.once.done.contains(key), others, number)
         };
         if is_done {
             self.broken(Promise::Done, format!("c{client} does {key}, which is done"));
@@ -72,11 +72,11 @@ impl Oracle {
     pub fn once_done(&self, client: usize, key: &str) {
         self.event(format!("c{client} has done {key}"));
         let others = {
-            let mut book = self.lock();
-            book.once.done.insert(key.to_owned());
-            let own = book.once.latest.get(&(client, key.to_owned())).copied();
+            let mut records = self.lock();
+            records.once.done.insert(key.to_owned());
+            let own = records.once.latest.get(&(client, key.to_owned())).copied();
             let is_later = |number: u64| own.is_none_or(|own| number > own);
-            let others = book.once.running.iter();
+            let others = records.once.running.iter();
             let others = others.filter(|((of, number), _)| of == key && is_later(*number));
             others.map(|(_, other)| other.clone()).collect::<Vec<_>>()
         };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    Bytes, Condition, Reply, Role, Server, Word, hashes, info,
+    Bytes, Condition, MasterReport, Reply, Role, Server, hashes, info,
     lua::{self, Script},
     scan,
     server::Call,
@@ -111,33 +111,32 @@ pub(super) fn from_client(server: &mut Server, call: &mut Call, args: &[Bytes]) 
 /// Runs a command of a client or of a script.
 pub(super) fn run(server: &mut Server, call: &mut Call, args: &[Bytes]) -> Reply {
     let name = name(args);
+    let is_script = call.script.is_some();
     let Some(of) = traits(&name) else {
-        return Reply::error(if call.script.is_some() {
+        return Reply::error(if is_script {
             "ERR Unknown Redis command called from script".into()
         } else {
             unknown(args)
         });
     };
-    if args.len() < of.min || args.len() > of.max {
-        return Reply::error(if call.script.is_some() {
+    if !(of.min..=of.max).contains(&args.len()) {
+        return Reply::error(if is_script {
             "ERR Wrong number of args calling Redis command from script".into()
         } else {
             format!("ERR wrong number of arguments for '{name}' command")
         });
     }
-    if let Some(script) = call.script {
-        if !of.in_scripts {
-            return Reply::error("ERR This Redis command is not allowed from script");
-        }
-        if of.writes && server.role == Role::Replica {
-            return Reply::error(READONLY);
-        }
-        if of.grows && script.is_full && !script.allows_oom && !script.is_dirty {
-            return Reply::error(OOM);
-        }
-    } else if of.writes && server.role == Role::Replica {
+    if is_script && !of.in_scripts {
+        return Reply::error("ERR This Redis command is not allowed from script");
+    }
+    if of.writes && server.role == Role::Replica {
         return Reply::error(READONLY);
-    } else if of.grows && server.is_full() {
+    }
+    let is_full = match call.script {
+        Some(script) => script.is_full && !script.allows_oom && !script.is_dirty,
+        None => server.is_full(),
+    };
+    if of.grows && is_full {
         return Reply::error(OOM);
     }
     if of.writes
@@ -161,7 +160,7 @@ pub(super) fn run(server: &mut Server, call: &mut Call, args: &[Bytes]) -> Reply
         "hscan" => scan::fields(server, call, args),
         "info" => info::info(server, args),
         "config" => info::config(server, args),
-        "sentinel" if !server.words.is_empty() => sentinel(server, args),
+        "sentinel" if !server.reports.is_empty() => sentinel(server, args),
         "sentinel" => Reply::error(unknown(args)),
         "script" => script(server, args),
         "eval" | "evalsha" => eval(server, call, &name, args),
@@ -172,7 +171,7 @@ pub(super) fn run(server: &mut Server, call: &mut Call, args: &[Bytes]) -> Reply
         "ping" => args.get(1).map_or_else(|| Reply::Status("PONG".into()), Reply::text),
         "publish" => publish(server, &args[1], &args[2]),
         "pubsub" => pubsub(server, args),
-        "dbsize" => Reply::Int(server.store.keys(call.millis()).count().try_into().unwrap_or(0)),
+        "dbsize" => Reply::count(server.store.keys(call.millis()).count()),
         "flushall" => {
             server.store.clear();
             Reply::ok()
@@ -199,7 +198,7 @@ fn unknown(args: &[Bytes]) -> String {
 /// A server's address is its number, as the port.
 fn sentinel(server: &Server, args: &[Bytes]) -> Reply {
     let name = String::from_utf8_lossy(&args[2]).into_owned();
-    let Some(Word { epoch, master }) = server.words.get(&name) else { return Reply::Nil };
+    let Some(MasterReport { epoch, master }) = server.reports.get(&name) else { return Reply::Nil };
     let texts = |texts: &[&str]| Reply::Array(texts.iter().map(Reply::text).collect());
     let (epoch, port) = (epoch.to_string(), master.to_string());
     if args[1].eq_ignore_ascii_case(b"master") {
@@ -267,8 +266,7 @@ fn eval(server: &mut Server, call: &Call, name: &str, args: &[Bytes]) -> Reply {
 fn listen(server: &mut Server, call: &Call, name: &str, channels: &[Bytes]) -> Vec<Reply> {
     let conn = call.conn;
     let count = |server: &Server| {
-        let count = server.channels.values().filter(|all| all.contains(&conn)).count();
-        Reply::Int(i64::try_from(count).unwrap_or(i64::MAX))
+        Reply::count(server.channels.values().filter(|all| all.contains(&conn)).count())
     };
     if name == "subscribe" {
         let enter = |channel: &Bytes| {
@@ -304,7 +302,7 @@ fn publish(server: &mut Server, channel: &Bytes, text: &Bytes) -> Reply {
         let message = vec![Reply::text("message"), Reply::text(channel), Reply::text(text)];
         server.pushed.push((*listener, Reply::Array(message)));
     }
-    Reply::Int(i64::try_from(listeners.len()).unwrap_or(i64::MAX))
+    Reply::count(listeners.len())
 }
 
 fn pubsub(server: &Server, args: &[Bytes]) -> Reply {
@@ -315,7 +313,7 @@ fn pubsub(server: &Server, args: &[Bytes]) -> Reply {
     }
     let counts = args[2..].iter().flat_map(|channel| {
         let count = server.channels.get(channel).map_or(0, std::collections::BTreeSet::len);
-        [Reply::text(channel), Reply::Int(i64::try_from(count).unwrap_or(i64::MAX))]
+        [Reply::text(channel), Reply::count(count)]
     });
     Reply::Array(counts.collect())
 }

@@ -20,9 +20,7 @@ pub(super) fn run(server: &mut Server, call: &Call, name: &str, args: &[Bytes]) 
     match name {
         "hget" => of(&args[2]),
         "hmget" => Reply::Array(args[2..].iter().map(of).collect()),
-        "hlen" => {
-            Reply::Int(fields.map_or(0, |fields| i64::try_from(fields.len()).unwrap_or(i64::MAX)))
-        }
+        "hlen" => Reply::count(fields.map_or(0, std::collections::BTreeMap::len)),
         _ => {
             let all = fields.into_iter().flatten();
             Reply::Array(all.flat_map(|(f, v)| [Reply::text(f), Reply::text(v)]).collect())
@@ -42,7 +40,7 @@ fn delete(server: &mut Server, now: i64, args: &[Bytes]) -> Reply {
     if fields.is_empty() {
         server.store.delete(key, now);
     }
-    Reply::Int(i64::try_from(removed).unwrap_or(i64::MAX))
+    Reply::count(removed)
 }
 
 fn set(server: &mut Server, now: i64, name: &str, args: &[Bytes]) -> Reply {

@@ -14,5 +14,5 @@ mod strings;
 
 pub use lua::{Patch, set_patches, unused_patches};
 pub use reply::{Reply, take_command};
-pub use server::{Condition, ConnId, Role, Server, Word};
+pub use server::{Condition, ConnId, MasterReport, Role, Server};
 pub use store::{Bytes, Expiry, SortedSet, Store, Value};

@@ -27,6 +27,11 @@ impl Reply {
         Self::Status("OK".into())
     }
 
+    /// A number of things.
+    pub fn count(number: usize) -> Self {
+        Self::Int(i64::try_from(number).unwrap_or(i64::MAX))
+    }
+
     /// An error.
     pub fn error(text: impl Into<String>) -> Self {
         Self::Error(text.into())

@@ -50,7 +50,7 @@ pub struct Server {
     /// The eviction policy beyond the limit.
     pub policy: String,
     /// For a Sentinel, its report on each name.
-    pub words: BTreeMap<String, Word>,
+    pub reports: BTreeMap<String, MasterReport>,
     /// Scripts by their SHA-1.
     pub(super) scripts: BTreeMap<String, Arc<Script>>,
     pub(super) channels: BTreeMap<Bytes, BTreeSet<ConnId>>,
@@ -60,7 +60,7 @@ pub struct Server {
 
 /// The report of a Sentinel on a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Word {
+pub struct MasterReport {
     /// The number of its last failover.
     pub epoch: u64,
     /// The server, by its number.

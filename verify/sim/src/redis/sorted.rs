@@ -26,15 +26,11 @@ pub(super) fn run(server: &mut Server, call: &Call, name: &str, args: &[Bytes]) 
         _ => match server.store.get(&args[1], call.millis()) {
             None if name == "zcard" => Reply::Int(0),
             None => Reply::Nil,
-            Some(Value::Sorted(set)) if name == "zcard" => count(set.len()),
+            Some(Value::Sorted(set)) if name == "zcard" => Reply::count(set.len()),
             Some(Value::Sorted(set)) => set.get(&args[2]).map_or(Reply::Nil, |of| shown(*of)),
             Some(_) => Reply::error(WRONG_TYPE),
         },
     }
-}
-
-fn count(number: usize) -> Reply {
-    Reply::Int(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
 fn score(text: &[u8]) -> Option<f64> {
@@ -98,7 +94,7 @@ fn add(server: &mut Server, call: &Call, args: &[Bytes]) -> Reply {
             counted += usize::from(former.is_none() || counts_changed);
         }
     }
-    count(counted)
+    Reply::count(counted)
 }
 
 /// Removes members. The key of an empty set is deleted.
@@ -121,7 +117,7 @@ fn remove(
     if set.is_empty() {
         server.store.delete(key, now);
     }
-    count(removed)
+    Reply::count(removed)
 }
 
 /// ZRANGE by positions or scores, with REV, WITHSCORES, and by scores LIMIT.

@@ -66,29 +66,24 @@ impl Store {
     /// Returns the hash of a key for changes; an empty one is created if there is no key. `None` if
     /// the key has another type.
     pub fn hash_mut(&mut self, key: &[u8], now: i64) -> Option<&mut BTreeMap<Bytes, Bytes>> {
-        self.drop_expired(key, now);
-        let entry = self
-            .entries
-            .entry(key.to_vec())
-            .or_insert_with(|| Entry { value: Value::Hash(BTreeMap::new()), expires: None });
-        match &mut entry.value {
+        match self.value_mut(key, now, || Value::Hash(BTreeMap::new())) {
             Value::Hash(fields) => Some(fields),
             _ => None,
         }
     }
 
-    /// Returns the sorted set of a key for changes; an empty one is created if there is no key. `None`
-    /// if the key has another type.
+    /// Does the same for a sorted set.
     pub fn sorted_mut(&mut self, key: &[u8], now: i64) -> Option<&mut SortedSet> {
-        self.drop_expired(key, now);
-        let entry = self
-            .entries
-            .entry(key.to_vec())
-            .or_insert_with(|| Entry { value: Value::Sorted(BTreeMap::new()), expires: None });
-        match &mut entry.value {
+        match self.value_mut(key, now, || Value::Sorted(BTreeMap::new())) {
             Value::Sorted(members) => Some(members),
             _ => None,
         }
+    }
+
+    fn value_mut(&mut self, key: &[u8], now: i64, new: fn() -> Value) -> &mut Value {
+        self.drop_expired(key, now);
+        let entry = self.entries.entry(key.to_vec());
+        &mut entry.or_insert_with(|| Entry { value: new(), expires: None }).value
     }
 
     /// Sets a string and its expiry.
@@ -98,12 +93,8 @@ impl Store {
 
     /// Adds to the end of a list. Returns its length, or `None` for a key of another type.
     pub fn push(&mut self, key: &[u8], items: &[Bytes], now: i64) -> Option<usize> {
-        self.drop_expired(key, now);
-        let entry = self
-            .entries
-            .entry(key.to_vec())
-            .or_insert_with(|| Entry { value: Value::List(Vec::new()), expires: None });
-        let Value::List(list) = &mut entry.value else { return None };
+        let value = self.value_mut(key, now, || Value::List(Vec::new()));
+        let Value::List(list) = value else { return None };
         list.extend_from_slice(items);
         Some(list.len())
     }

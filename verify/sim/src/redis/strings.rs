@@ -25,24 +25,21 @@ pub(super) fn run(server: &mut Server, call: &Call, name: &str, args: &[Bytes]) 
             None if name == "get" => Reply::Nil,
             None => Reply::Int(0),
             Some(Value::Text(text)) if name == "get" => Reply::text(text),
-            Some(Value::Text(text)) => Reply::Int(i64::try_from(text.len()).unwrap_or(i64::MAX)),
+            Some(Value::Text(text)) => Reply::count(text.len()),
             Some(_) => Reply::error(WRONG_TYPE),
         },
         "type" => Reply::Status(server.store.get(key, now).map_or("none", Value::kind).into()),
         "set" => set(server, call, args),
         "llen" => match server.store.get(key, now) {
             None => Reply::Int(0),
-            Some(Value::List(items)) => Reply::Int(i64::try_from(items.len()).unwrap_or(i64::MAX)),
+            Some(Value::List(items)) => Reply::count(items.len()),
             Some(_) => Reply::error(WRONG_TYPE),
         },
         "rpush" => match server.store.push(key, &args[2..], now) {
-            Some(length) => Reply::Int(i64::try_from(length).unwrap_or(i64::MAX)),
+            Some(length) => Reply::count(length),
             None => Reply::error(WRONG_TYPE),
         },
-        "del" => {
-            let deleted = args[1..].iter().filter(|key| server.store.delete(key, now)).count();
-            Reply::Int(i64::try_from(deleted).unwrap_or(i64::MAX))
-        }
+        "del" => Reply::count(args[1..].iter().filter(|key| server.store.delete(key, now)).count()),
         "rename" => {
             if server.store.rename(key, &args[2], now) {
                 Reply::ok()
@@ -51,8 +48,8 @@ pub(super) fn run(server: &mut Server, call: &Call, name: &str, args: &[Bytes]) 
             }
         }
         "exists" => {
-            let there = args[1..].iter().filter(|key| server.store.get(key, now).is_some()).count();
-            Reply::Int(i64::try_from(there).unwrap_or(i64::MAX))
+            let exists = |key: &&Bytes| server.store.get(key, now).is_some();
+            Reply::count(args[1..].iter().filter(exists).count())
         }
         "pexpire" | "pexpireat" => expire(server, call, name, args),
         _ => match server.store.expiry(key, now) {

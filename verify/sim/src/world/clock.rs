@@ -18,7 +18,7 @@ pub(super) struct HostClock {
     /// The lead of its wall clock, in µs.
     wall_ahead: i64,
     /// Total time of its pauses, in ns.
-    stood: Arc<Mutex<u64>>,
+    paused: Arc<Mutex<u64>>,
 }
 
 /// The time of every clock at the start of a run.
@@ -27,19 +27,19 @@ const START: Duration = Duration::from_secs(86_400);
 impl HostClock {
     /// Creates a clock with this rate and this wall clock.
     pub(super) fn new(net: &Net, fast_by: i64, wall_ahead: i64) -> Self {
-        Self { net: net.clone(), fast_by, wall_ahead, stood: Arc::default() }
+        Self { net: net.clone(), fast_by, wall_ahead, paused: Arc::default() }
     }
 
     /// Subtracts a pause of the machine that began at `since`, in µs of true time. The clock continues
     /// with what it showed then: a slow one would go back if the pause were subtracted in true time.
-    pub(super) fn stood_still(&self, since: u64) {
-        let paused = self.drifted(self.net.now()) - self.drifted(since);
-        *self.stood.lock().unwrap_or_else(PoisonError::into_inner) += paused;
+    pub(super) fn skip_pause(&self, since: u64) {
+        let pause = self.drifted(self.net.now()) - self.drifted(since);
+        *self.paused.lock().unwrap_or_else(PoisonError::into_inner) += pause;
     }
 
     fn passed(&self) -> u64 {
-        let stood = *self.stood.lock().unwrap_or_else(PoisonError::into_inner);
-        self.drifted(self.net.now()).saturating_sub(stood)
+        let paused = *self.paused.lock().unwrap_or_else(PoisonError::into_inner);
+        self.drifted(self.net.now()).saturating_sub(paused)
     }
 
     /// Returns a true time in µs as this clock counts it, in ns.
@@ -75,7 +75,7 @@ mod tests {
             let (before, since) = (clock.now(), net.now());
 
             tokio::time::sleep(Duration::from_millis(1_751)).await;
-            clock.stood_still(since);
+            clock.skip_pause(since);
 
             assert_eq!(clock.now(), before);
         }

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     net::{LAG, Net, Power, Return, ServerHost},
     oracle::{Oracle, Promise},
-    redis::{Condition, Role, Server, Word},
+    redis::{Condition, MasterReport, Role, Server},
     rng::Rng,
 };
 
@@ -66,7 +66,7 @@ pub(super) fn hosts(scene: &Scene, rng: &mut Rng) -> Vec<ServerHost> {
     let mut hosts: Vec<_> = (0..scene.machines()).map(host).collect();
     for sentinel in hosts.iter_mut().skip(2 * scene.servers) {
         for name in 0..scene.servers {
-            sentinel.server.words.insert(name_of(name), Word { epoch: 0, master: name });
+            sentinel.server.reports.insert(name_of(name), MasterReport { epoch: 0, master: name });
         }
     }
     hosts
@@ -180,8 +180,12 @@ impl Machines {
             Fault::Replica(server, false) => net.set_role(server, Role::Master),
             Fault::Flush(server) => net.flush(server),
             Fault::Promote { master, replica, loses } => net.promote(master, replica, loses),
-            Fault::Word(sentinel, name, Word { epoch, master }) => {
-                net.tell(2 * self.scene.servers + sentinel, &name_of(name), Word { epoch, master });
+            Fault::Report(sentinel, name, MasterReport { epoch, master }) => {
+                net.set_master(
+                    2 * self.scene.servers + sentinel,
+                    &name_of(name),
+                    MasterReport { epoch, master },
+                );
             }
             Fault::Evict(server) => {
                 if let Some(key) = net.evict(server) {
@@ -222,14 +226,14 @@ impl Machines {
 
     fn resume(&mut self, client: usize) {
         if let Some(since) = self.suspended[client].take() {
-            self.clocks[client].stood_still(since);
+            self.clocks[client].skip_pause(since);
             self.oracle.was_suspended(client, since);
         }
         self.pause(client, false);
     }
 
     /// Ends all faults.
-    pub(super) fn mend(&mut self) {
+    pub(super) fn repair(&mut self) {
         let net = self.net.clone();
         for client in 0..self.scene.clients {
             for server in 0..self.scene.machines() {

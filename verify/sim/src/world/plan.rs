@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     net::{Pace, Return},
-    redis::Word,
+    redis::MasterReport,
     rng::Rng,
 };
 
@@ -55,7 +55,7 @@ pub enum Fault {
     /// A former master becomes a replica, which refuses what its clients send.
     Demote(usize),
     /// A Sentinel gets a new report on a name.
-    Word(usize, usize, Word),
+    Report(usize, usize, MasterReport),
     /// All servers save their data.
     Save,
     /// Whether a client's process is paused, while its clock runs.
@@ -149,15 +149,8 @@ impl Planner<'_> {
                 }
                 self.up[client] = end + 1;
                 match kind {
-                    Kind::Pause => {
-                        vec![(at, Fault::Pause(client, true)), (end, Fault::Pause(client, false))]
-                    }
-                    Kind::Suspend => {
-                        vec![
-                            (at, Fault::Suspend(client, true)),
-                            (end, Fault::Suspend(client, false)),
-                        ]
-                    }
+                    Kind::Pause => during(at, end, |is_on| Fault::Pause(client, is_on)),
+                    Kind::Suspend => during(at, end, |is_on| Fault::Suspend(client, is_on)),
                     _ => vec![
                         (at, Fault::Kill(client, self.rng.chance(50))),
                         (end, Fault::Start(client)),
@@ -170,12 +163,9 @@ impl Planner<'_> {
                 }
                 // Within this time a server grants nothing to clients that saw it jump.
                 self.jumps = at + self.scene.ttl * 2;
-                let size = i64::try_from({
-                    let most = [300, 1_500, 5_000, 20_000][self.rng.index(4)];
-                    self.rng.within(60, most).min(self.scene.longest_jump())
-                })
-                .unwrap_or(0)
-                    * 1_000;
+                let most = [300, 1_500, 5_000, 20_000][self.rng.index(4)];
+                let millis = self.rng.within(60, most).min(self.scene.longest_jump());
+                let size = i64::try_from(millis * 1_000).unwrap_or(0);
                 let goes_on = match self.scene.profile {
                     Profile::Setbacks => false,
                     Profile::Beyond if !self.remembers => true,
@@ -206,8 +196,7 @@ impl Planner<'_> {
                 if at >= self.up[0] {
                     let end = at + self.scene.ttl * 2;
                     self.up[0] = end + 1;
-                    steps.push((at, Fault::Pause(0, true)));
-                    steps.push((end, Fault::Pause(0, false)));
+                    steps.extend(during(at, end, |is_on| Fault::Pause(0, is_on)));
                 }
                 steps
             }
@@ -229,24 +218,15 @@ impl Planner<'_> {
     }
 
     fn server(&mut self, at: u64, end: u64, server: usize, kind: Kind) -> Vec<Step> {
-        let pair = |fault: fn(usize, bool) -> Fault| {
-            vec![(at, fault(server, true)), (end, fault(server, false))]
-        };
+        let pair = |fault: fn(usize, bool) -> Fault| during(at, end, |is_on| fault(server, is_on));
         match kind {
-            Kind::Crash => {
-                let with = [Return::Whole, Return::Blank, Return::Older][self.rng.index(3)];
+            Kind::Crash | Kind::CrashWhole => {
+                let with = if kind == Kind::Crash { self.data() } else { Return::Whole };
                 let is_dark = self.rng.chance(30);
                 vec![(at, Fault::Crash(server, is_dark)), (end, Fault::Restart(server, with))]
             }
-            Kind::CrashWhole => {
-                let is_dark = self.rng.chance(30);
-                vec![
-                    (at, Fault::Crash(server, is_dark)),
-                    (end, Fault::Restart(server, Return::Whole)),
-                ]
-            }
             Kind::RestartAll => {
-                let mut with = [Return::Whole, Return::Blank, Return::Older][self.rng.index(3)];
+                let mut with = self.data();
                 if matches!(self.scene.profile, Profile::Amnesia | Profile::Setbacks) {
                     with = Return::Blank;
                 } else if self.scene.work == Work::Once || self.remembers {
@@ -271,6 +251,11 @@ impl Planner<'_> {
         }
     }
 
+    /// Draws the data with which a server returns.
+    fn data(&mut self) -> Return {
+        [Return::Whole, Return::Blank, Return::Older][self.rng.index(3)]
+    }
+
     /// The replica of a name's server takes over, while the former master is stopped for a while,
     /// or continues to serve. Only one name at a time, as R14 allows with three names.
     fn fail_over(&mut self, at: u64, end: u64) {
@@ -282,7 +267,7 @@ impl Planner<'_> {
             if self.scene.work == Work::Once { 0 } else { self.rng.index(self.scene.servers) };
         let names = self.scene.servers;
         let (master, epoch) = self.masters[name];
-        let former = Word { epoch, master };
+        let former = MasterReport { epoch, master };
         let replica = if master < names { master + names } else { master - names };
         let epoch = epoch + 1;
         self.masters[name] = (replica, epoch);
@@ -290,8 +275,7 @@ impl Planner<'_> {
         self.steps.push((at, Fault::Promote { master, replica, loses }));
         if self.rng.chance(50) {
             let from = at.saturating_sub(self.rng.within(0, 500)).max(self.scene.faults_from);
-            self.steps.push((from, Fault::Freeze(master, true)));
-            self.steps.push((end, Fault::Freeze(master, false)));
+            self.steps.extend(during(from, end, |is_on| Fault::Freeze(master, is_on)));
         }
         let mut told = at;
         for sentinel in 0..SENTINELS {
@@ -300,13 +284,13 @@ impl Planner<'_> {
             let late = if self.rng.chance(20) { 8_000 } else { 2_000 };
             let when = at + self.rng.within(0, late);
             told = told.max(when);
-            let word = Word { epoch, master: replica };
-            self.steps.push((when, Fault::Word(sentinel, name, word)));
+            let report = MasterReport { epoch, master: replica };
+            self.steps.push((when, Fault::Report(sentinel, name, report)));
             if self.rng.chance(20) {
                 let back = when + self.rng.within(0, 2_000);
                 told = told.max(back + self.rng.within(0, 4_000));
-                self.steps.push((back, Fault::Word(sentinel, name, former)));
-                self.steps.push((told, Fault::Word(sentinel, name, word)));
+                self.steps.push((back, Fault::Report(sentinel, name, former)));
+                self.steps.push((told, Fault::Report(sentinel, name, report)));
             }
         }
         // Until then the former master accepts its clients' commands.
@@ -363,8 +347,8 @@ impl Planner<'_> {
         for client in 0..self.scene.clients {
             for server in 0..self.scene.servers {
                 if self.rng.chance(share) {
-                    self.steps.push((at, Fault::Double(client, server, true)));
-                    self.steps.push((end, Fault::Double(client, server, false)));
+                    let double = |is_on| Fault::Double(client, server, is_on);
+                    self.steps.extend(during(at, end, double));
                 }
             }
         }
@@ -382,6 +366,11 @@ impl Planner<'_> {
             }
         }
     }
+}
+
+/// A fault that begins at a time, and ends.
+fn during(at: u64, end: u64, fault: impl Fn(bool) -> Fault) -> Vec<Step> {
+    vec![(at, fault(true)), (end, fault(false))]
 }
 
 /// A kind of fault that a plan draws.

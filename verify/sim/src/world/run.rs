@@ -90,7 +90,7 @@ async fn play(scene: &Scene, settings: &Settings) -> Outcome {
     }
     let mut steps = plan(scene, &mut Rng::of(scene.seed, 5));
     if let Some(Other::LastClient(_)) = scene.other {
-        oracle.bar(scene.clients - 1);
+        oracle.forbid(scene.clients - 1);
         steps.insert(0, (scene.faults_from, super::plan::Fault::Start(scene.clients - 1)));
     }
     for (at, fault) in steps {
@@ -100,7 +100,7 @@ async fn play(scene: &Scene, settings: &Settings) -> Outcome {
         machines.apply(&fault);
     }
     oracle.event("faults end");
-    machines.mend();
+    machines.repair();
     settle(scene, &net, &oracle, &machines).await;
     for client in 0..scene.clients {
         machines.kill(client, true);

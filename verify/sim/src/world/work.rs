@@ -5,6 +5,7 @@ mod jobs;
 mod leader;
 mod locks;
 mod once;
+mod requests;
 mod several_sets;
 mod sharing;
 mod slots;
@@ -112,8 +113,8 @@ pub(super) fn start_naive(shared: &Arc<Shared>, naive: &Arc<Naive>, mut rng: Rng
 
 impl Scene {
     /// Returns the names of locks. The first two are also locked together.
-    fn names(&self) -> [&'static str; 3] {
-        if self.list == List::Plain { NAMES } else { sets::NAMES }
+    fn names(&self) -> &'static [&'static str; 3] {
+        if self.list == List::Plain { &NAMES } else { &sets::NAMES }
     }
 }
 
@@ -121,9 +122,9 @@ impl Shared {
     /// Runs a task of the work.
     pub(super) fn spawn(self: &Arc<Self>, task: impl Future<Output = ()> + Send + 'static) {
         self.tasks.fetch_add(1, Ordering::Relaxed);
-        let left = Left(Arc::clone(&self.tasks));
+        let count = TaskCount(Arc::clone(&self.tasks));
         self.gate.run(async move {
-            let _left = left;
+            let _count = count;
             task.await;
         });
     }
@@ -144,9 +145,9 @@ impl Shared {
     }
 }
 
-struct Left(Arc<AtomicUsize>);
+struct TaskCount(Arc<AtomicUsize>);
 
-impl Drop for Left {
+impl Drop for TaskCount {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

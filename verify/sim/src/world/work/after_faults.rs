@@ -9,44 +9,21 @@ use std::{
 };
 
 use tokio::time::Instant;
-use tower_redlock::{Lock, LockError, Redlock};
+use tower_redlock::{LockError, Redlock};
 
-use super::{PATIENCE, POOL};
+use super::{
+    PATIENCE, POOL,
+    requests::{Kind, Wanted},
+};
 use crate::{
-    oracle::{HeldSlot, Oracle, Promise},
+    oracle::{Oracle, Promise},
     world::{machine::Machines, process::Process},
 };
 
-/// A name, alone or shared, or a slot of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Wanted {
-    name: &'static str,
-    kind: Kind,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Exclusive,
-    Shared,
-    /// One of this number of slots.
-    Slot(u32),
-    /// Alone, by requests that are dropped soon.
-    Leaving,
-}
-
 impl Wanted {
-    async fn acquire(self, redlock: &Redlock) -> Result<Lock, LockError> {
-        let request = redlock.lock(self.name).wait(PATIENCE);
-        match self.kind {
-            Kind::Exclusive | Kind::Leaving => request.await,
-            Kind::Shared => request.shared().await,
-            Kind::Slot(slots) => request.slots(slots).await,
-        }
-    }
-
     /// Returns the duration of a hold. Long ones of readers overlap, so that they refuse writers.
-    fn held(self) -> Duration {
-        if self.name == HOT_READ && self.kind == Kind::Shared { HELD * 30 } else { HELD }
+    fn hold_time(self) -> Duration {
+        if self.names == [HOT_READ] && self.kind == Kind::Shared { HELD * 30 } else { HELD }
     }
 
     /// Returns the number of tasks of a process that request it repeatedly. With the task that is
@@ -66,32 +43,32 @@ pub(in crate::world) async fn every_process_acquires(machines: &Machines, oracle
     let mut waiting = Vec::new();
     for process in machines.members() {
         let Some(redlock) = &process.redlock else { continue };
-        let all = process.shared.scene.names();
-        let names = all.map(|name| Wanted { name, kind: Kind::Exclusive });
+        let all = process.shared.scene.names().chunks(1);
+        let alone = all.clone().map(|names| Wanted { names, kind: Kind::Exclusive });
         let slots = process.shared.slots();
-        let slot = slots.map(|slots| Wanted { name: POOL, kind: Kind::Slot(slots) });
-        let sharing = all.into_iter().filter(|_| process.shared.scene.shares);
-        let sharing = sharing.map(|name| Wanted { name, kind: Kind::Shared });
-        for wanted in names.into_iter().chain(slot).chain(sharing) {
+        let slot = slots.map(|slots| Wanted { names: &[POOL], kind: Kind::Slot(slots) });
+        let sharing = all.filter(|_| process.shared.scene.shares);
+        let sharing = sharing.map(|names| Wanted { names, kind: Kind::Shared });
+        for wanted in alone.chain(slot).chain(sharing) {
             let (redlock, client) = (redlock.clone(), process.shared.client);
-            let (tell, told) = tokio::sync::oneshot::channel();
+            let (sender, receiver) = tokio::sync::oneshot::channel();
             process.gate.run(async move {
-                let got = wanted.acquire(&redlock).await;
+                let got = wanted.request(&redlock).wait(PATIENCE).await;
                 // Fails if the run is over.
-                let _ = tell.send(got.map(drop));
+                let _ = sender.send(got.map(drop));
             });
-            waiting.push((client, wanted, told));
+            waiting.push((client, wanted, receiver));
         }
     }
-    for (client, Wanted { name, kind }, told) in waiting {
-        match tokio::time::timeout(PATIENCE + Duration::from_secs(2), told).await {
+    for (client, wanted, receiver) in waiting {
+        match tokio::time::timeout(PATIENCE + Duration::from_secs(2), receiver).await {
             Ok(Ok(Ok(()))) => {}
             Ok(Ok(Err(error))) => {
-                let text = format!("c{client} does not get {name} ({kind:?}): {error}");
+                let text = format!("c{client} does not get {wanted}: {error}");
                 oracle.broken(Promise::Liveness, text);
             }
             _ => {
-                let text = format!("c{client}'s request for {name} ({kind:?}) does not end");
+                let text = format!("c{client}'s request for {wanted} does not end");
                 oracle.broken(Promise::Ends, text);
             }
         }
@@ -127,7 +104,7 @@ const OVERTAKEN_SHARED: [usize; 2] = [150, 330];
 /// Requests a name for which others contend continuously, and checks that no request is overtaken
 /// too often.
 pub(in crate::world) async fn no_request_starves(machines: &Machines, oracle: &Oracle) {
-    let name = |_: &Process| vec![Wanted { name: HOT, kind: Kind::Exclusive }];
+    let name = |_: &Process| vec![Wanted { names: &[HOT], kind: Kind::Exclusive }];
     contend(machines, oracle, name).await;
 }
 
@@ -135,7 +112,7 @@ pub(in crate::world) async fn no_request_starves(machines: &Machines, oracle: &O
 pub(in crate::world) async fn no_request_for_slots_starves(machines: &Machines, oracle: &Oracle) {
     let slots = |process: &Process| {
         let slots = process.shared.slots();
-        let wanted = slots.map(|slots| Wanted { name: HOT_SLOTS, kind: Kind::Slot(slots) });
+        let wanted = slots.map(|slots| Wanted { names: &[HOT_SLOTS], kind: Kind::Slot(slots) });
         wanted.into_iter().collect()
     };
     contend(machines, oracle, slots).await;
@@ -152,7 +129,7 @@ pub(in crate::world) async fn writers_that_leave_delay_nobody(
             0 => &[Kind::Leaving],
             _ => &[Kind::Shared],
         };
-        kinds.iter().map(|kind| Wanted { name: HOT_READ, kind: *kind }).collect()
+        kinds.iter().map(|kind| Wanted { names: &[HOT_READ], kind: *kind }).collect()
     };
     contend(machines, oracle, kinds).await;
 }
@@ -167,7 +144,7 @@ pub(in crate::world) async fn neither_kind_starves(machines: &Machines, oracle: 
             1 => &[Kind::Shared],
             _ => &[Kind::Exclusive, Kind::Shared],
         };
-        kinds.iter().map(|kind| Wanted { name: HOT_SHARED, kind: *kind }).collect()
+        kinds.iter().map(|kind| Wanted { names: &[HOT_SHARED], kind: *kind }).collect()
     };
     contend(machines, oracle, kinds).await;
 }
@@ -191,37 +168,31 @@ async fn contend(machines: &Machines, oracle: &Oracle, wanted: impl Fn(&Process)
             for _ in 0..wanted.eager() {
                 process.gate.run(contender.clone().again_and_again(Arc::clone(&over)));
             }
-            let (tell, told) = tokio::sync::oneshot::channel();
+            let (sender, receiver) = tokio::sync::oneshot::channel();
             let counted = contender.clone();
             process.gate.run(async move {
                 // Fails if the run is over.
-                let _ = tell.send(match counted.wanted.kind {
+                let _ = sender.send(match counted.wanted.kind {
                     Kind::Leaving => counted.comes_and_goes().await,
                     _ => counted.most_overtaken().await,
                 });
             });
-            waiting.push((contender, told));
+            waiting.push((contender, receiver));
         }
     }
-    for (contender, told) in waiting {
-        let (client, Wanted { name, kind }) = (contender.client, contender.wanted);
-        match tokio::time::timeout(PATIENCE, told).await {
+    for (contender, receiver) in waiting {
+        let (client, wanted) = (contender.client, contender.wanted);
+        let problem = match tokio::time::timeout(PATIENCE, receiver).await {
             Ok(Ok(most)) if most <= contender.bound() => {
-                oracle.event(format!("c{client} waited for {most} holds of {name} ({kind:?})"));
+                oracle.event(format!("c{client} waited for {most} holds of {wanted}"));
+                continue;
             }
             Ok(Ok(most)) => {
-                let text = format!(
-                    "a request of c{client} for {name} ({kind:?}) waited for {most} holds of others"
-                );
-                oracle.broken(Promise::Liveness, text);
+                format!("a request of c{client} for {wanted} waited for {most} holds of others")
             }
-            _ => {
-                let text = format!(
-                    "c{client} does not get {name} ({kind:?}), which others hold again and again"
-                );
-                oracle.broken(Promise::Liveness, text);
-            }
-        }
+            _ => format!("c{client} does not get {wanted}, which others hold again and again"),
+        };
+        oracle.broken(Promise::Liveness, problem);
     }
     over.store(true, Ordering::Relaxed);
     let (longest, bound) = (gaps.longest(), longest_gap(pace));
@@ -325,7 +296,7 @@ impl Contender {
         for _ in 0..REQUESTS {
             let before = self.holds();
             if let Err(error) = self.hold().await {
-                let text = format!("c{} does not get {}: {error}", self.client, self.wanted.name);
+                let text = format!("c{} does not get {}: {error}", self.client, self.wanted);
                 self.oracle.broken(Promise::Liveness, text);
             }
             most = most.max(self.holds() - before);
@@ -337,20 +308,11 @@ impl Contender {
         let Self { wanted, redlock, oracle, client, gaps } = self;
         let is_counted = matches!(wanted.kind, Kind::Exclusive | Kind::Shared);
         let waits = is_counted.then(|| gaps.begin(|state| &mut state.waiting));
-        let lock = wanted.acquire(redlock).await?;
+        let lock = wanted.request(redlock).wait(PATIENCE).await?;
         let _holds = is_counted.then(|| gaps.begin(|state| &mut state.holding));
         drop(waits);
-        let (belief, token) = (lock.context(), lock.fencing_token().get());
-        let is_held = move || !belief.remaining().is_zero();
-        let guard = match wanted.kind {
-            Kind::Slot(slots) => {
-                let slot = HeldSlot { name: wanted.name, number: lock.slot(), slots };
-                oracle.slot_held(*client, slot, token, is_held)
-            }
-            Kind::Shared => oracle.shared_held(*client, wanted.name, token, is_held),
-            Kind::Exclusive | Kind::Leaving => oracle.held(*client, &[wanted.name], token, is_held),
-        };
-        tokio::time::sleep(wanted.held()).await;
+        let guard = wanted.held(oracle, *client, &lock.context());
+        tokio::time::sleep(wanted.hold_time()).await;
         guard.check();
         Ok(())
     }
@@ -358,7 +320,8 @@ impl Contender {
     /// Returns the number of holds that may delay it: those of what it wants, and for a shared request
     /// the exclusive ones.
     fn holds(&self) -> usize {
-        let Wanted { name, kind } = self.wanted;
+        let Wanted { names, kind } = self.wanted;
+        let name = names[0];
         match kind {
             Kind::Exclusive | Kind::Leaving => self.oracle.holds_of(name),
             Kind::Shared => self.oracle.exclusive_holds_of(name),
@@ -371,7 +334,7 @@ impl Contender {
         match self.wanted.kind {
             Kind::Slot(_) => OVERTAKEN_SLOTS,
             Kind::Shared => OVERTAKEN_SHARED[0],
-            Kind::Exclusive if self.wanted.name == HOT_SHARED => OVERTAKEN_SHARED[1],
+            Kind::Exclusive if self.wanted.names == [HOT_SHARED] => OVERTAKEN_SHARED[1],
             Kind::Exclusive | Kind::Leaving => OVERTAKEN,
         }
     }

@@ -10,7 +10,7 @@ use tower_redlock::{
     time::Clock,
 };
 
-use super::Checked;
+use super::{Checked, requests::belief};
 use crate::{
     oracle::MissedTicks,
     rng::Rng,
@@ -36,10 +36,9 @@ pub(super) async fn schedule(shared: Arc<Shared>, redlock: Redlock, mut rng: Rng
             if !context.is_triggered() {
                 oracle.tick_started(shared.client, name, context.tick().as_millis());
             }
-            let (belief, token) = (context.clone(), context.fencing_token().get());
-            let guard =
-                oracle.held(shared.client, &[name], token, move || !belief.remaining().is_zero());
             let lock = (*context).clone();
+            let token = lock.fencing_token().get();
+            let guard = oracle.held(shared.client, &[name], token, belief(&lock));
             let work = async move {
                 tokio::time::sleep(time).await;
                 guard.check();

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use tower_redlock::{Redlock, Term};
 
-use super::Checked;
+use super::{Checked, requests::belief};
 use crate::{rng::Rng, world::process::Shared};
 
 const NAME: &str = "boss";
@@ -14,12 +14,11 @@ pub(super) async fn lead(shared: Arc<Shared>, redlock: Redlock, rng: Rng) {
     let rng = Mutex::new(rng);
     let oracle = shared.oracle.clone();
     let run = candidate.run_until_stopped(|term: Term| {
-        let (belief, token) = (term.clone(), term.fencing_token().get());
-        let guard =
-            oracle.held(shared.client, &[NAME], token, move || !belief.remaining().is_zero());
+        let context = (*term).clone();
+        let token = context.fencing_token().get();
+        let guard = oracle.held(shared.client, &[NAME], token, belief(&context));
         let time =
             rng.lock().map_or_else(|_| std::time::Duration::ZERO, |mut rng| rng.millis(0, 4_000));
-        let context = (*term).clone();
         let work = async move {
             let until = tokio::time::Instant::now() + time;
             while tokio::time::Instant::now() < until {

@@ -4,9 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use tower_redlock::{Redlock, time::Clock};
 
-use super::{Checked, NAMES};
+use super::{
+    NAMES,
+    requests::{Attempt, Kind, Wanted},
+};
 use crate::{
-    oracle::{HoldGuard, Promise},
+    oracle::HoldGuard,
     rng::Rng,
     world::{Profile, naive::Naive, process::Shared},
 };
@@ -43,85 +46,39 @@ pub(super) async fn hold(shared: &Shared, guard: &HoldGuard, time: Duration) {
 }
 
 pub(super) async fn lock_again_and_again(shared: Arc<Shared>, redlock: Redlock, mut rng: Rng) {
-    let (client, oracle) = (shared.client, shared.oracle.clone());
     let all = shared.scene.names();
     while !shared.is_stopping() {
-        let is_rare = shared.scene.is_rarely_busy(client);
+        let is_rare = shared.scene.is_rarely_busy(shared.client);
         let pause = match rng.chance(70) {
             _ if is_rare => rng.millis(900, 2_500),
             true => rng.millis(0, 40),
             false => rng.millis(40, 600),
         };
         shared.sleep(pause).await;
-        let names: Vec<&str> = match rng.below(12) {
-            0..11 if shared.scene.profile == Profile::Steps => vec![all[0]],
-            0 => vec![all[0], all[1]],
-            1..8 => vec![all[0]],
-            8..10 => vec![all[1]],
-            _ => vec![all[2]],
+        let names = match rng.below(12) {
+            0..11 if shared.scene.profile == Profile::Steps => &all[..1],
+            0 => &all[..2],
+            1..8 => &all[..1],
+            8..10 => &all[1..2],
+            _ => &all[2..],
         };
         let wait = [0, 0, 80, 800, 3_000][rng.index(5)];
         let wait = Duration::from_millis(if is_rare { wait.clamp(400, 800) } else { wait });
         let time = hold_time(&shared, &mut rng);
-        let resource = tower_redlock::Resource::new(names.clone()).expect("valid names");
-        let mut request = redlock.lock(resource).wait(wait);
+        let wanted = Wanted { names, kind: Kind::Exclusive };
+        let attempt = Attempt { shared: &shared, wanted, wait, time };
+        let mut request = wanted.request(&redlock);
         if shared.scene.lingers {
             let linger = [0, 20, 200, shared.scene.ttl][rng.index(4)];
             request = request.linger(Duration::from_millis(linger));
         }
-        let (asked, pauses) = (oracle.now(), shared.gate.pauses());
-        let mut held_for = 0;
-        let result = if rng.chance(50) {
-            let held_for = &mut held_for;
-            let (shared, oracle, names) = (&shared, &oracle, &names);
-            let work = |context: tower_redlock::LockContext| {
-                let belief = context.clone();
-                let token = context.fencing_token().get();
-                let guard =
-                    oracle.held(client, names, token, move || !belief.remaining().is_zero());
-                let from = oracle.now();
-                let work = async move {
-                    hold(shared, &guard, time).await;
-                    *held_for = oracle.now() - from;
-                };
-                Checked::new(context, oracle, work)
-            };
-            request.run(work).await
+        let (asked, pauses) = (shared.oracle.now(), shared.gate.pauses());
+        let ended = if rng.chance(50) {
+            attempt.around_work(request).await
         } else {
-            match request.await {
-                Ok(lock) => {
-                    let (from, belief) = (oracle.now(), lock.context());
-                    let token = lock.fencing_token().get();
-                    let guard =
-                        oracle.held(client, &names, token, move || !belief.remaining().is_zero());
-                    hold(&shared, &guard, time).await;
-                    held_for = oracle.now() - from;
-                    drop(guard);
-                    if rng.chance(50) {
-                        let released = lock.release().await;
-                        oracle
-                            .event(format!("c{client} releases {}: {released:?}", names.join("+")));
-                    }
-                    Ok(())
-                }
-                Err(error) => Err(error),
-            }
+            attempt.by_handle(request, || rng.chance(50)).await
         };
-        let took = Duration::from_micros(oracle.now() - asked - held_for);
-        match &result {
-            Ok(()) => oracle.count("released"),
-            Err(error) => {
-                oracle.count("refused");
-                oracle.event(format!("c{client} {} after {took:?}: {error}", names.join("+")));
-            }
-        }
-        let is_lost = matches!(result, Err(tower_redlock::LockError::Lost { .. }));
-        if took > wait + BOUND && pauses == shared.gate.pauses() && !is_lost {
-            let names = names.join("+");
-            let text =
-                format!("c{client}'s request for {names} took {took:?}, with a wait of {wait:?}");
-            oracle.broken(Promise::Ends, text);
-        }
+        attempt.judge(&ended, asked, pauses);
     }
 }
 

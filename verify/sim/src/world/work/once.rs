@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tower_redlock::{Redlock, once::Once};
 
-use super::Checked;
+use super::{Checked, requests::belief};
 use crate::{rng::Rng, world::process::Shared};
 
 /// Number of keys in use at a time.
@@ -27,9 +27,7 @@ pub(super) async fn once_each(shared: Arc<Shared>, redlock: Redlock, mut rng: Rn
             .wait(wait)
             .retain(RETAIN)
             .run(|context| {
-                let belief = context.clone();
-                let guard =
-                    oracle.once_started(client, &key, move || !belief.remaining().is_zero());
+                let guard = oracle.once_started(client, &key, belief(&context));
                 let work = async move {
                     tokio::time::sleep(time).await;
                     drop(guard);

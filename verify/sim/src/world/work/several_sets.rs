@@ -52,18 +52,18 @@ pub(in crate::world) async fn names_that_fail(
         let Some(redlock) = &process.redlock else { continue };
         for number in 0..NAMES {
             let name = format!("own:{}:{number}", process.shared.client);
-            let (tell, told) = tokio::sync::oneshot::channel();
+            let (sender, receiver) = tokio::sync::oneshot::channel();
             let outcome = acquire_or_miss(redlock.clone(), name.clone());
             process.gate.run(async move {
                 // Fails if the run is over.
-                let _ = tell.send(outcome.await);
+                let _ = sender.send(outcome.await);
             });
-            waiting.push((name, told));
+            waiting.push((name, receiver));
         }
     }
     let mut failed = BTreeMap::new();
-    for (name, told) in waiting {
-        match tokio::time::timeout(PATIENCE + Duration::from_secs(2), told).await {
+    for (name, receiver) in waiting {
+        match tokio::time::timeout(PATIENCE + Duration::from_secs(2), receiver).await {
             Ok(Ok(Ok(has_failed))) => {
                 failed.insert(name, has_failed);
             }

@@ -2,14 +2,15 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tower_redlock::{LockContext, LockError, Redlock, time::Clock};
+use tower_redlock::{Redlock, time::Clock};
 
 use super::{
-    Checked, POOL,
-    locks::{BOUND, hold, hold_time},
+    POOL,
+    locks::{hold, hold_time},
+    requests::{Attempt, Kind, Wanted},
 };
 use crate::{
-    oracle::{HeldSlot, HoldGuard, Promise},
+    oracle::HeldSlot,
     rng::Rng,
     world::{naive::Naive, process::Shared},
 };
@@ -21,99 +22,21 @@ pub(super) async fn hold_slots(shared: Arc<Shared>, redlock: Redlock, slots: u32
         shared.sleep(pause).await;
         let wait = Duration::from_millis([0, 0, 80, 800, 3_000][rng.index(5)]);
         let time = hold_time(&shared, &mut rng);
-        let request = Request { shared: &shared, redlock: &redlock, slots, wait, time };
+        let wanted = Wanted { names: &[POOL], kind: Kind::Slot(slots) };
+        let attempt = Attempt { shared: &shared, wanted, wait, time };
+        let request = wanted.request(&redlock);
         if rng.chance(10) {
-            let patience = rng.millis(0, 60);
-            if tokio::time::timeout(patience, request.by_handle(false)).await.is_err() {
-                shared.oracle.event(format!("c{} drops a request for a slot", shared.client));
-            }
+            attempt.drop_after(rng.millis(0, 60), request).await;
             continue;
         }
         let (asked, pauses) = (shared.oracle.now(), shared.gate.pauses());
-        let (result, held_for) = if rng.chance(50) {
-            request.around_work().await
+        let ended = if rng.chance(50) {
+            attempt.around_work(request).await
         } else {
-            request.by_handle(rng.chance(50)).await
+            let awaits_release = rng.chance(50);
+            attempt.by_handle(request, || awaits_release).await
         };
-        let took = Duration::from_micros(shared.oracle.now() - asked).saturating_sub(held_for);
-        request.judge(&result, took, pauses == shared.gate.pauses());
-    }
-}
-
-struct Request<'a> {
-    shared: &'a Shared,
-    redlock: &'a Redlock,
-    slots: u32,
-    wait: Duration,
-    /// Time for which the slot is held.
-    time: Duration,
-}
-
-/// A result, and the time for which the slot was held.
-type Ended = (Result<(), LockError>, Duration);
-
-impl Request<'_> {
-    async fn around_work(&self) -> Ended {
-        let Self { shared, redlock, slots, wait, time } = *self;
-        let mut held_for = Duration::ZERO;
-        let held = &mut held_for;
-        let work = |context: LockContext| {
-            let guard = self.held(&context);
-            let from = shared.oracle.now();
-            let work = async move {
-                hold(shared, &guard, time).await;
-                *held = Duration::from_micros(shared.oracle.now() - from);
-            };
-            Checked::new(context, &shared.oracle, work)
-        };
-        let result = redlock.lock(POOL).slots(slots).wait(wait).run(work).await;
-        (result, held_for)
-    }
-
-    async fn by_handle(&self, awaits_release: bool) -> Ended {
-        let Self { shared, redlock, slots, wait, time } = *self;
-        let lock = match redlock.lock(POOL).slots(slots).wait(wait).await {
-            Ok(lock) => lock,
-            Err(error) => return (Err(error), Duration::ZERO),
-        };
-        let from = shared.oracle.now();
-        let guard = self.held(&lock.context());
-        hold(shared, &guard, time).await;
-        let held_for = Duration::from_micros(shared.oracle.now() - from);
-        drop(guard);
-        if awaits_release {
-            let slot = lock.slot();
-            let released = lock.release().await;
-            let client = shared.client;
-            shared.oracle.event(format!("c{client} releases slot {slot:?}: {released:?}"));
-        }
-        (Ok(()), held_for)
-    }
-
-    fn held(&self, context: &LockContext) -> HoldGuard {
-        let slot = HeldSlot { name: POOL, number: context.slot(), slots: self.slots };
-        let (belief, token) = (context.clone(), context.fencing_token().get());
-        let is_held = move || !belief.remaining().is_zero();
-        self.shared.oracle.slot_held(self.shared.client, slot, token, is_held)
-    }
-
-    /// Checks that the request ended in time, unless the process was paused.
-    fn judge(&self, result: &Result<(), LockError>, took: Duration, ran: bool) {
-        let Self { shared: Shared { client, oracle, .. }, slots, wait, .. } = self;
-        match result {
-            Ok(()) => oracle.count("slots released"),
-            Err(error) => {
-                oracle.count("slots refused");
-                oracle.event(format!("c{client} {POOL} after {took:?}: {error}"));
-            }
-        }
-        let is_lost = matches!(result, Err(LockError::Lost { .. }));
-        if took > *wait + BOUND && ran && !is_lost {
-            let text = format!(
-                "c{client}'s request for one of {slots} slots took {took:?}, with a wait of {wait:?}"
-            );
-            oracle.broken(Promise::Ends, text);
-        }
+        attempt.judge(&ended, asked, pauses);
     }
 }
 
