@@ -12,7 +12,7 @@ pub(super) trait Protocol<Request> {
 
 /// Marks a layer whose outcomes are part of the types of its service.
 ///
-/// Its errors are [`GuardError`](super::GuardError) in a [`RedlockLayer`], `OnceError` in an
+/// Its errors are [`GuardError`](super::GuardError) in a [`RedlockLayer`](crate::RedlockLayer), `OnceError` in an
 /// `OnceLayer`, whose responses are `Once`, and `FencingServiceError` in a `FencingLayer`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Plain(pub(crate) ());
