@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Maximum number of claims of which it is kept what was found under them.
-const MAX_UNTOLD: usize = 8;
+const MAX_UNREPORTED: usize = 8;
 
 impl JobTask {
     /// Under the job's lock, no run of the job is in progress, unless beside others: one without an end was
@@ -167,7 +167,7 @@ impl JobTask {
     ) {
         let unreported = unreported.into_iter().filter(|(_, findings)| !findings.is_empty());
         self.unreported.extend(unreported);
-        let over = self.unreported.len().saturating_sub(MAX_UNTOLD);
+        let over = self.unreported.len().saturating_sub(MAX_UNREPORTED);
         self.unreported.drain(..over);
     }
 
