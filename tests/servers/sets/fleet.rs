@@ -41,12 +41,13 @@ async fn ticks_run_once_in_each_set() {
         assert!(matches!(&again, TickOutcome::AlreadyDone { .. }), "{name}: {again:?}");
     }
     sets.take_down(0, &[&one, &two]).await;
-    let next = now + Duration::from_secs(3_600);
+    // The tick after the next one, which may be due in a moment.
+    let later = now + Duration::from_secs(7_200);
     // Without a wait, which would be the error.
     let at_once = two.job_tick(names[0].as_str(), hourly()).at(now);
     let refused = at_once.run(async |_| Ok::<_, Infallible>(())).await.unwrap_err();
     let again = tick(&two, &names[1], now).await.unwrap();
-    let ahead = tick(&two, &names[1], next).await;
+    let ahead = tick(&two, &names[1], later).await;
     assert!(matches!(again, TickOutcome::AlreadyDone { .. }), "{again:?}");
     assert!(matches!(ahead, Err(TickError::ClockAhead { .. })), "{ahead:?}");
     let TickError::Lock(error @ LockError::NoQuorum { .. }) = refused else {
