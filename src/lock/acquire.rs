@@ -2,33 +2,35 @@
 
 use std::{
     fmt,
-    future::Future,
+    future::{Future, poll_fn, ready},
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
 
-use tracing::Span;
+use tracing::{Instrument, Span};
 
 use super::{
     LockOptions,
+    attempts::Permit,
     core::Core,
     inside::{is_any_inside, is_inside},
     lease::ActiveLease,
     lock::Lock,
     queue::{Admission, QueueWait, Ticket},
-    settings::{InternalOptions, ReportedEnds},
+    settings::{InternalOptions, Plan, ReportedEnds},
     trace::{acquire_span, record_end, record_grant},
+    wait_mark::MarkedRequest,
     waker_set::WakerKey,
-    wakeups::{RetryHistory, RetryState, RetryTask, RetryWait, StartedAttempt, Yield},
+    wakeups::{Pause, RetryHistory, Yield, run_in_manager},
 };
 use crate::{
-    error::LockError,
+    error::{LockError, Reason, VoteOutcome},
     events::LockEventKind,
     metrics,
     resource::Resource,
-    time::{Sleep, Timestamp},
+    time::Timestamp,
 };
 
 /// The future of a [`LockRequest`](super::LockRequest): waits in the local line, asks the nodes, and
@@ -52,38 +54,21 @@ use crate::{
 /// Once polled, it continues in the background until it is dropped. One that is neither polled nor
 /// dropped may be granted the lock, and then keeps it, renewed, for up to `max_hold`.
 #[must_use = "futures do nothing unless polled"]
-pub struct Acquire(AcquireState);
+pub struct Acquire {
+    /// `None` once it was ready: its span ends with the wait, not when the future is dropped.
+    work: Option<Pin<Box<dyn Future<Output = Result<Lock, LockError>> + Send>>>,
+}
 
-#[expect(clippy::large_enum_variant, reason = "the task already allocates the future")]
-enum AcquireState {
-    Invalid(Option<LockError>),
-    Working(Acquisition),
-    /// A request for one of several slots.
-    Boxed(Pin<Box<dyn Future<Output = Result<Lock, LockError>> + Send>>),
+/// The request that an attempt belongs to.
+pub(super) struct AttemptOf {
+    pub(super) span: Span,
+    /// Number of its attempts that have begun.
+    pub(super) begun: u32,
 }
 
 /// Maximum duration of an attempt, in node timeouts: a permit, votes, three raises of the token, and
 /// the grace of a late wake-up.
 pub(super) const LONGEST_ATTEMPT: u32 = 6;
-
-struct Acquisition {
-    retry: RetryState,
-    started: Timestamp,
-    step: AcquireStep,
-    /// Timeout of the wait in the local line.
-    line_timeout: Option<Sleep>,
-    /// Whether it has waited in a local line.
-    was_in_line: bool,
-    reports: ReportedEnds,
-}
-
-enum AcquireStep {
-    QueueWait(QueueWait),
-    Ready(Ticket),
-    Asking { lease: Arc<ActiveLease>, watch: WakerKey },
-    Pausing(Arc<RetryTask>),
-    Done,
-}
 
 impl Acquire {
     pub(super) fn new(
@@ -92,25 +77,26 @@ impl Acquire {
         options: &LockOptions,
         internal: &InternalOptions,
     ) -> Self {
-        Self::of_request(core, resource, (options, internal), None)
+        Self::of_request(core, resource, options, internal, None)
     }
 
-    /// Makes an attempt of a request with the span `of`, in which as many attempts have begun. The
-    /// request reports the result.
+    /// Makes an attempt of a request, which reports the result.
     pub(super) fn attempt(
         core: Arc<Core>,
         resource: Resource,
-        options: (&LockOptions, &InternalOptions),
-        of: (Span, u32),
+        options: &LockOptions,
+        internal: &InternalOptions,
+        of: AttemptOf,
     ) -> Self {
-        Self::of_request(core, Ok(resource), options, Some(of))
+        Self::of_request(core, Ok(resource), options, internal, Some(of))
     }
 
     fn of_request(
         core: Arc<Core>,
         resource: Result<Resource, LockError>,
-        (options, internal): (&LockOptions, &InternalOptions),
-        of: Option<(Span, u32)>,
+        options: &LockOptions,
+        internal: &InternalOptions,
+        of: Option<AttemptOf>,
     ) -> Self {
         let plan = core.client.plan(options, internal);
         let started = core.client.clock().now();
@@ -120,28 +106,22 @@ impl Acquire {
             Err(error) => return Self::failed(error),
         };
         let reports = if of.is_some() { ReportedEnds::None } else { internal.reports };
-        let (span, begun) = of.unwrap_or_else(|| (acquire_span(&resource, None), 0));
-        let step = AcquireStep::QueueWait(core.queue.enter(&resource, started));
-        let retries = RetryHistory::default();
-        let retry = RetryState { core, resource, plan, begun, retries, marked: None, span };
-        Self(AcquireState::Working(Acquisition {
-            retry,
-            started,
-            step,
-            line_timeout: None,
-            was_in_line: false,
-            reports,
-        }))
+        let AttemptOf { span, begun } =
+            of.unwrap_or_else(|| AttemptOf { span: acquire_span(&resource, None), begun: 0 });
+        let place = core.queue.enter(&resource, started);
+        let request = Request { core, resource, plan, started, reports, span: span.clone() };
+        let progress = Progress { begun, ..Progress::default() };
+        Self::boxed(Acquisition { request, progress }.acquire(place).instrument(span))
     }
 
     pub(super) fn boxed(
         acquire: impl Future<Output = Result<Lock, LockError>> + Send + 'static,
     ) -> Self {
-        Self(AcquireState::Boxed(Box::pin(acquire)))
+        Self { work: Some(Box::pin(acquire)) }
     }
 
     pub(crate) fn failed(error: LockError) -> Self {
-        Self(AcquireState::Invalid(Some(error)))
+        Self::boxed(ready(Err(error)))
     }
 }
 
@@ -152,108 +132,108 @@ impl Future for Acquire {
     ///
     /// If polled again after it was ready.
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match &mut self.0 {
-            AcquireState::Invalid(error) => {
-                Poll::Ready(Err(error.take().expect("polled after it was ready")))
-            }
-            AcquireState::Working(work) => {
-                let span = work.retry.span.clone();
-                let result = std::task::ready!(span.in_scope(|| work.poll(cx)));
-                // The span ends with the wait, not when the future is dropped.
-                work.retry.span = Span::none();
-                Poll::Ready(result)
-            }
-            AcquireState::Boxed(acquire) => acquire.as_mut().poll(cx),
+        let work = self.work.as_mut().expect("polled after it was ready");
+        let result = std::task::ready!(work.as_mut().poll(cx));
+        self.work = None;
+        Poll::Ready(result)
+    }
+}
+
+/// A request for a lock, as its task and the manager's know it.
+#[derive(Clone)]
+struct Request {
+    core: Arc<Core>,
+    resource: Resource,
+    plan: Arc<Plan>,
+    started: Timestamp,
+    reports: ReportedEnds,
+    span: Span,
+}
+
+/// How far a request is.
+#[derive(Default)]
+struct Progress {
+    /// Number of attempts that have begun.
+    begun: u32,
+    /// Whether it has waited in a local line.
+    was_in_line: bool,
+    retries: RetryHistory,
+    /// The mark that its attempts may have left, if it waits for an exclusive lock.
+    marked: Option<MarkedRequest>,
+}
+
+/// A request that is under way.
+struct Acquisition {
+    request: Request,
+    progress: Progress,
+}
+
+/// What follows from an attempt, or precedes the first one.
+enum AttemptStep {
+    Granted(Lock),
+    Wait(Box<NextAttempt>),
+}
+
+/// An attempt that a request waits for.
+struct NextAttempt {
+    wait: AttemptWait,
+    /// The time by which it begins, or not at all.
+    deadline: Timestamp,
+    ticket: Ticket,
+}
+
+/// The wait before an attempt.
+enum AttemptWait {
+    /// The wait before the first attempt, in which other processes have their turn.
+    Yield(Yield),
+    /// The wait before a later attempt.
+    Pause(Pause, LockError),
+    /// The wait before the first attempt if only a permit is missing.
+    Permit,
+}
+
+/// An attempt in flight. Dropping it releases what it may be granted.
+struct Attempt(Option<Arc<ActiveLease>>);
+
+impl Attempt {
+    /// Waits for the decision. A lock that is granted is released when it is dropped.
+    async fn decided(mut self) -> Result<Lock, (Arc<ActiveLease>, LockError)> {
+        let mut watch = WakerKey::default();
+        let lease = self.0.as_ref().expect("it is in flight");
+        let decided = |cx: &mut Context<'_>| match lease.poll_decision(&mut watch, cx) {
+            Some(decision) => Poll::Ready(decision),
+            None => Poll::Pending,
+        };
+        let decision = poll_fn(decided).await;
+        lease.unwatch(&mut watch);
+        let lease = self.0.take().expect("it is in flight");
+        match decision {
+            Ok(()) => Ok(Lock::new(lease)),
+            Err(error) => Err((lease, error)),
         }
     }
 }
 
-impl Acquisition {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Lock, LockError>> {
-        loop {
-            match std::mem::replace(&mut self.step, AcquireStep::Done) {
-                AcquireStep::QueueWait(mut queueing) => match self.poll_queue(&mut queueing, cx) {
-                    Poll::Ready(Ok(Admission::Granted(lease))) => return self.granted(lease),
-                    Poll::Ready(Ok(Admission::Ask(ticket))) => {
-                        self.line_timeout = None;
-                        // Waiting processes may not have had a turn for a long time.
-                        let yields = !self.retry.plan.wait.is_zero()
-                            && self.retry.core.client.wakeups.may_yield(&self.retry.resource);
-                        self.step = if yields {
-                            let RetryState { core, resource, plan, .. } = &self.retry;
-                            let yielding =
-                                Yield::new(&core.client, resource, plan, self.deadline());
-                            self.pause(RetryWait::Yield(yielding), self.deadline(), ticket)
-                        } else {
-                            AcquireStep::Ready(ticket)
-                        };
-                    }
-                    Poll::Ready(Err(error)) => return self.end(Err(error)),
-                    Poll::Pending if self.is_waiting(cx) => {
-                        if !self.was_in_line {
-                            let RetryState { core, resource, .. } = &self.retry;
-                            core.client.busy_names.note(resource, core.client.clock().now());
-                        }
-                        self.was_in_line = true;
-                        self.step = AcquireStep::QueueWait(queueing);
-                        return Poll::Pending;
-                    }
-                    Poll::Pending => {
-                        let last = queueing.known();
-                        let waits = !self.retry.plan.wait.is_zero();
-                        let error = if waits { self.timed_out(last) } else { last };
-                        return self.end(Err(error));
-                    }
-                },
-                AcquireStep::Ready(ticket) => match self.begin(ticket) {
-                    Ok(next) => self.step = next,
-                    Err(error) => return self.end(Err(error)),
-                },
-                AcquireStep::Asking { lease, mut watch } => {
-                    match lease.poll_decision(&mut watch, cx) {
-                        None => {
-                            self.step = AcquireStep::Asking { lease, watch };
-                            return Poll::Pending;
-                        }
-                        Some(Ok(())) => {
-                            lease.unwatch(&mut watch);
-                            let RetryState { core, resource, retries, .. } = &mut self.retry;
-                            retries.succeeded(&core.client.wakeups, resource, lease.started());
-                            record_grant(&self.retry.span, lease.tally());
-                            return self.granted(lease);
-                        }
-                        Some(Err(error)) => {
-                            let Some(ticket) = lease.take_ticket() else {
-                                return self.end(Err(error));
-                            };
-                            match self.after_failure(ticket, error, &lease) {
-                                Ok(next) => self.step = next,
-                                Err(error) => return self.end(Err(error)),
-                            }
-                        }
-                    }
-                }
-                AcquireStep::Pausing(retry_task) => {
-                    let Poll::Ready(StartedAttempt { retry, lease }) = retry_task.poll(cx) else {
-                        self.step = AcquireStep::Pausing(retry_task);
-                        return Poll::Pending;
-                    };
-                    self.retry = retry;
-                    match lease {
-                        Ok((lease, watch)) => self.step = AcquireStep::Asking { lease, watch },
-                        Err(error) => {
-                            // No permit became free before the end of the wait.
-                            let is_late =
-                                !matches!(error, LockError::Closed | LockError::NoRandomness(_))
-                                    && !self.retry.plan.wait.is_zero();
-                            let error = if is_late { self.timed_out(error) } else { error };
-                            return self.end(Err(error));
-                        }
-                    }
-                }
-                AcquireStep::Done => panic!("polled after it was ready"),
-            }
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        if let Some(lease) = &self.0 {
+            lease.release(false);
         }
+    }
+}
+
+impl Request {
+    fn deadline(&self) -> Timestamp {
+        self.started + self.plan.wait
+    }
+
+    fn now(&self) -> Timestamp {
+        self.core.client.clock().now()
+    }
+
+    fn timed_out(&self, last: LockError) -> LockError {
+        let waited = self.now().saturating_duration_since(self.started);
+        LockError::WaitTimedOut { waited, last: Box::new(last) }
     }
 
     /// Polls for the turn. A request of work under a lock must not wait for the end of that work: it joins
@@ -263,7 +243,7 @@ impl Acquisition {
         queueing: &mut QueueWait,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Admission, LockError>> {
-        let RetryState { core, resource, plan, .. } = &self.retry;
+        let Self { core, resource, plan, .. } = self;
         let outer = || {
             let names = resource.shared_names().iter();
             names.filter_map(|name| core.queue.holder(name)).find(is_inside)
@@ -281,35 +261,128 @@ impl Acquisition {
         if outer.is_open() { Poll::Pending } else { Poll::Ready(Err(queueing.known())) }
     }
 
-    fn granted(&mut self, lease: Arc<ActiveLease>) -> Poll<Result<Lock, LockError>> {
-        let lock = Lock::new(lease);
-        let now = self.retry.core.client.clock().now();
-        // Its validity may have ended before the task polled.
-        let is_valid = now < lock.lease().valid_until();
-        let result = if is_valid { Ok(lock) } else { Err(lock.lease().too_slow()) };
-        self.end_at(result, now)
-    }
-
-    /// Begins the first attempt, or waits for a permit for it.
-    fn begin(&mut self, ticket: Ticket) -> Result<AcquireStep, LockError> {
-        if let Some(permit) = self.retry.core.client.attempts.try_enter() {
-            let lease = self.retry.begin(ticket, permit)?;
-            return Ok(AcquireStep::Asking { lease, watch: WakerKey::default() });
-        }
-        let RetryState { core, retries, plan, .. } = &mut self.retry;
-        if !retries.count(&core.queue, self.was_in_line) {
-            return Err(self.retry.refuse_overloaded(&ticket));
-        }
-        let deadline = if plan.wait.is_zero() {
-            core.client.clock().now() + plan.node_timeout
+    /// Returns the time until which the request waits in line.
+    fn line_deadline(&self) -> Timestamp {
+        if self.plan.wait.is_zero() {
+            // A single attempt ends with the head's verdict, which comes within this time if the
+            // head is polled.
+            self.started + self.plan.node_timeout * LONGEST_ATTEMPT
         } else {
-            self.started + plan.wait
+            self.deadline()
+        }
+    }
+}
+
+impl Acquisition {
+    async fn acquire(mut self, place: QueueWait) -> Result<Lock, LockError> {
+        let result = match self.first_step(place).await {
+            Ok(AttemptStep::Granted(lock)) => Ok(lock),
+            // Boxed, as most requests do not need it.
+            Ok(AttemptStep::Wait(next)) => Box::pin(self.continue_in_manager(*next)).await,
+            Err(error) => Err(error),
         };
-        Ok(self.pause(RetryWait::Permit, deadline, ticket))
+        // Its validity may have ended before the task polled.
+        let now = self.request.now();
+        let result = result.and_then(|lock| {
+            let is_valid = now < lock.lease().valid_until();
+            if is_valid { Ok(lock) } else { Err(lock.lease().too_slow()) }
+        });
+        self.end(result, now)
     }
 
-    fn pause(&mut self, wait: RetryWait, deadline: Timestamp, ticket: Ticket) -> AcquireStep {
-        AcquireStep::Pausing(RetryTask::start(wait, deadline, ticket, self.retry.take()))
+    /// Waits in line, and makes the first attempt if it may begin at once.
+    async fn first_step(&mut self, place: QueueWait) -> Result<AttemptStep, LockError> {
+        let ticket = match self.turn(place).await? {
+            Admission::Ask(ticket) => ticket,
+            Admission::Granted(lease) => return Ok(AttemptStep::Granted(Lock::new(lease))),
+        };
+        let Request { core, resource, plan, .. } = &self.request;
+        let deadline = self.request.deadline();
+        // Waiting processes may not have had a turn for a long time.
+        if !plan.wait.is_zero() && core.client.wakeups.may_yield(resource) {
+            let wait = AttemptWait::Yield(Yield::new(&core.client, resource, plan, deadline));
+            return Ok(AttemptStep::Wait(Box::new(NextAttempt { wait, deadline, ticket })));
+        }
+        if let Some(permit) = core.client.attempts.try_enter() {
+            let lease = self.begin(ticket, permit)?;
+            return self.outcome(lease).await;
+        }
+        if !self.progress.retries.count(&core.queue, self.progress.was_in_line) {
+            return Err(self.refuse_overloaded(&ticket));
+        }
+        let deadline =
+            if plan.wait.is_zero() { self.request.now() + plan.node_timeout } else { deadline };
+        let wait = AttemptWait::Permit;
+        Ok(AttemptStep::Wait(Box::new(NextAttempt { wait, deadline, ticket })))
+    }
+
+    /// Waits in line.
+    async fn turn(&mut self, mut place: QueueWait) -> Result<Admission, LockError> {
+        let Self { request, progress } = self;
+        let client = &request.core.client;
+        let mut timeout = None;
+        let admission = poll_fn(|cx| {
+            if let Poll::Ready(admission) = request.poll_queue(&mut place, cx) {
+                return Poll::Ready(Some(admission));
+            }
+            let sleep = || client.timers.sleep_until(request.line_deadline());
+            if Pin::new(timeout.get_or_insert_with(sleep)).poll(cx).is_ready() {
+                return Poll::Ready(None);
+            }
+            if !std::mem::replace(&mut progress.was_in_line, true) {
+                client.busy_names.note(&request.resource, client.clock().now());
+            }
+            Poll::Pending
+        });
+        if let Some(admission) = admission.await {
+            return admission;
+        }
+        let last = place.known();
+        Err(if request.plan.wait.is_zero() { last } else { request.timed_out(last) })
+    }
+
+    /// Begins an attempt.
+    fn begin(&mut self, ticket: Ticket, permit: Permit) -> Result<Arc<ActiveLease>, LockError> {
+        let Self { request: Request { core, resource, plan, span, .. }, progress } = self;
+        if core.client.is_closed() {
+            return Err(LockError::Closed);
+        }
+        progress.begun += 1;
+        span.record("attempt", progress.begun);
+        let plan = match progress.retries.begin() {
+            None => Arc::clone(plan),
+            lead_node => Arc::new(Plan { lead_node, ..**plan }),
+        };
+        let lease = ActiveLease::start(
+            Arc::clone(&core.client),
+            resource.clone(),
+            plan,
+            ticket,
+            permit,
+            progress.marked.as_ref().map(|marked| Arc::clone(marked.mark())),
+        )?;
+        if let (None, Some(mark)) = (&progress.marked, lease.wait_mark()) {
+            progress.marked = Some(MarkedRequest::new(mark, &core.client));
+        }
+        progress.retries.tried = Some(lease.started());
+        Ok(lease)
+    }
+
+    /// Waits for the decision of an attempt.
+    async fn outcome(&mut self, lease: Arc<ActiveLease>) -> Result<AttemptStep, LockError> {
+        match Attempt(Some(lease)).decided().await {
+            Ok(lock) => {
+                let Request { core, resource, span, .. } = &self.request;
+                let (wakeups, since) = (&core.client.wakeups, lock.lease().started());
+                self.progress.retries.succeeded(wakeups, resource, since);
+                record_grant(span, lock.lease().tally());
+                Ok(AttemptStep::Granted(lock))
+            }
+            Err((lease, error)) => match lease.take_ticket() {
+                Some(ticket) => self.after_failure(ticket, error, &lease),
+                None => Err(error),
+            },
+        }
     }
 
     /// Returns the pause after a failed attempt, or the error that ends the request.
@@ -318,64 +391,117 @@ impl Acquisition {
         ticket: Ticket,
         error: LockError,
         lease: &ActiveLease,
-    ) -> Result<AcquireStep, LockError> {
-        let error = self.retry.retries.failed(error, lease.tally().0, lease.refused_by_lead());
-        crate::log::debug!(%error, attempt = self.retry.begun, "attempt failed");
-        if self.retry.plan.wait.is_zero() || self.retry.plan.max_attempts == Some(self.retry.begun)
-        {
+    ) -> Result<AttemptStep, LockError> {
+        let Self { request, progress } = self;
+        let Request { core, resource, plan, .. } = &*request;
+        let error = progress.retries.failed(error, lease.tally().0, lease.refused_by_lead());
+        crate::log::debug!(%error, attempt = progress.begun, "attempt failed");
+        if plan.wait.is_zero() || plan.max_attempts == Some(progress.begun) {
             return Err(error);
         }
-        if self.deadline() <= self.retry.core.client.clock().now() {
-            return Err(self.timed_out(error));
+        let deadline = request.deadline();
+        if deadline <= request.now() {
+            return Err(request.timed_out(error));
         }
-        let RetryState { core, plan, .. } = &self.retry;
-        if core.client.waits_in_vain(plan, &error, self.deadline()) {
+        if core.client.waits_in_vain(plan, &error, deadline) {
             crate::log::debug!("request refused: a quorum is away");
             return Err(error);
         }
-        let RetryState { core, retries, .. } = &mut self.retry;
-        if !retries.count(&core.queue, self.was_in_line) {
+        if !progress.retries.count(&core.queue, progress.was_in_line) {
             crate::log::debug!("request refused: too many wait");
             return Err(error);
         }
-        let deadline = self.deadline();
-        let RetryState { core, resource, plan, retries, .. } = &mut self.retry;
         let heads = core.queue.heads();
-        let pause = retries.pause(&core.client, heads, resource, plan, deadline);
-        Ok(self.pause(RetryWait::Pause(pause), deadline, ticket))
+        let pause = progress.retries.pause(&core.client, heads, resource, plan, deadline);
+        let wait = AttemptWait::Pause(pause, error);
+        Ok(AttemptStep::Wait(Box::new(NextAttempt { wait, deadline, ticket })))
     }
 
-    fn deadline(&self) -> Timestamp {
-        self.started + self.retry.plan.wait
-    }
-
-    /// Returns whether there is time left to wait in line. The end of that time wakes the task.
-    fn is_waiting(&mut self, cx: &mut Context<'_>) -> bool {
-        let deadline = if self.retry.plan.wait.is_zero() {
-            // A single attempt ends with the head's verdict, which comes within this time if the
-            // head is polled.
-            self.started + self.retry.plan.node_timeout * LONGEST_ATTEMPT
-        } else {
-            self.deadline()
+    /// Continues in a task of the manager, until the lock is granted or the request fails.
+    async fn continue_in_manager(&mut self, next: NextAttempt) -> Result<Lock, LockError> {
+        let request = self.request.clone();
+        let client = Arc::clone(&request.core.client);
+        let last = match &next.wait {
+            AttemptWait::Pause(_, error) => error.clone(),
+            AttemptWait::Yield(_) | AttemptWait::Permit => overloaded(&request),
         };
-        let timeout = self
-            .line_timeout
-            .get_or_insert_with(|| self.retry.core.client.timers.sleep_until(deadline));
-        Pin::new(timeout).poll(cx).is_pending()
+        let progress = std::mem::take(&mut self.progress);
+        (self.progress.begun, self.progress.was_in_line) = (progress.begun, progress.was_in_line);
+        let retrying = Self { request: request.clone(), progress };
+        let deadline = next.deadline;
+        let work = retrying.retry(next).instrument(request.span.clone());
+        // Where the runtime of the manager's tasks does not run, the request ends by itself.
+        let limit = deadline + request.plan.node_timeout * LONGEST_ATTEMPT;
+        let result = tokio::select! {
+            biased;
+            result = run_in_manager(&*client.spawner, work) => result,
+            () = client.timers.sleep_until(limit) => None,
+        };
+        if let Some((progress, result)) = result {
+            self.progress = progress;
+            return result;
+        }
+        client.timers.sleep_until(deadline).await;
+        Err(if request.plan.wait.is_zero() { last } else { request.timed_out(last) })
     }
 
-    fn timed_out(&self, last: LockError) -> LockError {
-        let waited = self.elapsed();
-        LockError::WaitTimedOut { waited, last: Box::new(last) }
+    /// Makes attempts until one is granted or the request fails. Dropping the future passes the turn on, and
+    /// releases what an attempt may be granted.
+    async fn retry(mut self, mut next: NextAttempt) -> (Progress, Result<Lock, LockError>) {
+        loop {
+            let NextAttempt { wait, deadline, ticket } = next;
+            let begun = match self.permit(wait, deadline).await {
+                Some(permit) => self.begin(ticket, permit),
+                None => Err(self.refuse_overloaded(&ticket)),
+            };
+            let lease = match begun {
+                Ok(lease) => lease,
+                Err(error) => {
+                    // No permit became free before the end of the wait.
+                    let is_late = !matches!(error, LockError::Closed | LockError::NoRandomness(_))
+                        && !self.request.plan.wait.is_zero();
+                    let error = if is_late { self.request.timed_out(error) } else { error };
+                    return (self.progress, Err(error));
+                }
+            };
+            match self.outcome(lease).await {
+                Ok(AttemptStep::Granted(lock)) => return (self.progress, Ok(lock)),
+                Ok(AttemptStep::Wait(failed)) => next = *failed,
+                Err(error) => return (self.progress, Err(error)),
+            }
+        }
     }
 
-    fn elapsed(&self) -> Duration {
-        self.retry.core.client.clock().now().saturating_duration_since(self.started)
+    /// Waits for the time of the next attempt, then for its permit; `None` at the deadline.
+    async fn permit(&mut self, wait: AttemptWait, deadline: Timestamp) -> Option<Permit> {
+        let Self { request: Request { core, resource, plan, .. }, progress } = self;
+        let Progress { retries, begun, .. } = progress;
+        match wait {
+            AttemptWait::Yield(mut yielding) => {
+                poll_fn(|cx| yielding.poll(cx)).await;
+                retries.lead_crowd(&core.client, resource, plan, deadline);
+            }
+            AttemptWait::Pause(mut pause, _) => {
+                poll_fn(|cx| pause.poll(retries, &core.client, plan, cx)).await;
+            }
+            AttemptWait::Permit => {}
+        }
+        let mut entry = core.client.attempts.enter(*begun == 0, deadline);
+        let permit = poll_fn(|cx| entry.poll(cx)).await;
+        retries.permit_wait = entry.waited();
+        permit
+    }
+
+    /// Returns the error for too many attempts in flight, and reports it to the line.
+    fn refuse_overloaded(&self, ticket: &Ticket) -> LockError {
+        let error = self.progress.retries.last.clone().unwrap_or_else(|| overloaded(&self.request));
+        ticket.report(&error);
+        error
     }
 
     fn send_event(&self, result: &Result<Lock, LockError>, waited: Duration) {
-        let RetryState { core, resource, begun, plan, .. } = &self.retry;
-        let has_waited = self.was_in_line || *begun > 1;
+        let Request { core, resource, plan, .. } = &self.request;
+        let has_waited = self.progress.was_in_line || self.progress.begun > 1;
         if result.is_ok() && !has_waited {
             return;
         }
@@ -393,39 +519,41 @@ impl Acquisition {
         });
     }
 
-    fn end(&mut self, result: Result<Lock, LockError>) -> Poll<Result<Lock, LockError>> {
-        let now = self.retry.core.client.clock().now();
-        self.end_at(result, now)
-    }
-
-    fn end_at(
-        &mut self,
+    /// Reports the result.
+    fn end(
+        mut self,
         mut result: Result<Lock, LockError>,
         now: Timestamp,
-    ) -> Poll<Result<Lock, LockError>> {
-        self.retry.retries.counted = None;
-        self.retry.marked = None;
-        if self.reports == ReportedEnds::None {
-            return Poll::Ready(result);
+    ) -> Result<Lock, LockError> {
+        self.progress.retries.counted = None;
+        self.progress.marked = None;
+        let Request { core, resource, plan, started, reports, span } = &self.request;
+        if *reports == ReportedEnds::None {
+            return result;
         }
         if let Err(error) = &mut result {
-            let RetryState { core, resource, plan, .. } = &self.retry;
             error.set_retry_after(|expires_in| {
                 let ahead = core.queue.turn_away(resource);
                 core.client.hold_times.retry_after(resource, ahead, expires_in, plan.retry_after)
             });
         }
-        let waited = now.saturating_duration_since(self.started);
-        let is_shared = self.retry.plan.is_shared();
+        let waited = now.saturating_duration_since(*started);
         let outcome = result.as_ref().map(|_| ());
-        if self.reports.include(outcome) {
-            self.retry.core.client.counts.ended(outcome, waited);
-            metrics::acquire(is_shared, outcome, waited);
+        if reports.include(outcome) {
+            core.client.counts.ended(outcome, waited);
+            metrics::acquire(plan.is_shared(), outcome, waited);
             self.send_event(&result, waited);
         }
-        record_end(&self.retry.span, &result, waited);
-        Poll::Ready(result)
+        record_end(span, &result, waited);
+        result
     }
+}
+
+/// Returns the error for too many attempts in flight.
+fn overloaded(request: &Request) -> LockError {
+    let client = &request.core.client;
+    let overloaded = VoteOutcome::NotCounted(Reason::Overloaded);
+    LockError::NoQuorum { votes: client.votes(vec![overloaded; client.nodes.len()]) }
 }
 
 /// Returns the error of a request of work that holds what it requests.
@@ -440,22 +568,8 @@ pub(super) fn waits_for_itself(name: &impl fmt::Display, is_shared: bool) -> Loc
     )
 }
 
-impl Drop for Acquisition {
-    fn drop(&mut self) {
-        match &self.step {
-            AcquireStep::Asking { lease, .. } => lease.release(false),
-            AcquireStep::Pausing(retry_task) => retry_task.leave(),
-            AcquireStep::QueueWait(_) | AcquireStep::Ready(_) | AcquireStep::Done => {}
-        }
-    }
-}
-
 impl fmt::Debug for Acquire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("Acquire");
-        if let AcquireState::Working(work) = &self.0 {
-            shown.field("resource", &work.retry.resource).field("attempts", &work.retry.begun);
-        }
-        shown.finish_non_exhaustive()
+        f.debug_struct("Acquire").field("is_ready", &self.work.is_none()).finish_non_exhaustive()
     }
 }

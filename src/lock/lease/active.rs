@@ -330,11 +330,6 @@ impl ActiveLease {
         self.poll_grant(key, cx, decision, Err(released()))
     }
 
-    /// Registers a task to be woken by the decision. Returns whether there is one already.
-    pub(crate) fn watch_for_decision(&self, key: &mut WakerKey, cx: &Context<'_>) -> bool {
-        self.poll_grant(key, cx, |grant| grant.decision.as_ref().map(|_| ()), ()).is_some()
-    }
-
     pub(crate) fn poll_extension(
         &self,
         key: &mut WakerKey,

@@ -19,7 +19,7 @@ use crate::{
     events::LockEventKind,
     lock::{
         LockOptions,
-        acquire::{Acquire, LONGEST_ATTEMPT, waits_for_itself},
+        acquire::{Acquire, AttemptOf, LONGEST_ATTEMPT, waits_for_itself},
         core::Core,
         inside::{is_any_inside, is_inside},
         inspect::inspect_names,
@@ -255,9 +255,9 @@ impl SlotRequest {
         };
         let internal = InternalOptions { lead_node, ..self.internal };
         let core = Arc::clone(&self.core);
-        let of = (self.span.clone(), self.begun);
+        let of = AttemptOf { span: self.span.clone(), begun: self.begun };
         self.begun += 1;
-        let result = Acquire::attempt(core, resource.clone(), (&options, &internal), of).await;
+        let result = Acquire::attempt(core, resource.clone(), &options, &internal, of).await;
         match &result {
             Ok(_) => self.set.prefer(slot),
             Err(LockError::Held { owner, expires_in, votes, .. }) => {

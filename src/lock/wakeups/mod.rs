@@ -6,7 +6,7 @@
 //! | names with waiters, and their subscriptions | `registry` |
 //! | releases of one name, and streaks, with the tasks that wait for them | `watches` |
 //! | the pauses before an attempt | `pause` |
-//! | the task that begins the next attempt | `retry_task` |
+//! | the task that continues a request after its first attempt | `manager_task` |
 //! | single attempts, and the pauses between them | `single` |
 //!
 //! # Waiting for other processes (R5)
@@ -17,7 +17,7 @@
 //! each one slower by a tenth. A hint may be lost. The fallback is a retry after the holder's
 //! remaining TTL, at most 1 s or a third of the TTL; while fewer than a quorum of nodes would
 //! publish, after random pauses. The pause is a task of the background thread, which starts the
-//! retry when the hint arrives: the path from a release to the next grant does not include the
+//! retry when the hint arrives: the path from a release to the next attempt does not include the
 //! waiting task. A hand-over therefore takes two round trips: release and hint, acquire and grant.
 //!
 //! *The lead node.* After a split vote, and where more than two processes listen, all contenders
@@ -56,17 +56,17 @@
 //! processor may miss a turn. If no other process waits, none pauses. A single attempt is never
 //! delayed, and may win repeatedly if it is repeated without a pause.
 
+mod manager_task;
 mod pause;
 mod registry;
-mod retry_task;
 #[cfg(feature = "scheduler")]
 mod single;
 mod turns;
 mod watches;
 
-pub(super) use pause::{RetryHistory, Yield, slot_turn};
+pub(super) use manager_task::run_in_manager;
+pub(super) use pause::{Pause, RetryHistory, Yield, slot_turn};
 pub(crate) use registry::Wakeups;
-pub(super) use retry_task::{RetryState, RetryTask, RetryWait, StartedAttempt};
 #[cfg(feature = "scheduler")]
 pub(crate) use single::SingleAttempts;
 pub(super) use turns::{LONGEST_YIELD, SHORTEST_PAUSE};

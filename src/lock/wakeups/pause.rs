@@ -37,11 +37,11 @@ use crate::{
 pub(crate) struct RetryHistory {
     waiting: Option<ResourceWait>,
     /// Start of the last try.
-    pub(super) tried: Option<Timestamp>,
+    pub(crate) tried: Option<Timestamp>,
     /// The node that the next try, or the current one, asks first.
     lead_node: Option<LeadNode>,
     /// Result of the last try that asked all nodes.
-    pub(super) last: Option<LockError>,
+    pub(crate) last: Option<LockError>,
     /// Whether some nodes granted the last try, but no quorum did: the next try asks one node
     /// first.
     split: bool,
@@ -51,7 +51,7 @@ pub(crate) struct RetryHistory {
     /// Number of tries in a row without an answer of a quorum.
     silent: u32,
     /// Time that the last try waited for a permit.
-    pub(super) permit_wait: Duration,
+    pub(crate) permit_wait: Duration,
     pub(crate) counted: Option<queue::CountedWaiter>,
 }
 
@@ -119,7 +119,7 @@ impl RetryHistory {
 
     /// Chooses a lead node for the first try, if many processes wait for the resource. The last try
     /// asks all nodes, as the answer of one is not a verdict.
-    pub(super) fn lead_crowd(
+    pub(crate) fn lead_crowd(
         &mut self,
         client: &Client,
         resource: &Resource,
@@ -404,7 +404,7 @@ impl Yield {
     }
 
     /// Polls for the turn of this process.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let streaks = self.client.wakeups.streaks();
         let now = self.client.clock().now();
         if !self.has_begun {
