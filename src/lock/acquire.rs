@@ -187,7 +187,7 @@ enum AttemptWait {
     /// The wait before the first attempt, in which other processes have their turn.
     Yield(Yield),
     /// The wait before a later attempt.
-    Pause(Pause, LockError),
+    Pause(Pause),
     /// The wait before the first attempt if only a permit is missing.
     Permit,
 }
@@ -229,6 +229,11 @@ impl Request {
 
     fn now(&self) -> Timestamp {
         self.core.client.clock().now()
+    }
+
+    /// Returns the error at the end of the time that the request has; a single attempt ends with its own.
+    fn gave_up(&self, last: LockError) -> LockError {
+        if self.plan.wait.is_zero() { last } else { self.timed_out(last) }
     }
 
     fn timed_out(&self, last: LockError) -> LockError {
@@ -274,8 +279,8 @@ impl Request {
 }
 
 impl Acquisition {
-    async fn acquire(mut self, place: QueueWait) -> Result<Lock, LockError> {
-        let result = match self.first_step(place).await {
+    async fn acquire(mut self, mut place: QueueWait) -> Result<Lock, LockError> {
+        let result = match self.first_step(&mut place).await {
             Ok(AttemptStep::Granted(lock)) => Ok(lock),
             // Boxed, as most requests do not need it.
             Ok(AttemptStep::Wait(next)) => Box::pin(self.continue_in_manager(*next)).await,
@@ -291,7 +296,7 @@ impl Acquisition {
     }
 
     /// Waits in line, and makes the first attempt if it may begin at once.
-    async fn first_step(&mut self, place: QueueWait) -> Result<AttemptStep, LockError> {
+    async fn first_step(&mut self, place: &mut QueueWait) -> Result<AttemptStep, LockError> {
         let ticket = match self.turn(place).await? {
             Admission::Ask(ticket) => ticket,
             Admission::Granted(lease) => return Ok(AttemptStep::Granted(Lock::new(lease))),
@@ -304,8 +309,8 @@ impl Acquisition {
             return Ok(AttemptStep::Wait(Box::new(NextAttempt { wait, deadline, ticket })));
         }
         if let Some(permit) = core.client.attempts.try_enter() {
-            let lease = self.begin(ticket, permit)?;
-            return self.outcome(lease).await;
+            let attempt = self.begin(ticket, permit)?;
+            return self.outcome(attempt).await;
         }
         if !self.progress.retries.count(&core.queue, self.progress.was_in_line) {
             return Err(self.refuse_overloaded(&ticket));
@@ -317,12 +322,12 @@ impl Acquisition {
     }
 
     /// Waits in line.
-    async fn turn(&mut self, mut place: QueueWait) -> Result<Admission, LockError> {
+    async fn turn(&mut self, place: &mut QueueWait) -> Result<Admission, LockError> {
         let Self { request, progress } = self;
         let client = &request.core.client;
         let mut timeout = None;
         let admission = poll_fn(|cx| {
-            if let Poll::Ready(admission) = request.poll_queue(&mut place, cx) {
+            if let Poll::Ready(admission) = request.poll_queue(place, cx) {
                 return Poll::Ready(Some(admission));
             }
             let sleep = || client.timers.sleep_until(request.line_deadline());
@@ -337,12 +342,11 @@ impl Acquisition {
         if let Some(admission) = admission.await {
             return admission;
         }
-        let last = place.known();
-        Err(if request.plan.wait.is_zero() { last } else { request.timed_out(last) })
+        Err(request.gave_up(place.known()))
     }
 
     /// Begins an attempt.
-    fn begin(&mut self, ticket: Ticket, permit: Permit) -> Result<Arc<ActiveLease>, LockError> {
+    fn begin(&mut self, ticket: Ticket, permit: Permit) -> Result<Attempt, LockError> {
         let Self { request: Request { core, resource, plan, span, .. }, progress } = self;
         if core.client.is_closed() {
             return Err(LockError::Closed);
@@ -365,12 +369,12 @@ impl Acquisition {
             progress.marked = Some(MarkedRequest::new(mark, &core.client));
         }
         progress.retries.tried = Some(lease.started());
-        Ok(lease)
+        Ok(Attempt(Some(lease)))
     }
 
     /// Waits for the decision of an attempt.
-    async fn outcome(&mut self, lease: Arc<ActiveLease>) -> Result<AttemptStep, LockError> {
-        match Attempt(Some(lease)).decided().await {
+    async fn outcome(&mut self, attempt: Attempt) -> Result<AttemptStep, LockError> {
+        match attempt.decided().await {
             Ok(lock) => {
                 let Request { core, resource, span, .. } = &self.request;
                 let (wakeups, since) = (&core.client.wakeups, lock.lease().started());
@@ -413,61 +417,38 @@ impl Acquisition {
         }
         let heads = core.queue.heads();
         let pause = progress.retries.pause(&core.client, heads, resource, plan, deadline);
-        let wait = AttemptWait::Pause(pause, error);
+        let wait = AttemptWait::Pause(pause);
         Ok(AttemptStep::Wait(Box::new(NextAttempt { wait, deadline, ticket })))
     }
 
-    /// Continues in a task of the manager, until the lock is granted or the request fails.
+    /// Makes further attempts in a task of the manager, until one is granted or the request fails.
     async fn continue_in_manager(&mut self, next: NextAttempt) -> Result<Lock, LockError> {
-        let request = self.request.clone();
-        let client = Arc::clone(&request.core.client);
-        let last = match &next.wait {
-            AttemptWait::Pause(_, error) => error.clone(),
-            AttemptWait::Yield(_) | AttemptWait::Permit => overloaded(&request),
-        };
+        let Request { core, span, .. } = &self.request;
+        let (client, span) = (Arc::clone(&core.client), span.clone());
         let progress = std::mem::take(&mut self.progress);
-        (self.progress.begun, self.progress.was_in_line) = (progress.begun, progress.was_in_line);
-        let retrying = Self { request: request.clone(), progress };
+        let mut retrying = Self { request: self.request.clone(), progress };
         let deadline = next.deadline;
-        let work = retrying.retry(next).instrument(request.span.clone());
-        // Where the runtime of the manager's tasks does not run, the request ends by itself.
-        let limit = deadline + request.plan.node_timeout * LONGEST_ATTEMPT;
-        let result = tokio::select! {
-            biased;
-            result = run_in_manager(&*client.spawner, work) => result,
-            () = client.timers.sleep_until(limit) => None,
+        let work = async move {
+            let result = retrying.retry(next).await;
+            (retrying.progress, result)
         };
-        if let Some((progress, result)) = result {
-            self.progress = progress;
-            return result;
-        }
-        client.timers.sleep_until(deadline).await;
-        Err(if request.plan.wait.is_zero() { last } else { request.timed_out(last) })
+        let (progress, result) = run_in_manager(&client, deadline, work.instrument(span)).await;
+        self.progress = progress;
+        result
     }
 
     /// Makes attempts until one is granted or the request fails. Dropping the future passes the turn on, and
     /// releases what an attempt may be granted.
-    async fn retry(mut self, mut next: NextAttempt) -> (Progress, Result<Lock, LockError>) {
+    async fn retry(&mut self, mut next: NextAttempt) -> Result<Lock, LockError> {
         loop {
             let NextAttempt { wait, deadline, ticket } = next;
-            let begun = match self.permit(wait, deadline).await {
-                Some(permit) => self.begin(ticket, permit),
-                None => Err(self.refuse_overloaded(&ticket)),
+            let Some(permit) = self.permit(wait, deadline).await else {
+                return Err(self.request.gave_up(self.refuse_overloaded(&ticket)));
             };
-            let lease = match begun {
-                Ok(lease) => lease,
-                Err(error) => {
-                    // No permit became free before the end of the wait.
-                    let is_late = !matches!(error, LockError::Closed | LockError::NoRandomness(_))
-                        && !self.request.plan.wait.is_zero();
-                    let error = if is_late { self.request.timed_out(error) } else { error };
-                    return (self.progress, Err(error));
-                }
-            };
-            match self.outcome(lease).await {
-                Ok(AttemptStep::Granted(lock)) => return (self.progress, Ok(lock)),
-                Ok(AttemptStep::Wait(failed)) => next = *failed,
-                Err(error) => return (self.progress, Err(error)),
+            let attempt = self.begin(ticket, permit)?;
+            match self.outcome(attempt).await? {
+                AttemptStep::Granted(lock) => return Ok(lock),
+                AttemptStep::Wait(failed) => next = *failed,
             }
         }
     }
@@ -481,7 +462,7 @@ impl Acquisition {
                 poll_fn(|cx| yielding.poll(cx)).await;
                 retries.lead_crowd(&core.client, resource, plan, deadline);
             }
-            AttemptWait::Pause(mut pause, _) => {
+            AttemptWait::Pause(mut pause) => {
                 poll_fn(|cx| pause.poll(retries, &core.client, plan, cx)).await;
             }
             AttemptWait::Permit => {}
@@ -494,7 +475,12 @@ impl Acquisition {
 
     /// Returns the error for too many attempts in flight, and reports it to the line.
     fn refuse_overloaded(&self, ticket: &Ticket) -> LockError {
-        let error = self.progress.retries.last.clone().unwrap_or_else(|| overloaded(&self.request));
+        let client = &self.request.core.client;
+        let overloaded = || {
+            let overloaded = VoteOutcome::NotCounted(Reason::Overloaded);
+            LockError::NoQuorum { votes: client.votes(vec![overloaded; client.nodes.len()]) }
+        };
+        let error = self.progress.retries.last.clone().unwrap_or_else(overloaded);
         ticket.report(&error);
         error
     }
@@ -547,13 +533,6 @@ impl Acquisition {
         record_end(span, &result, waited);
         result
     }
-}
-
-/// Returns the error for too many attempts in flight.
-fn overloaded(request: &Request) -> LockError {
-    let client = &request.core.client;
-    let overloaded = VoteOutcome::NotCounted(Reason::Overloaded);
-    LockError::NoQuorum { votes: client.votes(vec![overloaded; client.nodes.len()]) }
 }
 
 /// Returns the error of a request of work that holds what it requests.

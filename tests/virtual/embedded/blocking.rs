@@ -306,6 +306,23 @@ mod runtimes {
         }
 
         #[test]
+        fn waiting_thread_is_granted_what_is_released() {
+            let nodes = EmbeddedNodes::new(3);
+            let (_runtime, redlock) = manager(Redlock::builder().nodes_from(&nodes));
+            let elsewhere = Redlock::builder().nodes_from(&nodes).build().unwrap().blocking();
+            let held = elsewhere.lock("x").acquire().unwrap();
+            let waiting = redlock.lock("x").wait(HANG_GUARD);
+            let (sender, receiver) = mpsc::channel();
+            thread::spawn(move || sender.send(waiting.acquire().map(|_| ())));
+            assert!(receiver.recv_timeout(SHORT).is_err(), "it waits");
+
+            held.release().unwrap();
+
+            let granted = receiver.recv_timeout(HANG_GUARD).expect("the wait ends");
+            granted.expect("the lock is free");
+        }
+
+        #[test]
         fn calls_without_connections_end_in_time() {
             let unused = ["redis://127.0.0.1:1", "redis://127.0.0.1:2", "redis://127.0.0.1:3"];
             let (_runtime, redlock) = manager(briefly().nodes(unused));
