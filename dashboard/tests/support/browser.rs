@@ -17,7 +17,7 @@ use super::{
 };
 
 /// Number of browsers at a time: each keeps a processor busy while it starts.
-const BROWSERS: usize = 2;
+const BROWSERS: usize = 3;
 
 /// A headless Chromium with a profile of its own. Its processes end when it is dropped.
 pub(crate) struct Browser {
@@ -37,12 +37,17 @@ impl Browser {
         let permit = places.acquire().await.expect("it is never closed");
         let driver = tokio::task::spawn_blocking(Driver::start).await.expect("chromedriver starts");
         let client = ClientBuilder::new(HttpConnector::new())
-            .capabilities(capabilities(driver.home(), scripts))
+            .capabilities(capabilities())
             .connect(&driver.url())
             .await
             .expect("Chromium starts");
         let browser = Self { client, driver, _permit: permit };
         browser.show_on(Screen::Light).await;
+        if scripts == Scripts::Off {
+            browser
+                .devtools("Emulation.setScriptExecutionDisabled", json!({ "value": true }))
+                .await;
+        }
         browser
     }
 
