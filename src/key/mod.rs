@@ -40,6 +40,7 @@
 //! let layer = RedlockLayer::new(redlock, key).http();
 //! ```
 
+mod adapters;
 mod body;
 mod combinators;
 mod decode;
@@ -63,9 +64,8 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-pub use combinators::{
-    All, Hashed, HashedWith, Joined, Only, Optional, Parsed, Prefixed, When, all, joined,
-};
+pub use adapters::{Hashed, HashedWith, Only, Optional, Parsed, Prefixed, When};
+pub use combinators::{All, Joined, all, joined};
 pub use form_field::{FormField, form_field};
 pub use from_fn::{FromBodyFn, FromFn, from_body_fn, from_fn};
 pub use head::RequestHead;
