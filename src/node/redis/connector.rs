@@ -34,6 +34,14 @@ pub enum Address {
     },
 }
 
+impl Address {
+    /// Returns whether a text can be a host: a name, an IPv4 or an IPv6 address.
+    pub(super) fn is_host(text: &str) -> bool {
+        let is_of_host = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
+        !text.is_empty() && text.chars().all(is_of_host)
+    }
+}
+
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

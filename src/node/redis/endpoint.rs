@@ -121,7 +121,7 @@ impl Endpoint {
             }
             _ => return Err(invalid("an address of this kind is not supported")),
         };
-        if !Self::is_host(host) {
+        if !Address::is_host(host) {
             return Err(invalid("its host is neither a name nor an address"));
         }
         Self::logged_in(Address::Tcp { host: host.to_ascii_lowercase(), port }, login, tls, invalid)
@@ -295,11 +295,6 @@ impl Endpoint {
             _ => std::future::pending().await,
         }
     }
-
-    /// Returns whether a text can be a host.
-    pub(super) fn is_host(text: &str) -> bool {
-        !text.is_empty() && text.chars().all(is_of_host)
-    }
 }
 
 /// Returns the value of a parameter of a URL.
@@ -425,11 +420,6 @@ fn check(scheme: Scheme, rest: &str) -> Result<(), &'static str> {
                     and %26 for an &");
     }
     Ok(())
-}
-
-/// Returns whether a character may be in a host name, an IPv4 or an IPv6 address.
-fn is_of_host(c: char) -> bool {
-    c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':')
 }
 
 #[cfg(test)]

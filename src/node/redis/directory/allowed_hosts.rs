@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::node::redis::{Address, Endpoint};
+use crate::node::redis::Address;
 
 /// Patterns of hosts. Without any, every host is allowed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,13 +38,13 @@ impl AllowedHosts {
 impl HostPattern {
     fn parse(text: &str) -> Option<Self> {
         let text = text.to_ascii_lowercase();
-        if Endpoint::is_host(&text) {
+        if Address::is_host(&text) {
             return Some(Self::Host(canonical(&text)));
         }
         if let Some(end) = text.strip_prefix('*') {
             // A name. `*.1` would be the end of an address.
             let is_name = end.starts_with('.') && end.contains(|c: char| c.is_ascii_alphabetic());
-            return (is_name && Endpoint::is_host(end)).then(|| Self::Domain(end.to_owned()));
+            return (is_name && Address::is_host(end)).then(|| Self::Domain(end.to_owned()));
         }
         let begin = text.strip_suffix('*')?;
         let is_address = begin.ends_with(['.', ':'])

@@ -5,7 +5,7 @@ use ::redis::{Pipeline, Value};
 use super::location_reports::ReportedLocation;
 use crate::{
     error::Reason,
-    node::redis::{Address, Endpoint, single_server::CommandAnswers, values::text},
+    node::redis::{Address, single_server::CommandAnswers, values::text},
 };
 
 pub(super) fn ask() -> Pipeline {
@@ -87,7 +87,7 @@ impl<'a> ClusterNode<'a> {
             (None, ip, _) => ip,
         };
         let port = port.parse().ok().filter(|port| *port > 0)?;
-        Endpoint::is_host(host).then(|| Address::Tcp { host: host.to_owned(), port })
+        Address::is_host(host).then(|| Address::Tcp { host: host.to_owned(), port })
     }
 }
 

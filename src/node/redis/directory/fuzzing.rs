@@ -3,10 +3,7 @@
 use ::redis::Value;
 
 use super::{cluster, sentinel};
-use crate::{
-    error::Reason,
-    node::redis::{Address, Endpoint},
-};
+use crate::{error::Reason, node::redis::Address};
 
 /// Reads replies as the answers of a Sentinel and of a Cluster's node, and returns the errors.
 ///
@@ -24,7 +21,7 @@ pub(crate) fn places(values: &[Value]) -> Vec<Reason> {
             Ok(place) => {
                 for address in place.others.iter().chain([&place.at]) {
                     let Address::Tcp { host, .. } = address else { panic!("{address}") };
-                    assert!(Endpoint::is_host(host), "{address}");
+                    assert!(Address::is_host(host), "{address}");
                 }
             }
             Err(reason) => errors.push(reason),

@@ -5,7 +5,7 @@ use ::redis::{Pipeline, Value};
 use super::location_reports::ReportedLocation;
 use crate::{
     error::Reason,
-    node::redis::{Address, Endpoint, single_server::CommandAnswers, values::text},
+    node::redis::{Address, single_server::CommandAnswers, values::text},
 };
 
 /// Queries the address, and the epoch of the configuration that it belongs to.
@@ -32,7 +32,7 @@ pub(super) fn parse(service: &str, answers: CommandAnswers) -> Result<ReportedLo
     let [host, port] = &address[..] else { return Err(not_understood()) };
     let port = text(port).parse().map_err(|_| not_understood())?;
     let host = text(host);
-    if !Endpoint::is_host(&host) {
+    if !Address::is_host(&host) {
         return Err(not_understood());
     }
     let fields = match answers.next() {
