@@ -72,7 +72,6 @@ pub(crate) use lower::Lowering;
 pub(super) use next_change::next_change;
 pub(super) use node_report::{NodeReport, add_check};
 pub(super) use record::{Change, ChangeKind};
-pub(crate) use set::{AdminRequest, Membership, NodeHandle, NodeSet, SetAdmission};
-pub(crate) use set_list::SetList;
+pub(crate) use set::{AdminRequest, Membership, NodeHandle, NodeSet, SetAdmission, SetList};
 #[cfg(test)]
 pub(super) use tests::Scripted;

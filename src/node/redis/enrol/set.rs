@@ -1,12 +1,15 @@
-//! The nodes of one manager: which of them may vote, and why the others may not.
+//! The nodes of one set: which of them may vote, and why the others may not. The list of a manager's sets.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use ::redis::{Pipeline, Value};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
-    Layout, NodeReport, SetList, Tag,
+    Layout, NodeReport, Tag,
     next_change::{EnrolTerms, Joining},
     state::{ClockCorrections, SetState, WallClockFlags},
 };
@@ -415,5 +418,31 @@ impl NodeSet {
 
     pub(super) fn state(&self) -> Guard<'_, SetState> {
         crate::sync::lock(&self.state)
+    }
+}
+
+/// The sets of one manager.
+#[derive(Debug)]
+pub(crate) struct SetList {
+    sets: Mutex<Vec<Weak<NodeSet>>>,
+    count: usize,
+}
+
+impl SetList {
+    pub(crate) fn new(count: usize) -> Self {
+        Self { sets: Mutex::new(Vec::new()), count }
+    }
+
+    fn add(&self, set: &Arc<NodeSet>) {
+        crate::sync::lock(&self.sets).push(Arc::downgrade(set));
+    }
+
+    /// Returns the sets besides this one; `None` before all are there.
+    pub(super) fn besides(&self, set: &NodeSet) -> Option<Vec<Arc<NodeSet>>> {
+        let sets = crate::sync::lock(&self.sets);
+        (sets.len() == self.count).then(|| {
+            let others = sets.iter().filter_map(Weak::upgrade);
+            others.filter(|other| !std::ptr::eq(Arc::as_ptr(other), set)).collect()
+        })
     }
 }

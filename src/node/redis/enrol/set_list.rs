@@ -4,41 +4,13 @@
 //! would lock the same names elsewhere. But that client's list has servers in common with this one, and
 //! they show it.
 
-use std::sync::{Arc, Weak};
-
-use super::{NodeSet, set::AdminRequest};
+use super::{AdminRequest, NodeSet};
 use crate::{
     protocol::formulas,
     switches::{self, Switch},
-    sync::{Mutex, atomic::Ordering, lock},
+    sync::atomic::Ordering,
     time::{Clock, Timestamp},
 };
-
-/// The sets of one manager.
-#[derive(Debug)]
-pub(crate) struct SetList {
-    sets: Mutex<Vec<Weak<NodeSet>>>,
-    count: usize,
-}
-
-impl SetList {
-    pub(crate) fn new(count: usize) -> Self {
-        Self { sets: Mutex::new(Vec::new()), count }
-    }
-
-    pub(crate) fn add(&self, set: &Arc<NodeSet>) {
-        lock(&self.sets).push(Arc::downgrade(set));
-    }
-
-    /// Returns the sets besides this one; `None` before all are there.
-    fn besides(&self, set: &NodeSet) -> Option<Vec<Arc<NodeSet>>> {
-        let sets = lock(&self.sets);
-        (sets.len() == self.count).then(|| {
-            let others = sets.iter().filter_map(Weak::upgrade);
-            others.filter(|other| !std::ptr::eq(Arc::as_ptr(other), set)).collect()
-        })
-    }
-}
 
 impl NodeSet {
     /// Returns whether servers may join this set: each other set of the list has shown a quorum that
