@@ -28,39 +28,24 @@
 
 use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
-use ::redis::{Pipeline, Value};
+use ::redis::Value;
 use futures_util::{Stream, StreamExt, stream::FuturesUnordered};
-use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
-    NodeSet, Tag,
-    bulk_connection::BulkConnection,
-    key_reservations::KeyReservations,
+    NodeSet,
+    copier::Copier,
     node_report::BOOTSTRAPPED,
     record_source::RecordSource,
+    records_report::RecordsReport,
     shared_task::{SharedTask, TaskLease, TaskLeaseOutcome},
     source_outcomes::SourceOutcomes,
 };
 use crate::{
     error::Reason,
-    metrics,
-    node::redis::{
-        scripts,
-        server_error::reason,
-        status_detail::Copied,
-        values::{list, text},
-    },
-    sync::{
-        Mutex,
-        atomic::{AtomicU32, Ordering},
-        lock,
-    },
+    node::redis::{scripts, server_error::reason, status_detail::Copied},
 };
 
-/// Maximum rate of records from all sources, in bytes per second.
-const RATE: u64 = 10_000_000;
-/// Minimum time for each call on a server: at most 200 calls a second.
-const MIN_CALL_TIME: Duration = Duration::from_millis(5);
 /// Minimum time for the other sources once enough were read.
 const MIN_EXTRA: Duration = Duration::from_secs(3);
 /// Pause before the next attempt, while another client copies or after a failure.
@@ -98,10 +83,8 @@ enum CopyEnd {
 }
 
 async fn try_to_copy(set: &NodeSet, node: usize) -> Result<CopyEnd, Reason> {
-    let mut pipeline = Pipeline::with_capacity(1);
-    add_report(&mut pipeline, set);
-    let begun = report(set, set.ask(node, pipeline).await?)?;
-    if begun.once.is_empty() {
+    let begun = RecordsReport::of_node(set, node).await?;
+    if begun.is_complete() {
         return Ok(CopyEnd::Before);
     }
     let lease = TaskLease::new(SharedTask::Copy, node, Arc::clone(&begun.once));
@@ -119,63 +102,6 @@ async fn try_to_copy(set: &NodeSet, node: usize) -> Result<CopyEnd, Reason> {
     copied.map(CopyEnd::Now)
 }
 
-/// The state of a node's records.
-pub(super) struct RecordsReport {
-    pub(super) tag: Tag,
-    /// [`LEARNT`] or [`BOOTSTRAPPED`] with the nonce of the probation, or nothing. Together with
-    /// the tag it identifies the activation.
-    once: Arc<str>,
-}
-
-impl RecordsReport {
-    pub(super) async fn read(
-        set: &NodeSet,
-        connection: &mut BulkConnection,
-    ) -> Result<Self, Reason> {
-        let mut pipeline = Pipeline::with_capacity(1);
-        add_report(&mut pipeline, set);
-        report(set, connection.ask(&pipeline).await?)
-    }
-
-    /// Returns whether the node lacks no records.
-    pub(super) fn is_complete(&self) -> bool {
-        self.once.is_empty()
-    }
-
-    /// Checks that the node was neither enrolled again nor found to have forgotten since `begun`.
-    pub(super) fn are_those_of(&self, begun: &Self) -> Result<(), Reason> {
-        let same = self.tag.enrolment() == begun.tag.enrolment() && self.once == begun.once;
-        let found = || Arc::clone(self.tag.text());
-        if same { Ok(()) } else { Err(Reason::WrongTag { found: found() }) }
-    }
-}
-
-fn add_report(pipeline: &mut Pipeline, set: &NodeSet) {
-    pipeline.cmd("HMGET").arg(&set.keys.meta).arg("tag").arg("once");
-}
-
-fn report(set: &NodeSet, answers: Vec<Value>) -> Result<RecordsReport, Reason> {
-    let items = list(answers)?;
-    let tag = Tag::new(items.first().map(text).unwrap_or_default());
-    let once = items.get(1).map(text).unwrap_or_default();
-    if tag.layout() != &*set.layout.hash {
-        return Err(Reason::WrongTag { found: Arc::clone(tag.text()) });
-    }
-    Ok(RecordsReport { tag, once })
-}
-
-/// An attempt to copy all records to a node.
-pub(super) struct Copier<'a> {
-    pub(super) set: &'a NodeSet,
-    pub(super) node: usize,
-    /// The node's report before the attempt.
-    pub(super) begun: &'a RecordsReport,
-    pub(super) reservations: KeyReservations,
-    /// Number of sources that share the rate.
-    shares: AtomicU32,
-    copied: Mutex<Copied>,
-}
-
 impl<'a> Copier<'a> {
     /// Copies all records, and marks the node as complete.
     async fn run(
@@ -183,20 +109,13 @@ impl<'a> Copier<'a> {
         node: usize,
         begun: &'a RecordsReport,
     ) -> Result<Copied, Reason> {
-        let copier = Self {
-            set,
-            node,
-            begun,
-            reservations: KeyReservations::default(),
-            shares: AtomicU32::new(0),
-            copied: Mutex::default(),
-        };
+        let copier = Self::new(set, node, begun);
         copier.report_progress(Copied::default());
         copier.copy_all().await?;
         let mut call = set.call(node, scripts::COPIED);
         call.arg(begun.tag.enrolment()).arg(&*begun.once);
         match set.ask(node, call).await?.pop() {
-            Some(Value::Int(1)) => Ok(*lock(&copier.copied)),
+            Some(Value::Int(1)) => Ok(copier.copied()),
             Some(Value::ServerError(error)) => Err(reason(&error)),
             _ => Err(Reason::WrongTag { found: "".into() }),
         }
@@ -243,43 +162,6 @@ impl<'a> Copier<'a> {
         }
         (from, RecordSource::copy(self, from, before == Some(Ok(false))).await)
     }
-
-    /// Waits until a source that made calls in its turn may continue. The sources have equal shares
-    /// of the rate.
-    pub(super) async fn pace(&self, turn: Instant, calls: u32, bytes: u64) {
-        let shares = self.shares.load(Ordering::Relaxed).max(1);
-        let least = (MIN_CALL_TIME * calls).max(Duration::from_micros(bytes * 1_000_000 / RATE));
-        sleep_until(turn + least * shares).await;
-    }
-
-    /// Adds to the progress, and reports it.
-    pub(super) fn report_progress(&self, more: Copied) {
-        let copied = {
-            let mut copied = lock(&self.copied);
-            copied.records += more.records;
-            copied.bytes += more.bytes;
-            *copied
-        };
-        let status = &self.set.members()[self.node].status;
-        status.set_copied(copied);
-        metrics::copied(status.name(), more.records, more.bytes);
-    }
-}
-
-/// A source's share of the rate, until it is dropped.
-pub(super) struct RateShare<'a>(&'a AtomicU32);
-
-impl<'a> RateShare<'a> {
-    pub(super) fn new(copier: &'a Copier<'_>) -> Self {
-        copier.shares.fetch_add(1, Ordering::Relaxed);
-        Self(&copier.shares)
-    }
-}
-
-impl Drop for RateShare<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// Returns the next item, or `None` from `end` on.
@@ -299,93 +181,7 @@ async fn next_before<T>(
 mod tests {
     use futures_util::stream;
 
-    use super::{
-        super::{node_report::LEARNT, tests::Scripted},
-        *,
-    };
-
-    fn records(enrolment: &str, owners: &str, once: &str) -> RecordsReport {
-        let tag = Tag::new(format!("a {enrolment:0>75} {owners}"));
-        RecordsReport { tag, once: once.into() }
-    }
-
-    #[test]
-    fn reports_of_one_activation_are_equal() {
-        let begun = records("1", "x", BOOTSTRAPPED);
-        assert!(records("1", "other", BOOTSTRAPPED).are_those_of(&begun).is_ok());
-        for other in [records("2", "x", BOOTSTRAPPED), records("1", "x", "")] {
-            let found = Arc::clone(other.tag.text());
-            assert_eq!(other.are_those_of(&begun), Err(Reason::WrongTag { found }));
-        }
-        assert!(!begun.is_complete() && records("1", "x", "").is_complete());
-    }
-
-    impl RecordsReport {
-        pub(in super::super) fn of_tests(once: &str) -> Self {
-            records("1", "x", once)
-        }
-    }
-
-    impl<'a> Copier<'a> {
-        /// Creates an attempt to copy to the first node.
-        pub(in super::super) fn of_tests(set: &'a NodeSet, begun: &'a RecordsReport) -> Self {
-            Self {
-                set,
-                node: 0,
-                begun,
-                reservations: KeyReservations::default(),
-                shares: AtomicU32::new(0),
-                copied: Mutex::default(),
-            }
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn sources_share_the_rate() {
-        let Scripted { set, .. } = Scripted::new("p");
-        let begun = RecordsReport::of_tests(LEARNT);
-        let copier = Copier::of_tests(&set, &begun);
-
-        let pause = async |calls, bytes| {
-            let turn = Instant::now();
-            copier.pace(turn, calls, bytes).await;
-            turn.elapsed().as_millis()
-        };
-
-        assert_eq!((pause(1, 0).await, pause(2, 0).await), (5, 10));
-
-        let share = RateShare::new(&copier);
-        assert_eq!((pause(1, 0).await, pause(1, 2_000_000).await), (5, 200));
-
-        let other = RateShare::new(&copier);
-        assert_eq!((pause(2, 0).await, pause(1, 2_000_000).await), (20, 400));
-
-        drop(other);
-        assert_eq!(pause(1, 2_000_000).await, 200, "one source has the whole rate again");
-
-        drop(share);
-        let turn = Instant::now();
-        sleep(Duration::from_secs(1)).await;
-        copier.pace(turn, 1, 2_000_000).await;
-
-        assert_eq!(turn.elapsed(), Duration::from_secs(1), "its turn took longer");
-    }
-
-    #[tokio::test]
-    async fn progress_is_the_sum() {
-        let Scripted { set, .. } = Scripted::new("p");
-        let begun = RecordsReport::of_tests(LEARNT);
-        let copier = Copier::of_tests(&set, &begun);
-        let status = &set.members()[0].status;
-        status.set_copying(true);
-        for (records, bytes) in [(2, 20), (3, 30)] {
-            copier.report_progress(Copied { records, bytes });
-        }
-
-        let Copied { records, bytes } = status.copied();
-
-        assert_eq!((records, bytes), (5, 50));
-    }
+    use super::*;
 
     #[tokio::test(start_paused = true)]
     async fn nothing_is_taken_after_the_end() {

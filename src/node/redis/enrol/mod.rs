@@ -11,7 +11,7 @@
 //! | requests to the nodes | `requests` |
 //! | background tasks | `tasks` |
 //! | end of a probation | `activate`, `learnt_state` |
-//! | copying of records | `copy`, `record_source`, `key_reservations`, `source_outcomes` |
+//! | copying of records | `copy`, `record_source`, `copier`, `records_report`, `key_reservations`, `source_outcomes` |
 //! | tasks that a single client runs on behalf of all | `shared_task` |
 //! | connections for bulk data | `bulk_connection` |
 //! | moves between layouts | `adopt` |
@@ -44,6 +44,7 @@ mod activate;
 mod adopt;
 mod bulk_connection;
 mod clocks;
+mod copier;
 mod copy;
 #[cfg(any(test, fuzzing))]
 pub(super) mod fuzzing;
@@ -55,6 +56,7 @@ mod next_change;
 mod node_report;
 mod record;
 mod record_source;
+mod records_report;
 mod requests;
 mod set;
 mod set_list;

@@ -11,7 +11,8 @@ use tokio::time::Instant;
 
 use super::{
     bulk_connection::BulkConnection,
-    copy::{Copier, RateShare, RecordsReport},
+    copier::{Copier, RateShare},
+    records_report::RecordsReport,
 };
 use crate::{
     error::Reason,
@@ -208,7 +209,7 @@ mod tests {
     ) -> (T, Vec<String>) {
         let Scripted { set, .. } = Scripted::new("p");
         let begun = RecordsReport::of_tests("copying x");
-        let copier = Copier::of_tests(&set, &begun);
+        let copier = Copier::new(&set, 0, &begun);
         let (source, mut of_source) = tokio::io::duplex(16 * 1024);
         let (target, mut of_target) = tokio::io::duplex(16 * 1024);
         let mut this = RecordSource {
