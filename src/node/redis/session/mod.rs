@@ -9,7 +9,7 @@
 //! | operations that wait for room; batches that wait for replies | `send_queue`; `sent_batch` |
 //! | the replies to a batch | `answers` |
 //! | refused votes, and denied commands | `votes` |
-//! | health checks | `health_check` |
+//! | health checks, and when one is due | `health_check`, `check_progress` |
 //!
 //! Queued operations are sent in one write, each as a command of its own; one TIME follows the
 //! acquires. So concurrent locks share round trips, and a key that we may not access affects no
@@ -58,6 +58,7 @@
 //! operation afterwards is followed by a check at once.
 
 mod answers;
+mod check_progress;
 mod direct;
 mod health_check;
 mod phase;

@@ -12,8 +12,8 @@ use ::redis::Pipeline;
 use tokio::{sync::mpsc, time::MissedTickBehavior};
 
 use super::{
+    check_progress::{CHECK_INTERVAL, CheckProgress},
     direct::{DirectBatch, DirectContext, DirectWriter, encode_batch},
-    health_check::{CHECK_INTERVAL, CheckProgress},
     phase::SessionPhase,
     send_queue::SendQueue,
     sent_batch::{BatchContent, OperationBatch, SentBatch, SentBatches},
