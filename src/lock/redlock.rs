@@ -10,11 +10,11 @@ use futures_util::{
 use tokio::sync::broadcast;
 
 use super::{
-    Holder, LockCounts, NotReady, Released, RevokeTarget, Snapshot, builder::RedlockBuilder,
-    client::Client, core::Core, request::LockRequest, sets::Sets,
+    Holder, LockCounts, NotReady, Snapshot, builder::RedlockBuilder, client::Client, core::Core,
+    request::LockRequest,
 };
 use crate::{
-    error::{AdoptError, LockError, LowerError, Reason, ReleaseError},
+    error::{AdoptError, LockError, LowerError, Reason},
     events::LockEvent,
     node::{EmbeddedNodes, Node, NodeHealth},
     protocol::ScanKind,
@@ -35,6 +35,16 @@ pub struct Redlock {
     core: Arc<Core>,
     sets: Option<Arc<Sets>>,
 }
+
+/// The sets of a manager.
+pub(super) struct Sets {
+    /// The manager of each set.
+    pub(super) managers: Box<[Redlock]>,
+    /// The nodes of all sets.
+    pub(super) nodes: Box<[Arc<dyn Node>]>,
+}
+
+opaque_debug!(Sets);
 
 /// # Locks
 impl Redlock {
@@ -223,47 +233,6 @@ impl Redlock {
         let resource =
             resource.try_into().map_err(|error| LockError::InvalidResource(error.into()))?;
         self.holder(&resource).await
-    }
-
-    /// Revokes a lock: the lock of a [`Holder`], and not a later one, or the present lock on a
-    /// name.
-    ///
-    /// ```
-    /// use tower_redlock::{lock::Released, Redlock};
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), tower_redlock::LockError> {
-    /// let redlock = Redlock::embedded();
-    /// let _crashed = redlock.lock("invoice:42").await?;
-    /// assert_eq!(redlock.revoke("invoice:42").await?, Released::Released);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// Returns [`Released::AlreadyLost`] if there is no holder, or the [`Holder`] no longer holds
-    /// it.
-    ///
-    /// Meant for holders that have crashed. A live one stores its key again with its next renewal,
-    /// unless another client was faster. In that case the former holder considers its lock valid
-    /// until that renewal, or until the end of its validity: at most one TTL. After a hand-off
-    /// within the holder's process, the lock of the current holder there is revoked. A lock that
-    /// may [linger](crate::LockOptions::linger) is first requested by a single attempt, so that a
-    /// process that keeps it unused gives it back.
-    ///
-    /// A [shared](crate::LockOptions::shared) lock is revoked from all its holders, also from those
-    /// that acquired it after the [`Holder`] was read.
-    ///
-    /// # Errors
-    ///
-    /// [`ReleaseError::Foreign`] for a key that this crate did not write,
-    /// [`ReleaseError::NoQuorum`] if too few nodes answered, and [`ReleaseError::InvalidResource`].
-    /// For a set of names, the locks of the names before the error are revoked.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping it does not undo it.
-    pub async fn revoke(&self, target: impl Into<RevokeTarget>) -> Result<Released, ReleaseError> {
-        super::revoke::revoke(self, target.into()).await
     }
 
     /// Enumerates the locks that are held, in no order.

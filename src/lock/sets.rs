@@ -12,23 +12,15 @@
 
 use std::sync::Arc;
 
-use super::{Redlock, builder::RedlockBuilder, core::Core, settings::Settings};
+use super::{Redlock, builder::RedlockBuilder, core::Core, redlock::Sets, settings::Settings};
 use crate::{
     error::{BuildError, LockError, SetNumber},
     events::Events,
     hash::{fnv, mix},
-    node::{Node, redis::SetList},
+    node::redis::SetList,
     resource::{Resource, ResourceError},
     switches::{self, Switch},
 };
-
-/// The sets of a manager.
-pub(super) struct Sets {
-    /// The manager of each set.
-    pub(super) managers: Box<[Redlock]>,
-    /// The nodes of all sets.
-    pub(super) nodes: Box<[Arc<dyn Node>]>,
-}
 
 impl Redlock {
     /// Builds a manager over several sets of nodes, of which each decides about a part of the names: for
@@ -239,8 +231,6 @@ fn without_prefix(name: &str) -> Option<&str> {
     let slot = Resource::slot_of(name).map(|(_, of)| of);
     slot.or_else(|| Resource::any_slot_of(name)).or_else(own)
 }
-
-opaque_debug!(Sets);
 
 #[cfg(test)]
 mod tests {
