@@ -8,6 +8,7 @@ use super::super::{
     shared_job::SharedJob, tick_policy, wall_timer::WallTimer,
 };
 use crate::{
+    error::LockError,
     lock::Redlock,
     resource::Resource,
     schedule::{Schedule, WallTime},
@@ -35,6 +36,13 @@ pub(super) enum Purpose {
     Request,
     /// Stores since when the job exists, how its latest run ended, or that ticks are reported which do not run.
     Settle,
+}
+
+/// A job's next step, as far as it is known.
+pub(super) struct NextStep {
+    pub(super) due: Due,
+    /// Why the nodes could not be queried for missed ticks and interrupted runs.
+    pub(super) unknown: Option<LockError>,
 }
 
 impl JobEnv {

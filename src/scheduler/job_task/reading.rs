@@ -3,7 +3,7 @@
 use std::{ops::RangeInclusive, time::Duration};
 
 use super::{
-    env::{Due, Purpose},
+    env::{Due, NextStep, Purpose},
     knowledge::ClockReading,
     task::JobTask,
 };
@@ -18,13 +18,6 @@ use crate::{
 const REGISTER_DELAY: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(5);
 /// Delay before ticks that do not run are reported; random, as replicas find them at the same time.
 const REPORT_DELAY: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_millis(200);
-
-/// A job's next step, as far as it is known.
-pub(super) struct NextStep {
-    pub(super) due: Due,
-    /// Why the nodes could not be queried for missed ticks and interrupted runs.
-    pub(super) unknown: Option<LockError>,
-}
 
 impl JobTask {
     /// Returns the job's next step. Other replicas may have run ticks that seem missed, while this

@@ -13,12 +13,11 @@ use super::{
         work::{JobWork, panic_message},
     },
     attempts::backoff,
-    env::{Due, JobEnv, Purpose},
+    env::{Due, JobEnv, NextStep, Purpose},
     findings::Findings,
     history::HistoryState,
     knowledge::FleetKnowledge,
     lanes::Lanes,
-    reading::NextStep,
     reports::{Reports, report_exhausted},
     waits::Waits,
 };
