@@ -1,4 +1,4 @@
-//! Errors of a start, and of a name that no job has.
+//! Errors of a start, of a trigger, and of a name that no job has.
 
 use std::{error::Error, fmt, sync::Arc};
 
@@ -154,3 +154,48 @@ impl fmt::Display for UnknownJob {
 }
 
 impl Error for UnknownJob {}
+
+/// Why a trigger was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TriggerError {
+    /// There is no such job.
+    UnknownJob(UnknownJob),
+    /// The job does not run any more on this replica.
+    Ended {
+        /// The job.
+        job: Arc<str>,
+        /// Why it has ended.
+        reason: Arc<str>,
+    },
+    /// The scheduler is being shut down.
+    ShuttingDown,
+    /// Too many triggered runs of the job are pending.
+    TooMany {
+        /// The job.
+        job: Arc<str>,
+        /// How many.
+        pending: usize,
+    },
+}
+
+impl fmt::Display for TriggerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownJob(error) => error.fmt(f),
+            Self::Ended { job, reason } => write!(f, "job {job:?} has ended: {reason}"),
+            Self::ShuttingDown => f.write_str("the scheduler is being shut down"),
+            Self::TooMany { job, pending } => {
+                write!(f, "{pending} triggered runs of job {job:?} are pending already")
+            }
+        }
+    }
+}
+
+impl Error for TriggerError {}
+
+impl From<UnknownJob> for TriggerError {
+    fn from(error: UnknownJob) -> Self {
+        Self::UnknownJob(error)
+    }
+}

@@ -169,7 +169,9 @@ impl SchedulerHandle {
             let job = Arc::clone(&job.name);
             return Err(TriggerError::Ended { job, reason: CLOSED.into() });
         }
-        job.trigger_run(self.shared.next_trigger())
+        let (trigger, pending) = Trigger::new(self.shared.next_trigger(), Arc::clone(&job));
+        job.queue_trigger(pending)?;
+        Ok(trigger)
     }
 
     /// Starts no more ticks of a job on this replica, until [`resume_here`](Self::resume_here) or the end

@@ -160,6 +160,7 @@ pub(crate) mod job;
 mod job_task;
 mod options;
 mod outcome_hook;
+mod pending_trigger;
 mod roster;
 #[expect(clippy::module_inception, reason = "the file of the type that the module is about")]
 pub(crate) mod scheduler;
@@ -179,7 +180,7 @@ pub use conflict::JobConflict;
 pub(crate) use context::JobContext;
 #[cfg(feature = "testing")]
 pub(crate) use context::RunInfo;
-pub use error::{StartError, UnknownJob};
+pub use error::{StartError, TriggerError, UnknownJob};
 pub use event::{JobEvent, JobEventKind, MissReason, SkipReason};
 #[cfg(any(test, fuzzing))]
 pub(crate) use fleet::fuzzing;
@@ -197,6 +198,6 @@ pub use status::{
     FleetRun, JobCounts, JobState, JobStatus, LastMissed, LastRun, Outcome, RunningJob,
 };
 pub use tick::{TickContext, TickError, TickOutcome, TickRequest};
-pub use trigger::{Trigger, TriggerError};
+pub use trigger::Trigger;
 pub use upkeep::Candidate;
 pub use work::{JobError, JobResult, NotDone};

@@ -10,8 +10,8 @@ use tokio::sync::watch;
 
 use super::{
     FleetRun, Job, JobConflict, JobControl, JobCounts, JobEventKind, JobPause, JobState, JobStatus,
-    JobStop, LastRun, Outcome, RunningJob, SkipReason, Trigger, TriggerError,
-    conflict::ConflictLog, status::RunKey, trigger::PendingTrigger,
+    JobStop, LastRun, Outcome, RunningJob, SkipReason, TriggerError, conflict::ConflictLog,
+    pending_trigger::PendingTrigger, status::RunKey,
 };
 use crate::{
     lock::claims::JobHistory,
@@ -238,8 +238,7 @@ impl SharedJob {
     }
 
     /// Queues a triggered run.
-    pub(super) fn trigger_run(self: &Arc<Self>, id: u64) -> Result<Trigger, TriggerError> {
-        let (trigger, pending) = Trigger::new(id, Arc::clone(self));
+    pub(super) fn queue_trigger(&self, pending: PendingTrigger) -> Result<(), TriggerError> {
         {
             let mut inner = self.inner();
             if let Some(reason) = inner.life.reason() {
@@ -253,7 +252,7 @@ impl SharedJob {
             inner.triggers.push_back(pending);
         }
         self.changed.notify_one();
-        Ok(trigger)
+        Ok(())
     }
 
     /// Makes the next trigger the current one. Returns whether there is one.

@@ -1,7 +1,6 @@
-//! Runs on demand, and how they come out.
+//! A run on demand, and how it comes out.
 
 use std::{
-    error::Error,
     fmt,
     future::Future,
     pin::Pin,
@@ -11,7 +10,11 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use super::{Outcome, SkipReason, UnknownJob, shared_job::SharedJob};
+use super::{
+    Outcome, SkipReason,
+    pending_trigger::{PendingTrigger, TriggerResult},
+    shared_job::SharedJob,
+};
 use crate::lock::is_inside;
 
 /// A run requested by [`SchedulerHandle::trigger_here`](super::SchedulerHandle::trigger_here).
@@ -48,12 +51,11 @@ pub struct Trigger {
     job: Arc<SharedJob>,
 }
 
-type TriggerResult = Result<Outcome, SkipReason>;
-
 impl Trigger {
+    /// Returns the two ends of a request for a run of this job.
     pub(super) fn new(id: u64, job: Arc<SharedJob>) -> (Self, PendingTrigger) {
-        let (answer, end) = oneshot::channel();
-        (Self { id, end, job }, PendingTrigger { id, answer })
+        let (pending, end) = PendingTrigger::new(id);
+        (Self { id, end, job }, pending)
     }
 
     /// The number of this request, counted from 1 in its scheduler: the
@@ -80,71 +82,5 @@ impl Future for Trigger {
         let end = ready!(polled);
         // Dropped unanswered when the job's runtime ended.
         Poll::Ready(end.unwrap_or(Err(SkipReason::Ended)))
-    }
-}
-
-/// The other end of a [`Trigger`].
-#[derive(Debug)]
-pub(super) struct PendingTrigger {
-    pub(super) id: u64,
-    answer: oneshot::Sender<TriggerResult>,
-}
-
-impl PendingTrigger {
-    /// A run that was requested of the fleet, which no task of this replica awaits.
-    pub(super) fn unawaited(id: u64) -> Self {
-        Self { id, answer: oneshot::channel().0 }
-    }
-
-    /// Wakes a task, so no mutex may be held.
-    pub(super) fn answer(self, end: TriggerResult) {
-        crate::sync::assert_unlocked();
-        // The caller may be gone.
-        let _ = self.answer.send(end);
-    }
-}
-
-/// Why a trigger was refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum TriggerError {
-    /// There is no such job.
-    UnknownJob(UnknownJob),
-    /// The job does not run any more on this replica.
-    Ended {
-        /// The job.
-        job: Arc<str>,
-        /// Why it has ended.
-        reason: Arc<str>,
-    },
-    /// The scheduler is being shut down.
-    ShuttingDown,
-    /// Too many triggered runs of the job are pending.
-    TooMany {
-        /// The job.
-        job: Arc<str>,
-        /// How many.
-        pending: usize,
-    },
-}
-
-impl fmt::Display for TriggerError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::UnknownJob(error) => error.fmt(f),
-            Self::Ended { job, reason } => write!(f, "job {job:?} has ended: {reason}"),
-            Self::ShuttingDown => f.write_str("the scheduler is being shut down"),
-            Self::TooMany { job, pending } => {
-                write!(f, "{pending} triggered runs of job {job:?} are pending already")
-            }
-        }
-    }
-}
-
-impl Error for TriggerError {}
-
-impl From<UnknownJob> for TriggerError {
-    fn from(error: UnknownJob) -> Self {
-        Self::UnknownJob(error)
     }
 }
