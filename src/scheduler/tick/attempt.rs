@@ -10,7 +10,7 @@ use super::{
         claims::{AFTER_CLAIM, OwnSchedule, millis},
         fleet::{CONTROL_INTERVAL, JobRun, JobRuns, controls},
     },
-    TickContext, TickError, TickOutcome, TickRequest,
+    TickContext, TickError, TickOutcome,
 };
 use crate::{
     error::LockError,
@@ -36,10 +36,12 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// One attempt at a tick.
 pub(super) struct TickAttempt<'a> {
-    request: &'a TickRequest,
     redlock: &'a Redlock,
     job: &'a Arc<str>,
     tick: WallTime,
+    /// Maximum number of attempts, over all hosts.
+    attempts: u32,
+    stop_grace: Duration,
     phase: Mutex<TickPhase>,
 }
 
@@ -60,9 +62,14 @@ enum Decision<T> {
 }
 
 impl<'a> TickAttempt<'a> {
-    pub(super) const fn new(request: &'a TickRequest, tick: WallTime) -> Self {
-        let TickRequest { redlock, job, .. } = request;
-        Self { request, redlock, job, tick, phase: Mutex::new(TickPhase::Idle) }
+    pub(super) const fn new(
+        redlock: &'a Redlock,
+        job: &'a Arc<str>,
+        tick: WallTime,
+        attempts: u32,
+        stop_grace: Duration,
+    ) -> Self {
+        Self { redlock, job, tick, attempts, stop_grace, phase: Mutex::new(TickPhase::Idle) }
     }
 
     /// Enters a phase. Returns the one before.
@@ -74,10 +81,11 @@ impl<'a> TickAttempt<'a> {
         WallTime::since_epoch(self.redlock.nodes_wall())
     }
 
-    /// Runs the work if the tick is due.
+    /// Runs the work if the tick is due. `own`: the schedule and the work of this program.
     pub(super) async fn run<F, Fut, T, E>(
         &self,
         context: LockContext,
+        own: OwnSchedule,
         work: F,
     ) -> Result<TickOutcome<T>, TickError<E>>
     where
@@ -97,7 +105,6 @@ impl<'a> TickAttempt<'a> {
             return Ok(TickOutcome::Paused(pause.clone()));
         }
         let latest = self.trusted(&kept);
-        let own = self.own_schedule();
         let attempt = match self.decide(&kept, latest.as_ref(), &own) {
             Decision::Leave(outcome) => {
                 if let TickOutcome::Conflict { conflict, .. } = &outcome {
@@ -180,7 +187,7 @@ impl<'a> TickAttempt<'a> {
         // Set first: the work may read it as soon as it gets the stop request.
         *crate::sync::lock(asked) = Some(stop.clone());
         context.ask_to_stop();
-        self.redlock.sleep(self.request.stop_grace).await;
+        self.redlock.sleep(self.stop_grace).await;
         stop
     }
 
@@ -199,12 +206,6 @@ impl<'a> TickAttempt<'a> {
              stored it was wrong"
         );
         latest.before.filter(|before| is_sane(&before.run)).map(LatestClaim::of_former)
-    }
-
-    fn own_schedule(&self) -> OwnSchedule {
-        let TickRequest { schedule, work, redlock, .. } = self.request;
-        let owner = Arc::clone(redlock.owner());
-        OwnSchedule::new(schedule, work.as_deref(), millis(self.tick), owner)
     }
 
     fn decide<T>(
@@ -233,7 +234,7 @@ impl<'a> TickAttempt<'a> {
         if let Some(ended) = run.ended.map(at) {
             return Decision::Leave(TickOutcome::AlreadyDone { by, ended: Some(ended) });
         }
-        if run.attempt >= self.request.attempts.max(1) {
+        if run.attempt >= self.attempts.max(1) {
             return Decision::Leave(TickOutcome::GivenUp { by, attempts: run.attempt });
         }
         Decision::Run { attempt: run.attempt + 1 }

@@ -7,7 +7,11 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use super::{TickContext, TickError, TickOutcome, attempt::TickAttempt};
+use super::{
+    super::claims::{OwnSchedule, millis},
+    TickContext, TickError, TickOutcome,
+    attempt::TickAttempt,
+};
 use crate::{
     lock::{LockOptions, Redlock},
     resource::Resource,
@@ -69,14 +73,14 @@ impl Redlock {
 #[derive(Clone, Debug)]
 #[must_use = "a request does nothing until its work is run"]
 pub struct TickRequest {
-    pub(super) redlock: Redlock,
-    pub(super) job: Arc<str>,
-    pub(super) schedule: Schedule,
-    pub(super) work: Option<Arc<str>>,
+    redlock: Redlock,
+    job: Arc<str>,
+    schedule: Schedule,
+    work: Option<Arc<str>>,
     at: Option<SystemTime>,
     early: Duration,
-    pub(super) attempts: u32,
-    pub(super) stop_grace: Duration,
+    attempts: u32,
+    stop_grace: Duration,
     options: LockOptions,
 }
 
@@ -160,14 +164,21 @@ impl TickRequest {
             self.redlock.sleep(early).await;
         }
         let request = self.redlock.lock_own(Resource::of_job(&self.job)).options(self.options);
-        let attempt = TickAttempt::new(&self, tick);
-        match request.run(|context| attempt.run(context, work)).await {
+        let Self { redlock, job, attempts, stop_grace, .. } = &self;
+        let attempt = TickAttempt::new(redlock, job, tick, *attempts, *stop_grace);
+        let own = || self.own_schedule(tick);
+        match request.run(|context| attempt.run(context, own(), work)).await {
             Ok(outcome) => outcome,
             Err(error) => {
                 attempt.note_lost(&error).await;
                 Err(TickError::Lock(error))
             }
         }
+    }
+
+    fn own_schedule(&self, tick: WallTime) -> OwnSchedule {
+        let owner = Arc::clone(self.redlock.owner());
+        OwnSchedule::new(&self.schedule, self.work.as_deref(), millis(tick), owner)
     }
 
     /// Returns the tick, and the time until it begins.
