@@ -215,6 +215,7 @@ mod probation;
 mod reentrant_lock;
 mod replica;
 mod sim_server;
+mod sim_state;
 mod tasks;
 mod time;
 

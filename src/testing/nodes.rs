@@ -63,7 +63,7 @@ impl Nodes {
         let probations = Arc::new(Probations::new());
         let server = |i| Arc::new(SimServer::new(format!("node-{i}"), clock, &probations));
         let servers: Arc<[_]> = (0..count).map(server).collect();
-        probations.of(&servers);
+        probations.of(servers.iter().map(|server| server.shared_state()));
         Self { servers, clock: clock.clone() }
     }
 

@@ -5,12 +5,14 @@ use std::{
     time::Duration,
 };
 
-use super::sim_server::{SimServer, VoteState};
+use super::sim_state::{SimState, VoteState};
 use crate::{
+    node::EmbeddedNodes,
     protocol::formulas,
     sync::{
         Mutex, OnceLock,
         atomic::{AtomicU64, Ordering},
+        lock,
     },
     time::Timestamp,
     token::TOKEN_LEAD,
@@ -20,7 +22,7 @@ use crate::{
 /// [`RestartGuard::Probation`](crate::node::redis::RestartGuard): see R6 in `docs/guarantees.md`.
 #[derive(Debug)]
 pub(super) struct Probations {
-    servers: OnceLock<Vec<Weak<SimServer>>>,
+    servers: OnceLock<Vec<Weak<Mutex<SimState>>>>,
     /// Maximum TTL that clients requested, in ms.
     max_ttl: AtomicU64,
     /// Held while probations are ended.
@@ -40,8 +42,9 @@ impl Probations {
         Self { servers: OnceLock::new(), max_ttl, ending: Mutex::default() }
     }
 
-    pub(super) fn of(&self, servers: &[Arc<SimServer>]) {
-        self.servers.get_or_init(|| servers.iter().map(Arc::downgrade).collect());
+    /// Sets the states of the servers, once.
+    pub(super) fn of<'a>(&self, servers: impl Iterator<Item = &'a Arc<Mutex<SimState>>>) {
+        self.servers.get_or_init(|| servers.map(Arc::downgrade).collect());
     }
 
     pub(super) fn asked_for(&self, ttl: Duration) {
@@ -58,36 +61,42 @@ impl Probations {
     /// Ends the probations that are over: the servers learn from the others if enough vote, or a
     /// quorum starts with an empty state.
     pub(super) fn end(&self, now: Timestamp) {
-        let _ending = crate::sync::lock(&self.ending);
+        let _ending = lock(&self.ending);
         let servers: Vec<_> =
             self.servers.get().into_iter().flatten().filter_map(Weak::upgrade).collect();
         let of = |state| {
-            let servers = servers.iter().filter(move |server| server.vote_state(now) == state);
+            let servers =
+                servers.iter().filter(move |server| lock(server).vote_state(now) == state);
             servers.cloned().collect::<Vec<_>>()
         };
         let (due, voting) = (of(VoteState::Due), of(VoteState::Votes));
         let quorum = formulas::quorum(servers.len());
         if voting.len() > servers.len() - quorum {
             for server in &due {
-                let set = server.set();
+                let set = set_of(server);
                 for other in &voting {
-                    set.learn(&other.set());
+                    set.learn(&set_of(other));
                 }
             }
         } else if due.len() >= quorum {
-            let sets = || servers.iter().map(|server| server.set());
+            let sets = || servers.iter().map(|server| set_of(server));
             let wall = sets().map(|set| set.wall()).max().unwrap_or_default();
             let wall = u64::try_from(wall.as_micros()).unwrap_or(u64::MAX);
             let ahead = wall.saturating_add(TOKEN_LEAD - FLOOR_SLACK);
             let floor = sets().map(|set| set.greatest_fence()).fold(ahead, u64::max);
             for server in &due {
-                server.set().forget(floor);
+                set_of(server).forget(floor);
             }
         } else {
             return;
         }
         for server in &due {
-            server.end_probation();
+            lock(server).probation = None;
         }
     }
+}
+
+/// Returns what a server stores.
+fn set_of(server: &Mutex<SimState>) -> EmbeddedNodes {
+    lock(server).set.clone()
 }

@@ -1,20 +1,17 @@
 //! One simulated server: an embedded node that can be stopped, frozen and made to forget.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, mpsc},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use super::{
     clock::{ManualClock, WeakClock},
     network::{HintQueue, Link},
     probation::Probations,
+    sim_state::{QueuedOp, ServerMode, SimState},
 };
 use crate::{
     error::Reason,
-    node::{EmbeddedNodes, Hint, Hints, Node, NodeHealth, NodeState, Reply, Subscription},
-    protocol::{AcquireOp, Answer, ClaimOp, ExtendOp, ForgetJobOp, Op, PrepareOp, RecordOp},
+    node::{Hint, Hints, NodeHealth, NodeState, Reply, Subscription},
+    protocol::{AcquireOp, Op},
     sync::{Guard, Mutex},
     time::{Clock, Timestamp},
 };
@@ -29,79 +26,27 @@ pub(super) struct SimServer {
     clock: WeakClock,
     hints: Arc<HintQueue>,
     probations: Arc<Probations>,
-    state: Mutex<SimState>,
-}
-
-#[derive(Debug)]
-struct SimState {
-    /// A set of one node.
-    set: EmbeddedNodes,
-    /// The node of `set`.
-    node: Arc<dyn Node>,
-    mode: ServerMode,
-    since: Timestamp,
-    /// The start and the end of the probation.
-    probation: Option<(Timestamp, Timestamp)>,
-    /// Operations that were received and not run, in order.
-    queue: VecDeque<QueuedOp>,
-    /// Whether the queue is being run, so that new operations are added to it.
-    is_draining: bool,
-    next_id: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ServerMode {
-    Running,
-    Frozen,
-    Stopped,
-}
-
-/// The voting state of a server, as clients see it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum VoteState {
-    /// Stopped or frozen.
-    Away,
-    Votes,
-    InProbation,
-    /// The probation is over, and the server has to learn from others.
-    Due,
-}
-
-#[derive(Debug)]
-struct QueuedOp {
-    id: u64,
-    op: Op,
-    /// `None` once the client stopped waiting.
-    reply: Option<Reply>,
-    sent: Timestamp,
-    from: Arc<Link>,
+    state: Arc<Mutex<SimState>>,
 }
 
 impl SimServer {
     pub(super) fn new(name: String, clock: &ManualClock, probations: &Arc<Probations>) -> Self {
-        let set = EmbeddedNodes::with_clock(1, clock.clone());
-        let node = set.nodes(PREFIX).next().expect("a set of one node");
-        let state = SimState {
-            node,
-            set,
-            probation: None,
-            mode: ServerMode::Running,
-            since: clock.now(),
-            queue: VecDeque::new(),
-            is_draining: false,
-            next_id: 0,
-        };
         Self {
             name,
             clock: clock.weak().clone(),
             hints: Arc::default(),
             probations: Arc::clone(probations),
-            state: Mutex::new(state),
+            state: Arc::new(Mutex::new(SimState::new(clock))),
         }
     }
 
     pub(super) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Returns the state, for the probations.
+    pub(super) fn shared_state(&self) -> &Arc<Mutex<SimState>> {
+        &self.state
     }
 
     fn state(&self) -> Guard<'_, SimState> {
@@ -286,24 +231,6 @@ impl SimServer {
         }
     }
 
-    pub(super) fn vote_state(&self, now: Timestamp) -> VoteState {
-        let state = self.state();
-        match (state.mode, state.probation) {
-            (ServerMode::Stopped | ServerMode::Frozen, _) => VoteState::Away,
-            (ServerMode::Running, None) => VoteState::Votes,
-            (ServerMode::Running, Some((_, until))) if now < until => VoteState::InProbation,
-            (ServerMode::Running, Some(_)) => VoteState::Due,
-        }
-    }
-
-    pub(super) fn set(&self) -> EmbeddedNodes {
-        self.state().set.clone()
-    }
-
-    pub(super) fn end_probation(&self) {
-        self.state().probation = None;
-    }
-
     pub(super) fn key_count(&self) -> usize {
         self.state().set.key_counts().into_iter().sum()
     }
@@ -339,50 +266,5 @@ impl SimServer {
             },
         };
         health
-    }
-}
-
-/// Key prefix of the embedded node. The managers' prefixes have no effect here.
-const PREFIX: &str = "redlock";
-
-impl SimState {
-    fn enter(&mut self, mode: ServerMode, now: Timestamp) {
-        if self.mode != mode {
-            (self.mode, self.since) = (mode, now);
-        }
-    }
-
-    fn run(&self, op: Op, now: Timestamp) -> Result<Answer, Reason> {
-        if let Some((_, until)) = self.probation
-            && (op.is_vote() || matches!(op, Op::Extend(_)))
-        {
-            return Err(Reason::Probation { remaining: until.saturating_duration_since(now) });
-        }
-        let (answer, answered) = mpsc::channel();
-        let reply = Reply::from_fn(move |result| {
-            let _ = answer.send(result);
-        });
-        self.node.send(op, reply);
-        answered.try_recv().unwrap_or(Err(Reason::Unknown))
-    }
-
-    /// Returns whether a server refuses the operation `waited` after it was sent: it then stores no
-    /// key, but renews an existing one.
-    fn is_late(&self, op: &Op, waited: Duration) -> bool {
-        match op {
-            Op::Acquire(AcquireOp { ttl, .. }) => waited >= *ttl,
-            Op::Prepare(PrepareOp { patience, .. })
-            | Op::Claim(ClaimOp { patience, .. })
-            | Op::ForgetJob(ForgetJobOp { patience, .. })
-            | Op::Record(RecordOp { patience, .. }) => waited > *patience,
-            Op::Extend(ExtendOp { lease, patience, .. }) => {
-                let is_gone = |name: &Arc<str>| {
-                    let stored = self.run(Op::Inspect([Arc::clone(name)].into()), Timestamp::ZERO);
-                    matches!(stored, Ok(Answer::Inspected(found)) if found == [None])
-                };
-                waited > *patience && lease.resource().shared_names().iter().any(is_gone)
-            }
-            _ => false,
-        }
     }
 }
