@@ -2,13 +2,15 @@
 //!
 //! | to find | look in |
 //! |---|---|
-//! | the options | `command` |
+//! | the options | `args` |
+//! | the course: users, manager, address, connections, end | `command` |
 //! | which users may read and act, the password, names of the host | `viewers` |
 //! | connections, and their end | `server` |
 //! | which connection ends at their limit | `places` |
 //! | connections that are idle, or take too long | `activity`, `protocol` |
 
 mod activity;
+mod args;
 mod command;
 mod places;
 mod protocol;
@@ -17,4 +19,4 @@ mod server;
 mod tests;
 mod viewers;
 
-pub(crate) use self::command::{ServeArgs, serve};
+pub(crate) use self::{args::ServeArgs, command::serve};

@@ -15,7 +15,7 @@ use hyper::http::{
 };
 use tower_redlock_dashboard::{Access, Authorize, BasicAuth, Dashboard, Viewer, by_address};
 
-use super::{activity::Activity, command::ServeArgs};
+use super::{activity::Activity, args::ServeArgs};
 use crate::{exit::Failure, output::say};
 
 const PASSWORD: &str = "REDLOCK_SERVE_PASSWORD";
@@ -119,13 +119,6 @@ impl Hosts {
         };
         self.0.iter().any(is)
     }
-}
-
-/// Parses a name of `--host`.
-pub(super) fn host(text: &str) -> Result<String, &'static str> {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
-    let is_name = !text.is_empty() && text.chars().all(is_part);
-    is_name.then(|| text.to_owned()).ok_or("expected a name without a port, such as locks.example")
 }
 
 fn is_loopback(address: SocketAddr) -> bool {
