@@ -10,10 +10,10 @@ use tokio::{runtime::Runtime, task::JoinSet};
 
 use crate::{
     contestants::{Contestant, Kind, Patience},
-    processor::{Stopwatch, Used},
     report::format::significant,
     samples::emit,
     servers::Servers,
+    stopwatch::{Stopwatch, Used},
 };
 
 /// The reported quantities, by the names that the report uses.

@@ -19,6 +19,7 @@ mod scenarios;
 mod servers;
 mod service;
 mod spread;
+mod stopwatch;
 #[path = "../../tests/support/mod.rs"]
 mod support;
 mod waits;

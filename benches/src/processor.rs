@@ -4,8 +4,6 @@ use std::{fs, time::Duration};
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::servers::Servers;
-
 /// Returns the processor time of this process.
 pub(crate) fn own() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
@@ -24,36 +22,4 @@ pub(crate) fn of(pid: u32) -> Option<Duration> {
         total += Duration::from_nanos(text.split(' ').next()?.parse().ok()?);
     }
     Some(total)
-}
-
-/// The times at the beginning of a measurement.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Stopwatch {
-    client: Duration,
-    servers: Option<Duration>,
-}
-
-/// The processor time of a measurement, in seconds.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Used {
-    /// Time of this process, including the benchmark's own work.
-    pub(crate) client: f64,
-    /// Time of all servers together.
-    pub(crate) servers: Option<f64>,
-}
-
-impl Stopwatch {
-    pub(crate) fn start(servers: &Servers) -> Self {
-        Self { client: own(), servers: servers.processor_time() }
-    }
-
-    pub(crate) fn stop(self, servers: &Servers) -> Used {
-        let used = |before: Option<Duration>, after: Option<Duration>| {
-            Some(after?.saturating_sub(before?).as_secs_f64())
-        };
-        Used {
-            client: own().saturating_sub(self.client).as_secs_f64(),
-            servers: used(self.servers, servers.processor_time()),
-        }
-    }
 }

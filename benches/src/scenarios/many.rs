@@ -7,10 +7,10 @@ use crate::{
     contestants::Kind,
     keeper::{Fact, Keeper, Orders},
     options::Options,
-    processor::Stopwatch,
     report::format::{significant, time},
     samples::emit,
     servers::Servers,
+    stopwatch::Stopwatch,
 };
 
 /// TTL of the held locks: 100,000 of them need 10,000 renewals a second.
