@@ -1,4 +1,4 @@
-//! No more than three files depend on each other.
+//! No two files depend on each other, directly or through others.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -57,7 +57,8 @@ impl Modules {
         used
     }
 
-    /// Returns the sets of more than three modules that all depend on each other.
+    /// Returns the sets of modules that all depend on each other. A module that exports what another one
+    /// defines does not depend on it.
     fn circles(&self) -> BTreeSet<Vec<String>> {
         let uses: BTreeMap<_, _> =
             self.code.keys().map(|module| (module, self.uses(module))).collect();
@@ -78,7 +79,7 @@ impl Modules {
             let back = all.iter().filter(|other| reached[other].contains(*module));
             back.map(|other| other.join("::")).collect::<Vec<_>>()
         };
-        reached.iter().map(circle).filter(|circle| circle.len() > 3).collect()
+        reached.iter().map(circle).filter(|circle| circle.len() > 1).collect()
     }
 }
 
@@ -154,14 +155,22 @@ fn relative_paths(module: &[String], code: &str) -> BTreeSet<ModulePath> {
     found
 }
 
+/// The only circle: a line knows the lease at its head, whose state has the turn on the line, and the
+/// turn gives a grant of the lease to the next waiter in the line.
+const LINE_AND_LEASE: [&str; 3] =
+    ["lock::lease::active", "lock::lease::local", "lock::queue::line"];
+
 #[test]
-fn at_most_three_files_depend_on_each_other() {
+fn no_files_depend_on_each_other_in_a_circle() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut circles = BTreeSet::new();
     for src in ["src", "crates/redlock-core/src", "cli/src", "dashboard/src", "benches/src"] {
         let modules = Modules::read(&root.join(src));
         assert!(modules.code.len() > 5, "{src}: {} files", modules.code.len());
-        assert_eq!(modules.circles(), BTreeSet::new(), "{src}: turn one of the edges around");
+        circles.extend(modules.circles().into_iter().map(|circle| (src, circle)));
     }
+    let allowed = ("src", LINE_AND_LEASE.map(str::to_owned).to_vec());
+    assert_eq!(circles, BTreeSet::from([allowed]), "turn one of the edges around");
 }
 
 #[test]
@@ -172,11 +181,13 @@ fn circles_are_found() {
     let files = [
         ("", "pub use a::Root;"),
         ("a", "pub(crate) use b::{C, D as E};"),
-        ("a::b", "use super::super::d::F;"),
+        ("a::b", "use super::super::d::F;\nuse super::I;"),
         ("d", "use crate::{\n    e::G,\n};"),
         ("e", "fn f() { crate::g::h() }"),
         ("g", "use crate::a::C;\nuse crate::Root;"),
-        ("h", "use crate::g::h;"),
+        ("h", "use crate::g::h;\nuse crate::h::J;"),
+        ("k", "use super::l::M;"),
+        ("l", "fn n() { crate::k::o() }"),
     ];
     let mut modules = Modules { code: BTreeMap::new(), exports: BTreeMap::new() };
     for (name, text) in files {
@@ -184,8 +195,11 @@ fn circles_are_found() {
         modules.code.insert(module(name), rest);
         modules.exports.insert(module(name), exports);
     }
-    let circle = ["a::b", "d", "e", "g"].map(str::to_owned).to_vec();
-    assert_eq!(modules.circles(), BTreeSet::from([circle]));
+    let long = ["a::b", "d", "e", "g"].map(str::to_owned).to_vec();
+    let short = ["k", "l"].map(str::to_owned).to_vec();
+    assert_eq!(modules.circles(), BTreeSet::from([long, short.clone()]));
     modules.code.insert(module("e"), String::new());
+    assert_eq!(modules.circles(), BTreeSet::from([short]));
+    modules.code.insert(module("l"), String::new());
     assert_eq!(modules.circles(), BTreeSet::new());
 }
