@@ -79,10 +79,6 @@ pub struct Run<F, Fut> {
 }
 
 #[pin_project(project = RunStateProj)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "the task's own memory holds the state: boxing costs an allocation"
-)]
 enum RunState<F, Fut> {
     Acquiring {
         #[pin]

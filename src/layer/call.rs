@@ -42,10 +42,6 @@ pub struct RedlockFuture<S: Service<Request>, Request, P = Plain> {
 }
 
 #[pin_project(project = CallStateProj)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "the task's own memory holds the state: boxing costs an allocation"
-)]
 enum CallState<S: Service<Request>, Request> {
     Rejected {
         error: Option<LockError>,

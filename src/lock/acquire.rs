@@ -56,8 +56,10 @@ use crate::{
 #[must_use = "futures do nothing unless polled"]
 pub struct Acquire {
     /// `None` once it was ready: its span ends with the wait, not when the future is dropped.
-    work: Option<Pin<Box<dyn Future<Output = Result<Lock, LockError>> + Send>>>,
+    work: Option<AcquireWork>,
 }
+
+type AcquireWork = Pin<Box<dyn Future<Output = Result<Lock, LockError>> + Send>>;
 
 /// The request that an attempt belongs to.
 pub(super) struct AttemptOf {
