@@ -68,7 +68,7 @@ fn tick(fixture: &Fixture, minute: usize, script: &str, more: &[&str]) -> Runnin
 /// Two hosts with the same crontab.
 #[test]
 fn each_tick_runs_once() {
-    const TICKS: usize = 300;
+    const TICKS: usize = 100;
 
     let fixture = Fixture::new();
     let script = "echo $REDLOCK_TICK $REDLOCK_ATTEMPT $REDLOCK_OWNER >> ledger";

@@ -13,7 +13,7 @@ use crate::fixture::{Fixture, Running};
 
 /// Sites side by side, and rounds of each.
 const SITES: usize = 8;
-const ROUNDS: usize = 10;
+const ROUNDS: usize = 5;
 
 /// Writes the time again and again, from a grandchild that ignores requests to stop.
 const LEDGER: &str = "trap '' TERM; (trap '' TERM; while :; do date +%s%N; sleep 0.005; done) > \
