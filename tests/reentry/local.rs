@@ -148,7 +148,8 @@ fn work_that_hangs() {
 #[test]
 fn requests_that_wait_in_line() {
     without_deadlock(|| {
-        let redlock = manager();
+        // The lock outlives pauses of a busy machine.
+        let redlock = manager_with_ttl(3_000 * MS);
         let lock = block_on(redlock.lock("line").into_future()).unwrap();
         let mut waiting: Vec<_> =
             (0..2).map(|_| redlock.lock("line").wait(PATIENT).into_future()).collect();
