@@ -51,7 +51,7 @@ pub(crate) async fn run_in_manager<T: Send + 'static>(
     let mut work: Work<T> = Box::pin(work);
     // The first poll is here, so that a pause begins with the request. The next one, by the task, registers
     // the task's waker in place of the request's.
-    if let Poll::Ready(result) = futures_util::poll!(&mut work) {
+    if let Poll::Ready(result) = poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await {
         return result;
     }
     let lent = Arc::new(LentWork(Mutex::new(LentState::Idle { work, has_begun: false })));
