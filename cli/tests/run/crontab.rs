@@ -207,7 +207,7 @@ mod piled_up {
             missed.ends(75, "takes longer than the time between two ticks, and this one is missed");
         }
         assert_eq!(fixture.read("told"), "missed\nmissed\n");
-        tick(&fixture, 6, "echo >> more", &["-w", "10ms"]).ends(75, "gave up after waiting");
+        tick(&fixture, 6, "echo >> more", &["-w", "10ms"]).ends(75, "held by");
         assert_eq!(fixture.read("more"), "");
 
         std::fs::write(fixture.file("end"), "").unwrap();

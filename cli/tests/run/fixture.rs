@@ -146,6 +146,10 @@ impl Running {
         kill_process(self.pid(), signal).unwrap();
     }
 
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
     #[track_caller]
     pub(crate) fn wait(&mut self) -> ExitStatus {
         let begun = Instant::now();
