@@ -40,7 +40,12 @@ impl JobTask {
             return findings;
         }
         let tick = WallTime::since_epoch(latest.run.tick);
-        let is_reported = self.fleet.own_tick == Some(tick) || self.lanes.is_some();
+        let is_ours = self.fleet.own_tick == Some(tick);
+        let is_lost = findings
+            .lost
+            .as_ref()
+            .is_some_and(|lost| (lost.ticks.first..=lost.ticks.last).contains(&tick));
+        let is_reported = is_ours || is_lost || self.fleet.was_told(tick) || self.lanes.is_some();
         let owner = latest.owner.clone();
         findings.interrupted = Some(InterruptedRun { tick, owner, is_reported });
         findings

@@ -176,6 +176,11 @@ impl FleetKnowledge {
         is_open || self.record.on_demand.is_some_and(|run| run.ended.is_none())
     }
 
+    /// Whether this replica has reported the fate of a tick, or of a later one, whatever the nodes still know.
+    pub(super) fn was_told(&self, tick: WallTime) -> bool {
+        self.own_told >= Some(tick)
+    }
+
     fn check(&self) {
         let JobRecord { tick, unfinished, last_end, .. } = &self.record;
         debug_assert!(tick >= &self.own_tick, "a tick that was started here was started");
