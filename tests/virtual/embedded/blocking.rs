@@ -311,7 +311,8 @@ mod runtimes {
             let (_runtime, redlock) = manager(Redlock::builder().nodes_from(&nodes));
             let elsewhere = Redlock::builder().nodes_from(&nodes).build().unwrap().blocking();
             let held = elsewhere.lock("x").acquire().unwrap();
-            let waiting = redlock.lock("x").wait(HANG_GUARD);
+            // The end of the wait is not what makes it try.
+            let waiting = redlock.lock("x").wait(10 * HANG_GUARD);
             let (sender, receiver) = mpsc::channel();
             thread::spawn(move || sender.send(waiting.acquire().map(|_| ())));
             assert!(receiver.recv_timeout(SHORT).is_err(), "it waits");
