@@ -5,6 +5,8 @@ export CARGO_INCREMENTAL=0
 # Many tests wait for servers and for time, not for a processor.
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-12}
 
+# Filter of the tests over servers that keep all processors busy: scripts/test runs them after the others, two at a time.
+crowded="crowded::"
 # Filters of the largest explorations among the tests: scripts/test omits them, `scripts/check worlds` runs them.
 explorations="explored::enrolment_worlds exclusive_lease_becomes_a_shared_one hot_name_gets_growing_tokens scheduler_years"
 

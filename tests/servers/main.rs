@@ -6,6 +6,7 @@ mod support;
 mod cases;
 mod clocks;
 mod conformance;
+mod crowded;
 mod failovers;
 mod failures;
 mod fixture;

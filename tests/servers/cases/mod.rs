@@ -4,7 +4,6 @@ mod nodes;
 
 mod blocking;
 mod cancel;
-mod congestion;
 mod fencing;
 mod inspect;
 mod keeper;
@@ -17,7 +16,6 @@ mod minority;
 mod other_locks;
 mod overrun;
 mod own_keys;
-mod processes;
 mod queue;
 mod release;
 mod sets;

@@ -2,7 +2,6 @@
 //! failing majority is an error that names each node's reason.
 
 mod claims;
-mod costs;
 mod evicting;
 mod flushed;
 mod full;

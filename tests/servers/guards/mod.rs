@@ -10,7 +10,6 @@ mod copying;
 mod crowd;
 mod duplicates;
 mod full;
-mod herd;
 mod history;
 mod hostile_sources;
 mod layouts;

@@ -119,6 +119,8 @@ async fn set_in_use_is_left_alone() {
         assert!(matches!(other.lock("x").await, Err(LockError::NoQuorum { .. })));
         // A slow acknowledgement is not a loss.
         let _ = lock.release().await;
+        // Clients of a set in use lock far less often than they could.
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert!(!log.text().contains("no client uses"), "{}", log.text());
 }

@@ -1,17 +1,11 @@
 //! Work that runs once per key, over real servers.
 
 mod crash;
-mod crowd;
 mod log;
-mod memory;
 #[cfg(feature = "http")]
 mod owed;
 #[cfg(feature = "http")]
-mod quota;
-#[cfg(feature = "http")]
 mod redis_store;
-#[cfg(feature = "http")]
-mod requests;
 mod restarts;
 #[cfg(feature = "http")]
 mod store_faults;
