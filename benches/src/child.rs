@@ -10,7 +10,7 @@ use tokio::{runtime::Builder, task::JoinSet};
 use tower_redlock::LockOptions;
 
 use crate::{
-    contestants::{Contestant, Kind, Patience},
+    contestants::{Contestant, Kind, Waiting},
     role,
     servers::Servers,
     waits::{Wait, Waits},
@@ -176,7 +176,7 @@ pub(crate) fn obey(orders: &str) {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let turns = runtime.expect("the system gives threads").block_on(async {
         let alive = urls.len();
-        let connecting = Contestant::connect(kind, urls, alive, Patience::Endless);
+        let connecting = Contestant::connect(kind, urls, alive, Waiting::Endless);
         let contestant = Arc::new(connecting.await);
         let left = Duration::from_nanos(begin.saturating_sub(since_epoch()));
         let started = Instant::now() + left;

@@ -50,7 +50,7 @@ impl Kind {
 
 /// What a contestant does if another one holds the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Patience {
+pub(crate) enum Waiting {
     /// It makes one attempt, which fails.
     None,
     /// It waits as it does by default, until it has the lock.
@@ -61,7 +61,7 @@ pub(crate) enum Patience {
 #[derive(Debug)]
 pub(crate) enum Contestant {
     Ours { redlock: Redlock, is_awaited: bool },
-    Rslock { manager: LockManager, patience: Patience },
+    Rslock { manager: LockManager, waiting: Waiting },
     Floor(Floor),
 }
 
@@ -82,11 +82,11 @@ impl Contestant {
         kind: Kind,
         urls: Vec<String>,
         alive: usize,
-        patience: Patience,
+        waiting: Waiting,
     ) -> Self {
         static TRIALS: AtomicUsize = AtomicUsize::new(0);
 
-        let contestant = Self::connect_untried(kind, urls, alive, patience).await;
+        let contestant = Self::connect_untried(kind, urls, alive, waiting).await;
         let number = TRIALS.fetch_add(1, Ordering::Relaxed);
         let name = format!("trial:{}:{number}", std::process::id());
         let works = async { contestant.give_back(&name, contestant.acquire(&name).await?).await };
@@ -100,7 +100,7 @@ impl Contestant {
         kind: Kind,
         urls: Vec<String>,
         alive: usize,
-        patience: Patience,
+        waiting: Waiting,
     ) -> Self {
         match kind {
             Kind::Ours
@@ -108,7 +108,7 @@ impl Contestant {
             | Kind::Lingering
             | Kind::OnRuntime
             | Kind::OnRuntimeAwaited => {
-                let wait = if patience == Patience::Endless { WAIT } else { Duration::ZERO };
+                let wait = if waiting == Waiting::Endless { WAIT } else { Duration::ZERO };
                 let linger = if kind == Kind::Lingering { LINGER } else { Duration::ZERO };
                 let mut builder = Redlock::builder().nodes(urls).wait(wait).linger(linger);
                 if matches!(kind, Kind::OnRuntime | Kind::OnRuntimeAwaited) {
@@ -122,10 +122,10 @@ impl Contestant {
             // It connects at its first use.
             Kind::Rslock => {
                 let mut manager = LockManager::new(urls);
-                if patience == Patience::None {
+                if waiting == Waiting::None {
                     manager.set_retry(1, Duration::from_millis(200));
                 }
-                Self::Rslock { manager, patience }
+                Self::Rslock { manager, waiting }
             }
             Kind::Floor => Self::Floor(Floor::connect(&urls).await),
         }
@@ -146,10 +146,10 @@ impl Contestant {
                 let request = redlock.lock(name).options(options);
                 request.await.map(Held::Ours).map_err(|error| error.to_string())
             }
-            Self::Rslock { manager, patience: Patience::None } => {
+            Self::Rslock { manager, waiting: Waiting::None } => {
                 manager.lock(name, TTL).await.map(Held::Rslock).map_err(|error| error.to_string())
             }
-            Self::Rslock { manager, patience: Patience::Endless } => manager
+            Self::Rslock { manager, waiting: Waiting::Endless } => manager
                 .acquire_no_guard(name, TTL)
                 .await
                 .map(Held::Rslock)

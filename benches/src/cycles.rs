@@ -9,7 +9,7 @@ use std::{
 use tokio::{runtime::Runtime, task::JoinSet};
 
 use crate::{
-    contestants::{Contestant, Kind, Patience},
+    contestants::{Contestant, Kind, Waiting},
     report::format::significant,
     samples::emit,
     servers::Servers,
@@ -81,7 +81,7 @@ pub(crate) fn measure<D>(
 ) -> Outcome {
     let runtime = Runtime::new().expect("the system gives threads");
     let outcome = runtime.block_on(async {
-        let connecting = Contestant::connect(kind, servers.urls(), servers.alive(), Patience::None);
+        let connecting = Contestant::connect(kind, servers.urls(), servers.alive(), Waiting::None);
         let contestant = Arc::new(connecting.await);
         let warm_up = run(&contestant, kind, tasks, WARM_UP).await;
         let disturbed = disturb();

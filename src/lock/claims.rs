@@ -56,7 +56,8 @@ async fn read_of_set(
         };
         let answers = query(client, &op, known).await;
         for job in 0..jobs.len() {
-            histories.push(history(client, &answers, of(job, &answers))?);
+            let (status, floor) = of(job, &answers);
+            histories.push(history(client, &answers, status, floor)?);
         }
     }
     Ok(histories)
@@ -71,7 +72,7 @@ pub(crate) async fn prepare(
     never_started: &[u64],
 ) -> Result<JobHistory, LockError> {
     let client = redlock.set_of(job).client();
-    let op = Op::Prepare(PrepareOp { job: Arc::clone(job), token, patience: patience(client) });
+    let op = Op::Prepare(PrepareOp { job: Arc::clone(job), token, max_delay: max_delay(client) });
     let of = |answers: &[Result<Answer, Reason>]| {
         claim_status(client, answers, never_started, |answer| match answer {
             Answer::Promised(PromisedAnswer { floor, claim }) => Some((*floor, claim.as_deref())),
@@ -80,7 +81,8 @@ pub(crate) async fn prepare(
     };
     let answers =
         query(client, &op, |answers| matches!(of(answers).0, ClaimStatus::Known(_))).await;
-    history(client, &answers, of(&answers))
+    let (status, floor) = of(&answers);
+    history(client, &answers, status, floor)
 }
 
 /// Stores a claim on a quorum, after [`prepare`] with its token.
@@ -90,8 +92,8 @@ pub(crate) async fn claim(
     claim: TickClaim,
 ) -> Result<(), LockError> {
     let client = redlock.set_of(job).client();
-    let (claim, patience) = (Arc::new(claim), patience(client));
-    let op = Op::Claim(ClaimOp { job: Arc::clone(job), claim, patience });
+    let (claim, max_delay) = (Arc::new(claim), max_delay(client));
+    let op = Op::Claim(ClaimOp { job: Arc::clone(job), claim, max_delay });
     let quorum = formulas::quorum(client.nodes.len());
     let is_claimed = |answers: &[Result<Answer, Reason>]| {
         answers.iter().filter(|answer| matches!(answer, Ok(Answer::Claimed))).count() >= quorum
@@ -102,7 +104,7 @@ pub(crate) async fn claim(
 
 /// Returns the time after sending for which a node may still store a claim: two node timeouts, as
 /// for grants.
-pub(super) fn patience(client: &Client) -> Duration {
+pub(super) fn max_delay(client: &Client) -> Duration {
     client.settings.node_timeout * 2
 }
 
@@ -126,7 +128,8 @@ fn claim_status<'a>(
 fn history(
     client: &Client,
     answers: &[Result<Answer, Reason>],
-    (status, floor): (ClaimStatus, u64),
+    status: ClaimStatus,
+    floor: u64,
 ) -> Result<JobHistory, LockError> {
     let latest = match status {
         ClaimStatus::TooFew => return Err(client.no_quorum(answers)),

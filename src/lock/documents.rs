@@ -60,8 +60,8 @@ pub(crate) async fn prepare(
     token: u64,
 ) -> Result<Arc<str>, LockError> {
     let client = redlock.set_of(job).client();
-    let patience = claims::patience(client);
-    let op = Op::Prepare(PrepareOp::new(document.register(job), token, patience));
+    let max_delay = claims::max_delay(client);
+    let op = Op::Prepare(PrepareOp::new(document.register(job), token, max_delay));
     let answers = query(client, &op, |answers| latest(answers, 0) != DocumentStatus::TooFew).await;
     match latest(&answers, 0) {
         DocumentStatus::TooFew => Err(client.no_quorum(&answers)),
@@ -92,7 +92,7 @@ pub(crate) fn store(
 /// The votes, if some nodes did not confirm it.
 pub(crate) async fn forget(redlock: &Redlock, job: &Arc<str>, token: u64) -> Result<bool, Votes> {
     let client = redlock.set_of(job).client();
-    let op = Op::ForgetJob(ForgetJobOp::new(Arc::clone(job), token, claims::patience(client)));
+    let op = Op::ForgetJob(ForgetJobOp::new(Arc::clone(job), token, claims::max_delay(client)));
     let answers = query(client, &op, |_| false).await;
     let mut existed = false;
     for answer in &answers {

@@ -81,7 +81,7 @@ pub(crate) fn record(lease: &ActiveLease, record: &Arc<Record>, retain: Duration
         record: Arc::clone(record),
         retain,
         until: lease.valid_until(),
-        patience: lease.patience(),
+        max_delay: lease.max_delay(),
     });
     let [name] = lease.resource().shared_names() else {
         return query(lease.client(), &op, is_kept);

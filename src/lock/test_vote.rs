@@ -99,7 +99,7 @@ impl TestKey {
         self.lease.end();
         self.client.releasing.fetch_add(1, Ordering::AcqRel);
         let (client, node, lease) = (Arc::clone(&self.client), self.node, Arc::clone(&self.lease));
-        // The acquire may take effect until the end of the patience, and the TTL starts then.
+        // The acquire may take effect until the end of `max_delay`, and the TTL starts then.
         let longest = self.ttl + ANSWER_TIMEOUT * 2;
         let reply = Reply::from_fn(move |answer| {
             if answer.is_err() {

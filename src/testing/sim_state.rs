@@ -115,16 +115,16 @@ impl SimState {
     pub(super) fn is_late(&self, op: &Op, waited: Duration) -> bool {
         match op {
             Op::Acquire(AcquireOp { ttl, .. }) => waited >= *ttl,
-            Op::Prepare(PrepareOp { patience, .. })
-            | Op::Claim(ClaimOp { patience, .. })
-            | Op::ForgetJob(ForgetJobOp { patience, .. })
-            | Op::Record(RecordOp { patience, .. }) => waited > *patience,
-            Op::Extend(ExtendOp { lease, patience, .. }) => {
+            Op::Prepare(PrepareOp { max_delay, .. })
+            | Op::Claim(ClaimOp { max_delay, .. })
+            | Op::ForgetJob(ForgetJobOp { max_delay, .. })
+            | Op::Record(RecordOp { max_delay, .. }) => waited > *max_delay,
+            Op::Extend(ExtendOp { lease, max_delay, .. }) => {
                 let is_gone = |name: &Arc<str>| {
                     let stored = self.run(Op::Inspect([Arc::clone(name)].into()), Timestamp::ZERO);
                     matches!(stored, Ok(Answer::Inspected(found)) if found == [None])
                 };
-                waited > *patience && lease.resource().shared_names().iter().any(is_gone)
+                waited > *max_delay && lease.resource().shared_names().iter().any(is_gone)
             }
             _ => false,
         }

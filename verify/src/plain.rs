@@ -177,8 +177,8 @@ impl Node {
     }
 
     /// Returns `None` without an answer in time.
-    async fn ask(&self, command: &Cmd, patience: Duration) -> Option<Value> {
-        timeout(patience, self.ask_patiently(command)).await.ok()?
+    async fn ask(&self, command: &Cmd, limit: Duration) -> Option<Value> {
+        timeout(limit, self.ask_patiently(command)).await.ok()?
     }
 
     async fn ask_patiently(&self, command: &Cmd) -> Option<Value> {

@@ -6,7 +6,7 @@ use tokio::runtime::Runtime;
 
 use super::distinct::WITH_AWAITED;
 use crate::{
-    contestants::{Contestant, Kind, Patience},
+    contestants::{Contestant, Kind, Waiting},
     counter::Counter,
     cycles::{WARM_UP, run},
     options::Options,
@@ -37,7 +37,7 @@ pub(crate) fn measure(counter: &Counter, options: &Options) {
 fn measure_one(servers: &Servers, kind: Kind, tasks: usize, counter: &Counter, options: &Options) {
     let runtime = Runtime::new().expect("the system gives threads");
     let [allocations, bytes] = runtime.block_on(async {
-        let connecting = Contestant::connect(kind, servers.urls(), servers.alive(), Patience::None);
+        let connecting = Contestant::connect(kind, servers.urls(), servers.alive(), Waiting::None);
         let contestant = Arc::new(connecting.await);
         run(&contestant, kind, tasks, WARM_UP).await;
         counter.begin();

@@ -8,7 +8,7 @@ use std::{
 use tokio::{runtime::Runtime, task::JoinSet};
 
 use crate::{
-    contestants::{Contestant, Kind, Patience},
+    contestants::{Contestant, Kind, Waiting},
     cycles::WARM_UP,
     options::Options,
     servers::Servers,
@@ -37,7 +37,7 @@ fn measure_one(servers: &Servers, kind: Kind, tasks: usize, time: Duration) -> W
     let runtime = Runtime::new().expect("the system gives threads");
     let groups = runtime.block_on(async {
         let connecting =
-            Contestant::connect(kind, servers.urls(), servers.alive(), Patience::Endless);
+            Contestant::connect(kind, servers.urls(), servers.alive(), Waiting::Endless);
         let contestant = Arc::new(connecting.await);
         run(&contestant, tasks, WARM_UP).await;
         let groups = run(&contestant, tasks, time).await;

@@ -10,7 +10,7 @@ use redis::{IntoConnectionInfo, aio::MultiplexedConnection, io::tcp::TcpSettings
 use tokio::{runtime::Runtime, task::JoinSet};
 
 use crate::{
-    contestants::{Contestant, Kind, Patience},
+    contestants::{Contestant, Kind, Waiting},
     cycles::{FAILURES, WARM_UP},
     options::{Options, rotated},
     report::format::time,
@@ -214,7 +214,7 @@ fn measure_one(servers: &Servers, who: Who, load: Load, time: Duration) -> Outco
     let mut outcome = runtime.block_on(async {
         let subject = Arc::new(match who {
             Who::Lock(kind) => Subject::Lock(
-                Contestant::connect(kind, servers.urls(), servers.alive(), Patience::None).await,
+                Contestant::connect(kind, servers.urls(), servers.alive(), Waiting::None).await,
             ),
             Who::Third => Subject::Third(connect(servers.urls()).await),
         });

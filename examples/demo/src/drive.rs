@@ -127,7 +127,7 @@ fn with_causes(error: &dyn Error) -> String {
 /// Prints the counts and the checks. The exit code says whether all checks hold.
 pub(crate) fn verdict(demo: &Demo, tally: &Tally, check: bool) -> ExitCode {
     let counts = tally.counts;
-    let book = demo.report.book();
+    let history = demo.report.history();
     println!();
     println!("{} requests over {ACCOUNTS} accounts in {:.2?}", demo.progress.total, tally.took);
     println!("  {:>6} ran (200)", counts.ran);
@@ -140,7 +140,10 @@ pub(crate) fn verdict(demo: &Demo, tally: &Tally, check: bool) -> ExitCode {
     if let Some(error) = &tally.error {
         println!("         the first: {error}");
     }
-    println!("report: {} ticks ran, {} missed, {} failed", book.ran, book.missed, book.failed);
+    println!(
+        "report: {} ticks ran, {} missed, {} failed",
+        history.ran, history.missed, history.failed
+    );
 
     let overlaps = demo.ledger.overlaps() + demo.report.overlaps();
     let wrong = (1..=ACCOUNTS).filter(|id| !is_right(demo, tally, *id)).count();
@@ -153,11 +156,11 @@ pub(crate) fn verdict(demo: &Demo, tally: &Tally, check: bool) -> ExitCode {
         (overlaps == 0, format!("withdrawals or reports that overlap: {overlaps}")),
         (wrong == 0, format!("wrong balances: {wrong}")),
         (stale == 0, format!("writes with a stale token: {stale}")),
-        (book.repeated == 0, format!("ticks that ran twice: {}", book.repeated)),
+        (history.repeated == 0, format!("ticks that ran twice: {}", history.repeated)),
         (pending == 0, format!("releases pending: {pending}")),
     ];
     if check {
-        let ran = book.ran;
+        let ran = history.ran;
         checks.push((ran >= job::TICKS_TO_CHECK, format!("reports made: {ran}")));
     }
     if let Some(left) = demo.cluster.keys_left() {

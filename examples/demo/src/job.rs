@@ -14,7 +14,7 @@ use tower_redlock::{
     scheduler::{SchedulerHandle, StartError},
 };
 
-use crate::{Demo, cluster::Replica, ledger::Room};
+use crate::{Demo, cluster::Replica, ledger::OverlapCounter};
 
 const PERIOD: Duration = Duration::from_secs(1);
 /// Duration of the job.
@@ -40,7 +40,7 @@ async fn make_report(
 ) -> Result<(), StaleToken> {
     let tick = cx.tick().as_millis() / 1_000;
     let _entry = demo.board.enter(replica, LockContext::clone(&cx));
-    let _visit = demo.report.room.enter();
+    let _visit = demo.report.users.enter();
     let running = demo.report.begin(tick);
     sleep(WORK).await;
     // Not reached if the lock was lost: the work is dropped above.
@@ -50,13 +50,13 @@ async fn make_report(
 /// The job's own store. Like the ledger, it represents a database.
 #[derive(Default)]
 pub(crate) struct Report {
-    book: Mutex<Book>,
-    room: Room,
+    history: Mutex<History>,
+    users: OverlapCounter,
     finished: Notify,
 }
 
 #[derive(Clone, Default)]
-pub(crate) struct Book {
+pub(crate) struct History {
     /// The newest runs, newest first.
     pub(crate) runs: VecDeque<Run>,
     pub(crate) ran: u64,
@@ -94,12 +94,12 @@ impl fmt::Display for StaleToken {
 impl Error for StaleToken {}
 
 impl Report {
-    pub(crate) fn book(&self) -> Book {
+    pub(crate) fn history(&self) -> History {
         self.lock().clone()
     }
 
     pub(crate) fn overlaps(&self) -> u64 {
-        self.room.overlaps()
+        self.users.overlaps()
     }
 
     /// Waits until the job has run this number of times.
@@ -110,29 +110,29 @@ impl Report {
     }
 
     fn begin(&self, tick: u64) -> Running<'_> {
-        let mut book = self.lock();
-        match book.begun.replace(tick) {
-            Some(last) if last == tick => book.repeated += 1,
-            Some(last) => book.missed += tick.saturating_sub(last + 1),
+        let mut history = self.lock();
+        match history.begun.replace(tick) {
+            Some(last) if last == tick => history.repeated += 1,
+            Some(last) => history.missed += tick.saturating_sub(last + 1),
             None => {}
         }
         Running { report: self, is_done: false }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, History> {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Running<'_> {
     fn finish(mut self, run: Run) -> Result<(), StaleToken> {
-        let mut book = self.report.lock();
-        if book.runs.front().is_some_and(|last| run.token <= last.token) {
+        let mut history = self.report.lock();
+        if history.runs.front().is_some_and(|last| run.token <= last.token) {
             return Err(StaleToken);
         }
-        book.ran += 1;
-        book.runs.push_front(run);
-        book.runs.truncate(4);
+        history.ran += 1;
+        history.runs.push_front(run);
+        history.runs.truncate(4);
         self.report.finished.notify_one();
         self.is_done = true;
         Ok(())

@@ -28,7 +28,7 @@ pub(crate) struct Ledger {
 
 #[derive(Default)]
 struct Account {
-    room: Room,
+    users: OverlapCounter,
     row: Mutex<Row>,
 }
 
@@ -59,7 +59,7 @@ impl Ledger {
         thinking: Duration,
     ) -> Result<i64, Refused> {
         let account = self.account(id)?;
-        let _visit = account.room.enter();
+        let _visit = account.users.enter();
         let balance = account.balance();
         tokio::time::sleep(thinking).await;
         self.write(account, balance - 1, token)
@@ -71,7 +71,7 @@ impl Ledger {
 
     /// Returns the number of withdrawals that overlapped another one on the same account.
     pub(crate) fn overlaps(&self) -> u64 {
-        self.accounts.iter().map(|account| account.room.overlaps()).sum()
+        self.accounts.iter().map(|account| account.users.overlaps()).sum()
     }
 
     /// The number of writes with a token that was not above the last one.
@@ -104,12 +104,12 @@ impl Account {
 /// Detects concurrent use of something that only one user at a time should use. Independent of the
 /// locks.
 #[derive(Default)]
-pub(crate) struct Room {
+pub(crate) struct OverlapCounter {
     inside: AtomicU64,
     overlaps: AtomicU64,
 }
 
-impl Room {
+impl OverlapCounter {
     pub(crate) fn enter(&self) -> Visit<'_> {
         if self.inside.fetch_add(1, SeqCst) > 0 {
             self.overlaps.fetch_add(1, SeqCst);
@@ -124,7 +124,7 @@ impl Room {
 }
 
 /// A visit. It ends on drop, so also if the work is cancelled.
-pub(crate) struct Visit<'a>(&'a Room);
+pub(crate) struct Visit<'a>(&'a OverlapCounter);
 
 impl Drop for Visit<'_> {
     fn drop(&mut self) {

@@ -127,9 +127,10 @@ fn requests(counts: &Counts) -> String {
 }
 
 fn report(demo: &Demo) -> String {
-    let book = demo.report.book();
-    let mut text = format!("{} ran, {} missed, {} failed", book.ran, book.missed, book.failed);
-    for (i, run) in book.runs.iter().enumerate() {
+    let history = demo.report.history();
+    let mut text =
+        format!("{} ran, {} missed, {} failed", history.ran, history.missed, history.failed);
+    for (i, run) in history.runs.iter().enumerate() {
         let _ =
             write!(text, "{} {} {}", if i == 0 { "; last:" } else { "," }, run.tick, run.replica);
     }

@@ -149,8 +149,8 @@ impl LocalLease {
 
     /// Does what must not be done with the state locked.
     fn finish(self: &Arc<Self>, mut effects: Effects) {
-        // A grant may take effect until the end of the patience, and its TTL starts then.
-        let longest = self.plan.ttl + self.patience() * 2;
+        // A grant may take effect until the end of `max_delay`, and its TTL starts then.
+        let longest = self.plan.ttl + self.max_delay() * 2;
         for node in effects.orphans {
             self.client.repeaters.repeat(node, &self.id, self.client.now() + longest);
         }
@@ -278,7 +278,7 @@ impl LocalLease {
 
     fn op(&self, command: LeaseCommand) -> (Op, OpId) {
         let lease = Arc::clone(&self.id);
-        let (ttl, patience) = (self.plan.ttl, self.patience());
+        let (ttl, max_delay) = (self.plan.ttl, self.max_delay());
         match command {
             LeaseCommand::Acquire { token, expires } => {
                 let block_end = block_end(token, self.block);
@@ -294,7 +294,10 @@ impl LocalLease {
             }
             LeaseCommand::Extend { started, until } => {
                 let token = self.token.load(Ordering::Acquire);
-                (Op::Extend(ExtendOp { lease, ttl, token, until, patience }), OpId::Extend(started))
+                (
+                    Op::Extend(ExtendOp { lease, ttl, token, until, max_delay }),
+                    OpId::Extend(started),
+                )
             }
             LeaseCommand::Release => {
                 // Marked only now, because commands before the release in the outbox had to be

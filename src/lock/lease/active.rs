@@ -149,8 +149,8 @@ impl ActiveLease {
     }
 
     /// Returns the time after sending for which an operation may still take effect on a node.
-    pub(crate) fn patience(&self) -> Duration {
-        self.local.patience()
+    pub(crate) fn max_delay(&self) -> Duration {
+        self.local.max_delay()
     }
 
     pub(crate) fn token(&self) -> FencingToken {

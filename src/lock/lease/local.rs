@@ -322,7 +322,7 @@ impl LocalLease {
     }
 
     /// Returns the time after sending for which a node may still store the key: two node timeouts.
-    pub(super) fn patience(&self) -> Duration {
+    pub(super) fn max_delay(&self) -> Duration {
         self.plan.node_timeout * 2
     }
 

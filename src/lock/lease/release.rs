@@ -173,8 +173,9 @@ impl LocalLease {
         // All slots of the process serve its line, so for other processes the time counts, as in a second
         // pass of the line.
         let slot = self.resource().slot().filter(|_| handed.is_none());
-        let to_any =
-            slot.and_then(|slot| ticket.hand_on_slot(slot, self.plan.ttl, || in_turn(1, 1), make));
+        let to_any = slot.and_then(|(number, name)| {
+            ticket.hand_on_slot(number, name, self.plan.ttl, || in_turn(1, 1), make)
+        });
         handed.or(to_any)
     }
 

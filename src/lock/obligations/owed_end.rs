@@ -422,7 +422,7 @@ impl Obligation for OwedEnd {
                         record,
                         retain,
                         until: lease.valid_until(),
-                        patience: lease.patience(),
+                        max_delay: lease.max_delay(),
                     })
                 })
             }
@@ -430,7 +430,7 @@ impl Obligation for OwedEnd {
             End::Run { job, claim } => Some(Op::Claim(ClaimOp {
                 job: Arc::clone(job),
                 claim: Arc::clone(claim),
-                patience: self.client.node_timeout() * 2,
+                max_delay: self.client.node_timeout() * 2,
             })),
         }
     }

@@ -155,7 +155,8 @@ impl Ticket {
     /// Both closures run with the lines locked.
     pub(crate) fn hand_on_slot(
         &self,
-        (number, name): (u32, &str),
+        number: u32,
+        name: &str,
         ttl: Duration,
         may: impl FnOnce() -> bool,
         make: impl FnOnce(&Arc<Plan>) -> Option<Arc<ActiveLease>>,

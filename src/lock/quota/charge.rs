@@ -4,14 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     quota::{Quota, RecordShare},
-    window::Usage,
+    window::{ChargedUsage, Usage},
 };
 use crate::{
     error::LockError,
     node::Node,
     protocol::Record,
     sync::{self, Mutex},
-    time::Timestamp,
 };
 
 /// The quota of a lease's record. Dropping it frees what was not written.
@@ -19,16 +18,6 @@ use crate::{
 pub(crate) struct Charge {
     quota: Arc<Quota>,
     usage: Mutex<ChargedUsage>,
-}
-
-#[derive(Debug, Default)]
-struct ChargedUsage {
-    /// The part that is reserved and not written yet.
-    reserved: Usage,
-    /// The part that is written, with the end of its bucket.
-    written: Option<(Usage, Timestamp)>,
-    /// The stripe of the scope that it counts for.
-    stripe: Option<u64>,
 }
 
 impl Charge {
@@ -65,30 +54,32 @@ impl Charge {
     /// Counts the record as written, for `retain`.
     pub(crate) fn write(&self, name: &str, record: &Record, retain: Duration) {
         let mut taken = sync::lock(&self.usage);
-        let reserved = std::mem::take(&mut taken.reserved);
         let before = taken.written.map(|(usage, _)| usage).unwrap_or_default();
-        let mut usage = before.plus(reserved);
+        let mut usage = before.plus(taken.reserved);
         if usage.records == 0 {
             // The record was not reserved.
             let bytes = bytes_of(name, &record.lease.owner);
             usage = usage.plus(Usage { records: 1, bytes, answers: 0 });
         }
-        let end = self.quota.write(reserved, usage, taken.written, retain, taken.stripe);
+        let end = self.quota.write(&taken, usage, retain);
+        taken.reserved = Usage::default();
         taken.written = Some((usage, end));
     }
 
     /// Frees the whole quota, because the record was deleted or never written.
     pub(crate) fn free(&self) {
         let taken = std::mem::take(&mut *sync::lock(&self.usage));
-        self.quota.free(taken.reserved, taken.written, taken.stripe);
+        self.quota.free(&taken);
     }
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
         let taken = self.usage.get_mut().unwrap_or_else(sync::PoisonError::into_inner);
+        // What is written stays on the servers.
+        taken.written = None;
         if taken.reserved != Usage::default() {
-            self.quota.free(taken.reserved, None, taken.stripe);
+            self.quota.free(taken);
         }
     }
 }

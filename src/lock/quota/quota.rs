@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use super::window::{Count, Usage, bucket};
+use super::window::{ChargedUsage, Count, Usage, bucket};
 use crate::{
     error::LockError,
     metrics,
@@ -190,33 +190,20 @@ impl Quota {
         false
     }
 
-    /// Replaces a reservation, and `before` with the end of its bucket, by `usage` until `retain`
-    /// is over. Returns the end of its bucket.
-    pub(super) fn write(
-        &self,
-        reserved: Usage,
-        usage: Usage,
-        before: Option<(Usage, Timestamp)>,
-        retain: Duration,
-        stripe: Option<u64>,
-    ) -> Timestamp {
+    /// Counts `usage` in place of what was charged, until `retain` is over. Returns the end of its bucket.
+    pub(super) fn write(&self, before: &ChargedUsage, usage: Usage, retain: Duration) -> Timestamp {
         let now = self.timers.clock().now();
         let end = bucket(now, retain);
-        sync::lock(&self.state).counts(stripe, |count| {
-            count.free(reserved, before);
+        sync::lock(&self.state).counts(before.stripe, |count| {
+            count.free(before);
             count.add(usage, end);
         });
         end
     }
 
-    /// Frees a reservation, and what was written.
-    pub(super) fn free(
-        &self,
-        reserved: Usage,
-        written: Option<(Usage, Timestamp)>,
-        stripe: Option<u64>,
-    ) {
-        sync::lock(&self.state).counts(stripe, |count| count.free(reserved, written));
+    /// Frees what was charged.
+    pub(super) fn free(&self, charged: &ChargedUsage) {
+        sync::lock(&self.state).counts(charged.stripe, |count| count.free(charged));
     }
 
     /// Reads the servers' memory again if the last reading is old. Returns the time.

@@ -32,6 +32,17 @@ impl Usage {
     }
 }
 
+/// The usage that a lease's record is charged.
+#[derive(Debug, Default)]
+pub(super) struct ChargedUsage {
+    /// The part that is reserved and not written yet.
+    pub(super) reserved: Usage,
+    /// The part that is written, with the end of its bucket.
+    pub(super) written: Option<(Usage, Timestamp)>,
+    /// The stripe of the scope that it counts for.
+    pub(super) stripe: Option<u64>,
+}
+
 /// The usage that has not expired, in buckets by its time of expiry.
 ///
 /// A bucket is at most a 32nd of the retention wide, and counts until its end. So there are at most
@@ -95,10 +106,10 @@ impl Count {
         self.reserved = self.reserved.plus(usage);
     }
 
-    /// Frees a reservation, and what was written, with the end of its bucket.
-    pub(super) fn free(&mut self, reserved: Usage, written: Option<(Usage, Timestamp)>) {
-        self.reserved = self.reserved.minus(reserved);
-        if let Some((usage, end)) = written {
+    /// Frees what was charged.
+    pub(super) fn free(&mut self, charged: &ChargedUsage) {
+        self.reserved = self.reserved.minus(charged.reserved);
+        if let Some((usage, end)) = charged.written {
             self.kept.remove(usage, end);
         }
     }

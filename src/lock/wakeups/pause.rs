@@ -12,8 +12,8 @@ use super::{
     registry::{NameWait, ResourceWait, Wakeups},
     turns::{
         CurrentTurn, LONGEST_PAUSE, LONGEST_REMINDER, LONGEST_YIELD, NOTIFIED_SPACING,
-        ReleaseStatus, SHORTEST_PAUSE, SILENT_SPACING, backoff, is_crowd, patience, release_status,
-        spaced, turn, yield_pause,
+        ReleaseStatus, SHORTEST_PAUSE, SILENT_SPACING, backoff, is_crowd, max_delay,
+        release_status, spaced, turn, yield_pause,
     },
 };
 use crate::{
@@ -310,7 +310,7 @@ impl Pause {
 }
 
 fn lead_node(node: usize, plan: &Plan) -> LeadNode {
-    LeadNode { node, patience: patience(plan.node_timeout) }
+    LeadNode { node, max_delay: max_delay(plan.node_timeout) }
 }
 
 fn take_turn(retries: &RetryHistory, listening: usize, first: Option<usize>) -> Duration {

@@ -389,7 +389,7 @@ pub(super) fn backoff(short: Duration, silent: u32, longest: Duration) -> Durati
 
 /// Returns the timeout for the lead node's answer: half of the node timeout, so that a hung lead node
 /// costs less than an attempt, and there is time for the answer of a busy one.
-pub(super) fn patience(node_timeout: Duration) -> Duration {
+pub(super) fn max_delay(node_timeout: Duration) -> Duration {
     node_timeout / 2
 }
 

@@ -344,7 +344,7 @@ mod tests {
             let (resource, nonce) = (Resource::try_from("a").unwrap(), Nonce::from_bytes([1; 16]));
             Arc::new(LeaseId::new(resource, nonce, "me".into(), Duration::ZERO))
         };
-        let (ttl, patience) = (Duration::from_secs(1), Duration::ZERO);
+        let (ttl, max_delay) = (Duration::from_secs(1), Duration::ZERO);
         vec![
             Op::Acquire(AcquireOp {
                 lease: lease(),
@@ -355,11 +355,17 @@ mod tests {
                 waiter: None,
             }),
             Op::Raise(RaiseOp::new(lease(), TOKEN.unsigned_abs(), 20)),
-            Op::Extend(ExtendOp { lease: lease(), ttl, token: 1, until: Timestamp::MAX, patience }),
+            Op::Extend(ExtendOp {
+                lease: lease(),
+                ttl,
+                token: 1,
+                until: Timestamp::MAX,
+                max_delay,
+            }),
             Op::Release(lease()),
             Op::Inspect([Arc::from("a")].into()),
-            Op::Prepare(PrepareOp { job: "a".into(), token: 1, patience }),
-            Op::ForgetJob(ForgetJobOp::new("a".into(), 1, patience)),
+            Op::Prepare(PrepareOp { job: "a".into(), token: 1, max_delay }),
+            Op::ForgetJob(ForgetJobOp::new("a".into(), 1, max_delay)),
             Op::ReadRecord("a".into()),
             Op::Claims(vec!["a".into(), "b".into()].into()),
             Op::EndShared("a".into()),

@@ -137,8 +137,8 @@ pub(super) enum ScriptRef {
 impl Encoder<'_> {
     /// Returns the deadline for keys that a renewal stores again: never after the end of the validity.
     fn extend_deadline(&self, op: &ExtendOp) -> u64 {
-        let patience = op.patience.min(op.until.saturating_duration_since(self.now));
-        if self.may_grant { self.server_clock.deadline(self.now, patience) } else { 0 }
+        let max_delay = op.max_delay.min(op.until.saturating_duration_since(self.now));
+        if self.may_grant { self.server_clock.deadline(self.now, max_delay) } else { 0 }
     }
 
     /// Encodes an operation as one command.
@@ -197,11 +197,11 @@ impl Encoder<'_> {
                 }
             }
             Op::Scan(scan) => self.scan(cmd, by, scan),
-            Op::Prepare(PrepareOp { job, token, patience }) => {
-                self.claim(cmd, by, job, *token, *patience);
+            Op::Prepare(PrepareOp { job, token, max_delay }) => {
+                self.claim(cmd, by, job, *token, *max_delay);
             }
-            Op::Claim(ClaimOp { job, claim, patience }) => {
-                self.claim(cmd, by, job, claim.token, *patience);
+            Op::Claim(ClaimOp { job, claim, max_delay }) => {
+                self.claim(cmd, by, job, claim.token, *max_delay);
                 cmd.written(|text| claim_text::write(text, claim));
             }
             Op::ForgetJob(op) => self.forget_job(cmd, by, op),
@@ -217,15 +217,15 @@ impl Encoder<'_> {
                 self.record_key(cmd, name);
                 cmd.arg(self.tag);
             }
-            Op::Record(RecordOp { lease, record, retain, until, patience }) => {
-                let patience = (*patience).min(until.saturating_duration_since(self.now));
+            Op::Record(RecordOp { lease, record, retain, until, max_delay }) => {
+                let max_delay = (*max_delay).min(until.saturating_duration_since(self.now));
                 self.name_script(cmd, by, scripts::RECORD);
                 cmd.arg("3").arg(&*self.keys.meta);
                 // A record has exactly one name.
                 let name = lease.resource().shared_names().first().map_or("", |name| name);
                 cmd.joined(&self.keys.lock_prefix, name);
                 self.record_key(cmd, name);
-                cmd.arg(self.tag).arg(self.server_clock.deadline(self.now, patience));
+                cmd.arg(self.tag).arg(self.server_clock.deadline(self.now, max_delay));
                 cmd.arg(&lease.nonce().to_hex()[..]);
                 write_record(cmd, record);
                 cmd.arg(millis(*retain));
@@ -304,16 +304,16 @@ impl Encoder<'_> {
         }
     }
 
-    fn claim(&self, cmd: &mut Command, by: ScriptRef, job: &str, token: u64, patience: Duration) {
+    fn claim(&self, cmd: &mut Command, by: ScriptRef, job: &str, token: u64, max_delay: Duration) {
         self.marks_call(cmd, by, scripts::CLAIM);
-        cmd.arg(self.server_clock.deadline(self.now, patience));
+        cmd.arg(self.server_clock.deadline(self.now, max_delay));
         // Each name has two fields.
         cmd.arg(job).arg(token).arg(2 * Op::MAX_REGISTERS);
     }
 
     fn forget_job(&self, cmd: &mut Command, by: ScriptRef, op: &ForgetJobOp) {
         self.marks_call(cmd, by, scripts::FORGET_JOB);
-        cmd.arg(self.server_clock.deadline(self.now, op.patience)).arg(op.token);
+        cmd.arg(self.server_clock.deadline(self.now, op.max_delay)).arg(op.token);
         for name in op.registers() {
             cmd.arg(&*name);
         }

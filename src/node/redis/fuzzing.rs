@@ -38,7 +38,7 @@ pub use super::wire::fuzzing::resp;
 /// One operation of each kind.
 static OPS: LazyLock<Vec<Op>> = LazyLock::new(|| {
     let nonce = Nonce::from_bytes([1; 16]);
-    let (ttl, patience, until) = (Duration::from_secs(1), Duration::ZERO, Timestamp::MAX);
+    let (ttl, max_delay, until) = (Duration::from_secs(1), Duration::ZERO, Timestamp::MAX);
     let resource = Resource::new(["a", "b"]).expect("valid names");
     let lease = || Arc::new(LeaseId::new(resource.clone(), nonce, "me".into(), Duration::ZERO));
     let stored = StoredLease::new(nonce, 1, Duration::ZERO, "me".into());
@@ -48,20 +48,20 @@ static OPS: LazyLock<Vec<Op>> = LazyLock::new(|| {
     vec![
         Op::Acquire(AcquireOp::new(lease(), ttl, until).fencing(1_000, 2_000)),
         Op::Raise(RaiseOp::new(lease(), 1_000, 2_000)),
-        Op::Extend(ExtendOp { lease: lease(), ttl, token: 1, until, patience }),
+        Op::Extend(ExtendOp { lease: lease(), ttl, token: 1, until, max_delay }),
         Op::Release(lease()),
         Op::EndShared("a".into()),
         Op::Withdraw(lease()),
         Op::Inspect(["a".into(), "b".into()].into()),
-        Op::Prepare(PrepareOp::new("a".into(), 1, patience)),
-        Op::Claim(ClaimOp::new("a".into(), claim, patience)),
+        Op::Prepare(PrepareOp::new("a".into(), 1, max_delay)),
+        Op::Claim(ClaimOp::new("a".into(), claim, max_delay)),
         Op::Claims(vec!["a".into(), "b".into()].into()),
         Op::Scan(ScanOp::new(ScanKind::Jobs, None, 10)),
         Op::ReadRecord("a".into()),
-        Op::Record(RecordOp::new(lease(), Arc::clone(&record), ttl, until, patience)),
+        Op::Record(RecordOp::new(lease(), Arc::clone(&record), ttl, until, max_delay)),
         Op::Repair(RepairOp::new("a".into(), record, ttl)),
         Op::Forget(ForgetOp::new("a".into(), nonce)),
-        Op::ForgetJob(ForgetJobOp::new("a".into(), 1, patience)),
+        Op::ForgetJob(ForgetJobOp::new("a".into(), 1, max_delay)),
     ]
 });
 

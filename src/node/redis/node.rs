@@ -82,7 +82,7 @@ impl Node for RedisNode {
         if let Some(reason) = self.status.down() {
             return reply.not_sent(reason);
         }
-        if let Some(reason) = self.status.bars(&op) {
+        if let Some(reason) = self.status.refuses(&op) {
             return reply.not_sent(reason);
         }
         if self.status.in_flight.load(Ordering::Relaxed) >= MAX_IN_FLIGHT {

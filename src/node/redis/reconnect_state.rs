@@ -72,8 +72,8 @@ impl ReconnectState {
                 let life = *ttl + node_timeout;
                 (lease, *ttl, life, clock.expiry(sent, life).saturating_mul(1_000))
             }
-            Op::Extend(ExtendOp { lease, ttl, patience, .. }) => {
-                (lease, *ttl, *patience, clock.deadline(sent, *patience))
+            Op::Extend(ExtendOp { lease, ttl, max_delay, .. }) => {
+                (lease, *ttl, *max_delay, clock.deadline(sent, *max_delay))
             }
             _ => return,
         };

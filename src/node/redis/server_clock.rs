@@ -51,9 +51,9 @@ impl ServerClock {
     }
 
     /// Returns the deadline, by the server's clock, of a command that is sent now.
-    pub(super) fn deadline(self, now: Timestamp, patience: Duration) -> u64 {
-        let patience = u64::try_from(patience.as_micros()).unwrap_or(u64::MAX);
-        self.latest(now).saturating_add(patience)
+    pub(super) fn deadline(self, now: Timestamp, max_delay: Duration) -> u64 {
+        let max_delay = u64::try_from(max_delay.as_micros()).unwrap_or(u64::MAX);
+        self.latest(now).saturating_add(max_delay)
     }
 }
 

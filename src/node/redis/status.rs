@@ -6,7 +6,7 @@ use super::{
     enrol::NodeReport,
     permissions::Denied,
     server_traits::ServerTraits,
-    status_detail::{ConnectionState, Copied, StatusDetail, VoteBar, VoteBarKind},
+    status_detail::{ConnectionState, Copied, StatusDetail, VoteObstacle, VoteObstacleKind},
     status_event::StatusEvent,
 };
 use crate::{
@@ -134,7 +134,7 @@ impl Status {
         }
         let now = self.clock.now();
         let detail = self.detail();
-        detail.bars.iter().flatten().find_map(|(bar, _)| bar.reason(now))
+        detail.obstacles.iter().flatten().find_map(|(obstacle, _)| obstacle.reason(now))
     }
 
     /// Returns whether the server is connected and does not vote.
@@ -146,7 +146,7 @@ impl Status {
 
     /// Returns the reason not to send an operation. A node that must not grant may still renew and
     /// release, and store that work is done; a node whose name another server may own must not.
-    pub(super) fn bars(&self, op: &Op) -> Option<Reason> {
+    pub(super) fn refuses(&self, op: &Op) -> Option<Reason> {
         let reason = self.barred()?;
         let renews = !matches!(
             reason,
@@ -160,29 +160,30 @@ impl Status {
         barred.then_some(reason)
     }
 
-    pub(super) fn set_bar(&self, kind: VoteBarKind, bar: Option<VoteBar>) {
-        self.queue_bar(kind, bar);
+    pub(super) fn set_obstacle(&self, kind: VoteObstacleKind, obstacle: Option<VoteObstacle>) {
+        self.queue_obstacle(kind, obstacle);
         self.emit();
     }
 
-    /// Like [`set_bar`](Self::set_bar), for callers that hold a mutex; they call
+    /// Like [`set_obstacle`](Self::set_obstacle), for callers that hold a mutex; they call
     /// [`emit`](Self::emit) after unlocking it.
-    pub(super) fn queue_bar(&self, kind: VoteBarKind, bar: Option<VoteBar>) {
+    pub(super) fn queue_obstacle(&self, kind: VoteObstacleKind, obstacle: Option<VoteObstacle>) {
         let now = self.clock.now();
         let mut detail = self.detail();
-        let slot = &mut detail.bars[kind as usize];
-        let (since, event) = match (&*slot, &bar) {
+        let slot = &mut detail.obstacles[kind as usize];
+        let (since, event) = match (&*slot, &obstacle) {
             (Some((old, since)), Some(new)) if old.is_like(new) => (*since, None),
             (_, Some(new)) => (now, new.event(now)),
             (Some(_), None) => (now, Some(StatusEvent::MayVote)),
             (None, None) => (now, None),
         };
-        if matches!(kind, VoteBarKind::Enrolment) && !matches!(bar, Some(VoteBar::Probation { .. }))
+        if matches!(kind, VoteObstacleKind::Enrolment)
+            && !matches!(obstacle, Some(VoteObstacle::Probation { .. }))
         {
             detail.blocked = None;
         }
-        detail.bars[kind as usize] = bar.map(|bar| (bar, since));
-        let any = detail.bars.iter().any(Option::is_some);
+        detail.obstacles[kind as usize] = obstacle.map(|obstacle| (obstacle, since));
+        let any = detail.obstacles.iter().any(Option::is_some);
         self.barred.store(any, Ordering::Release);
         detail.queue(event, now);
     }

@@ -21,7 +21,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct StatusDetail {
     pub(super) state: ConnectionState,
-    pub(super) bars: [Option<(VoteBar, Timestamp)>; 5],
+    pub(super) obstacles: [Option<(VoteObstacle, Timestamp)>; 5],
     /// Progress and start of the copying of records to the server.
     pub(super) copying: Option<(Copied, Timestamp)>,
     /// The limitations of the server that were found by the latest handshake.
@@ -66,7 +66,7 @@ impl StatusDetail {
     pub(super) fn new(name: &str) -> Self {
         Self {
             state: ConnectionState::Connecting,
-            bars: [const { None }; 5],
+            obstacles: [const { None }; 5],
             copying: None,
             limits: Arc::default(),
             known: NodeHealth::voting(name),
@@ -81,7 +81,7 @@ impl StatusDetail {
 
     pub(super) fn queue(&mut self, event: Option<StatusEvent>, now: Timestamp) {
         let is_up = matches!(self.state, ConnectionState::Up | ConnectionState::Refusing { .. });
-        let is_barred = self.bars.iter().any(Option::is_some);
+        let is_barred = self.obstacles.iter().any(Option::is_some);
         let is_voting = matches!(self.state, ConnectionState::Up) && !is_barred;
         if let Some(excess) = self.log.settle(Instant::now()) {
             let state = self.health(now).state;
@@ -93,9 +93,10 @@ impl StatusDetail {
                 if event.is_counted() { self.log.take(Instant::now()) } else { MessageLevel::Own };
             self.events.queue.push_back((event, level));
         }
-        let is_probation =
-            |(bar, _): &(VoteBar, Timestamp)| matches!(bar, VoteBar::Probation { .. });
-        let is_in_probation = is_up && self.bars.iter().flatten().any(is_probation);
+        let is_probation = |(obstacle, _): &(VoteObstacle, Timestamp)| {
+            matches!(obstacle, VoteObstacle::Probation { .. })
+        };
+        let is_in_probation = is_up && self.obstacles.iter().flatten().any(is_probation);
         debug_assert!(!(is_voting && is_in_probation), "a node in probation has no vote");
         let gauges = StatusEvent::Gauges(NodeGauges { is_up, is_voting, is_in_probation });
         self.events.queue.push_back((gauges, MessageLevel::Own));
@@ -111,10 +112,10 @@ impl StatusDetail {
     }
 
     pub(super) fn health(&self, now: Timestamp) -> NodeHealth {
-        let bar = self.bars.iter().flatten().find_map(|(bar, since)| {
-            Some((bar.reason(now)?, now.saturating_duration_since(*since)))
+        let obstacle = self.obstacles.iter().flatten().find_map(|(obstacle, since)| {
+            Some((obstacle.reason(now)?, now.saturating_duration_since(*since)))
         });
-        let state = match (&self.state, bar) {
+        let state = match (&self.state, obstacle) {
             (ConnectionState::Connecting, _) => NodeState::Connecting,
             (ConnectionState::Down { reason, since }, _) => NodeState::Down {
                 reason: reason.clone(),
@@ -152,15 +153,15 @@ impl StatusDetail {
 
 /// A reason for which a connected server has no vote.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum VoteBar {
+pub(super) enum VoteObstacle {
     Probation { until: Timestamp },
     Clock { until: Timestamp, by: Interval },
     Reason(Reason),
 }
 
-/// The source of a bar. Bars are independent of each other; the first one is shown.
+/// The source of an obstacle. Obstacles are independent of each other; the first one is shown.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum VoteBarKind {
+pub(super) enum VoteObstacleKind {
     SameServer,
     Enrolment,
     Names,
@@ -168,7 +169,7 @@ pub(super) enum VoteBarKind {
     Clock,
 }
 
-impl VoteBar {
+impl VoteObstacle {
     /// Returns the reason; `None` once it has ended.
     pub(super) fn reason(&self, now: Timestamp) -> Option<Reason> {
         match self {
@@ -189,7 +190,7 @@ impl VoteBar {
             Self::Probation { until } => {
                 Some(StatusEvent::Probation { votes_in: until.saturating_duration_since(now) })
             }
-            // The caller logs this bar, with the action taken.
+            // The caller logs this obstacle, with the action taken.
             Self::Clock { .. } => None,
             Self::Reason(reason) => Some(StatusEvent::NoVote { reason: reason.clone() }),
         }

@@ -58,8 +58,8 @@ impl JobTask {
 
     /// Stores a run in the history, under the job's lock.
     pub(super) async fn enter(&mut self, token: u64, entry: &JobRun) {
-        let stored = self.history.store(&self.env, token, entry.clone()).await;
-        self.history.note_stored(&self.env, token, stored);
+        let (run, stored) = self.history.store(&self.env, token, entry.clone()).await;
+        self.history.note_stored(&self.env, token, run, stored);
     }
 
     /// Reads under the job's lock which owners hold slots, for a parallel job.

@@ -68,8 +68,8 @@ impl JobTask {
     async fn store_and_release(&mut self, ended: EndedRun) {
         let repeats = self.is_repeated(&ended);
         let entered = self.history.store(&self.env, ended.token, ended.entry.clone());
-        let (entered, ()) = join(entered, self.store_outcome(&ended, repeats)).await;
-        self.history.note_stored(&self.env, ended.token, entered);
+        let ((run, stored), ()) = join(entered, self.store_outcome(&ended, repeats)).await;
+        self.history.note_stored(&self.env, ended.token, run, stored);
         if ended.hold.is_some() {
             self.keep_lock(&ended, repeats).await;
         }

@@ -173,7 +173,13 @@ impl JobTask {
         let unreported = unreported.into_iter().filter(|(_, findings)| !findings.is_empty());
         self.unreported.extend(unreported);
         let over = self.unreported.len().saturating_sub(MAX_UNREPORTED);
-        self.unreported.drain(..over);
+        for (token, findings) in self.unreported.drain(..over) {
+            crate::log::warn!(
+                job = %self.env.job.name, token, until = ?findings.until(),
+                "too few nodes confirmed a claim, and {MAX_UNREPORTED} later ones: if it counts nevertheless, ticks \
+                 that were found not to run are not reported"
+            );
+        }
     }
 
     /// Takes out what was found under a claim that too few nodes confirmed and that counts, as the latest claim

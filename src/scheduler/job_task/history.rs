@@ -121,7 +121,8 @@ impl HistoryState {
         &mut self,
         env: &JobEnv,
         token: u64,
-        (run, stored): (JobRun, Result<JobRuns, LockError>),
+        run: JobRun,
+        stored: Result<JobRuns, LockError>,
     ) {
         match stored {
             Ok(runs) => {

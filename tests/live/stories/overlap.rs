@@ -7,7 +7,7 @@ use std::sync::{
 
 /// Counts visits, which should not overlap.
 #[derive(Clone, Default)]
-pub(crate) struct Room(Arc<Counts>);
+pub(crate) struct OverlapCounter(Arc<Counts>);
 
 #[derive(Default)]
 struct Counts {
@@ -15,7 +15,7 @@ struct Counts {
     overlaps: AtomicU64,
 }
 
-impl Room {
+impl OverlapCounter {
     pub(crate) fn enter(&self) -> Visit {
         if self.0.inside.fetch_add(1, SeqCst) > 0 {
             self.0.overlaps.fetch_add(1, SeqCst);
@@ -30,7 +30,7 @@ impl Room {
 }
 
 /// A visit. It ends on drop, so also if the work is cancelled.
-pub(crate) struct Visit(Room);
+pub(crate) struct Visit(OverlapCounter);
 
 impl Drop for Visit {
     fn drop(&mut self) {

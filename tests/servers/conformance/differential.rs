@@ -165,8 +165,8 @@ fn record_operation(contender: &Contender, random: &mut Random, step: u64) -> Op
         8 | 9 => Op::Forget(ForgetOp::new(name, lease.nonce())),
         kind => {
             let record = if kind == 10 { begun } else { done };
-            let (until, patience) = (super::contender::soon(), retain);
-            Op::Record(RecordOp::new(Arc::clone(&lease), record, retain, until, patience))
+            let (until, max_delay) = (super::contender::soon(), retain);
+            Op::Record(RecordOp::new(Arc::clone(&lease), record, retain, until, max_delay))
         }
     }
 }

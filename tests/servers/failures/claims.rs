@@ -115,7 +115,7 @@ impl DelayedServer {
     }
 }
 
-fn with_patience(op: Op, given: Duration) -> Op {
+fn with_max_delay(op: Op, given: Duration) -> Op {
     match op {
         Op::Prepare(PrepareOp { job, token, .. }) => Op::Prepare(PrepareOp::new(job, token, given)),
         Op::Claim(ClaimOp { job, claim, .. }) => Op::Claim(ClaimOp::new(job, claim, given)),
@@ -132,12 +132,12 @@ async fn late_promises_and_claims_are_refused() {
     let minute = Duration::from_secs(60);
     for op in [prepare(&job, 9), claim(&job, &of_tick(9, 100))] {
         let delayed = DelayedServer::new().await;
-        let op = with_patience(op, minute);
+        let op = with_max_delay(op, minute);
         assert_eq!(delayed.ask_and_wait(op, 120.0).await, Err(Reason::Late));
         assert!(!delayed.server.exists(MARKS), "nothing is stored");
     }
     let in_time = DelayedServer::new().await;
-    let op = with_patience(claim(&job, &of_tick(9, 100)), minute);
+    let op = with_max_delay(claim(&job, &of_tick(9, 100)), minute);
     assert_eq!(
         in_time.ask_and_wait(op, 30.0).await,
         Ok(Answer::Claimed),

@@ -348,8 +348,8 @@ fn silent_minority_delays_no_start() {
     fixture.nodes.freeze([1, 3]);
     // Two node timeouts, as for grants.
     host.wire.judge(|_, op| match op {
-        Op::Prepare(PrepareOp { patience, .. }) | Op::Claim(ClaimOp { patience, .. })
-            if *patience != 100 * MS =>
+        Op::Prepare(PrepareOp { max_delay, .. }) | Op::Claim(ClaimOp { max_delay, .. })
+            if *max_delay != 100 * MS =>
         {
             Fate::Refused
         }

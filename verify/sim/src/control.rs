@@ -5,7 +5,7 @@ use tower_redlock::switches::Switch;
 use crate::{
     oracle::Promise,
     redis::Patch,
-    world::{Contestant, List, Other, Profile, Scene, Settings, Work},
+    world::{Contestant, List, Other, Profile, Scenario, Settings, Work},
 };
 
 /// A guard, and the conditions under which its absence is detected.
@@ -36,29 +36,31 @@ pub struct Control {
 }
 
 impl Control {
-    /// The scene of a seed.
-    pub fn scene(&self, seed: u64) -> Scene {
-        let mut scene = Scene::with(seed, self.profile, self.work);
-        scene.contestant = self.contestant;
-        scene.slots = self.slots.to_vec();
-        scene.shares = self.shares;
-        scene.list = self.list;
-        scene.other = self.stray.map(Other::LastClient);
+    /// The scenario of a seed.
+    pub fn scenario(&self, seed: u64) -> Scenario {
+        let mut scenario = Scenario::with(seed, self.profile, self.work);
+        scenario.contestant = self.contestant;
+        scenario.slots = self.slots.to_vec();
+        scenario.shares = self.shares;
+        scenario.list = self.list;
+        scenario.other = self.stray.map(Other::LastClient);
         if self.list != List::Plain {
             // The third group is that of a list with more sets.
-            (scene.servers, scene.groups) = (9, 3);
+            (scenario.servers, scenario.groups) = (9, 3);
         } else if self.stray.is_some() {
-            scene.servers = 5;
+            scenario.servers = 5;
         }
         match self.profile {
-            Profile::Amnesia => (scene.apart, scene.gap) = (15_000_000, 300),
-            Profile::Cuts => (scene.ttl, scene.gap, scene.pace.most) = (400, 250, 16_000),
-            Profile::Failovers => (scene.ttl, scene.gap, scene.servers) = (1_500, 150, 3),
-            Profile::Pauses => (scene.ttl, scene.gap, scene.pace.most) = (400, 120, 16_000),
-            Profile::Steps => (scene.ttl, scene.gap) = (400, 120),
+            Profile::Amnesia => (scenario.apart, scenario.gap) = (15_000_000, 300),
+            Profile::Cuts => (scenario.ttl, scenario.gap, scenario.pace.most) = (400, 250, 16_000),
+            Profile::Failovers => (scenario.ttl, scenario.gap, scenario.servers) = (1_500, 150, 3),
+            Profile::Pauses => {
+                (scenario.ttl, scenario.gap, scenario.pace.most) = (400, 120, 16_000);
+            }
+            Profile::Steps => (scenario.ttl, scenario.gap) = (400, 120),
             _ => {}
         }
-        scene
+        scenario
     }
 }
 

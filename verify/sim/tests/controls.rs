@@ -9,13 +9,13 @@ use std::sync::{
 use tower_redlock_sim::{
     control::{Control, controls},
     oracle::Promise,
-    world::{Contestant, Profile, Scene, Settings, Work, run},
+    world::{Contestant, Profile, Scenario, Settings, Work, run},
 };
 
 /// Returns the first seed that detects that a guard is missing.
 fn found(control: &Control) -> Option<u64> {
     (0..control.seeds).find(|seed| {
-        let outcome = run(&control.scene(*seed), &control.settings);
+        let outcome = run(&control.scenario(*seed), &control.settings);
         outcome.violations.iter().any(|violation| violation.promise == control.breaks)
     })
 }
@@ -30,7 +30,7 @@ fn judge(control: &Control) -> Option<String> {
         return None;
     }
     // Only the guard makes the difference.
-    let violations = run(&control.scene(seed), &Settings::default()).violations;
+    let violations = run(&control.scenario(seed), &Settings::default()).violations;
     (!violations.is_empty()).then(|| format!("with {}, seed {seed}: {violations:?}", control.name))
 }
 
@@ -58,8 +58,8 @@ fn each_missing_guard_is_found() {
 #[test]
 fn tokens_repeat_if_clocks_go_back() {
     let repeats = |seed: &u64| {
-        let scene = Scene::with(*seed, Profile::Setbacks, Work::Locks);
-        let violations = run(&scene, &Settings::default()).violations;
+        let scenario = Scenario::with(*seed, Profile::Setbacks, Work::Locks);
+        let violations = run(&scenario, &Settings::default()).violations;
         violations.iter().any(|violation| violation.promise == Promise::Fencing)
     };
     let found = (0..40).find(repeats);

@@ -1,14 +1,14 @@
 //! A seed repeats a run exactly.
 
-use tower_redlock_sim::world::{Profile, Scene, Settings, Work, run};
+use tower_redlock_sim::world::{Profile, Scenario, Settings, Work, run};
 
 #[test]
 fn seed_repeats_every_command_and_event() {
     for (number, work) in Work::ALL.into_iter().enumerate() {
         for profile in [Profile::All, Profile::Beyond, Profile::Clocks] {
-            let scene = Scene::with(4_000 + number as u64, profile, work);
+            let scenario = Scenario::with(4_000 + number as u64, profile, work);
             let settings = Settings { shows_commands: true, ..Settings::default() };
-            let (one, other) = (run(&scene, &settings), run(&scene, &settings));
+            let (one, other) = (run(&scenario, &settings), run(&scenario, &settings));
             assert!(
                 one.trace.len() > 10_000,
                 "{profile:?} {work:?}: an empty trace repeats itself"
@@ -24,7 +24,7 @@ fn seed_repeats_every_command_and_event() {
 fn seeds_differ() {
     let trace = |seed| {
         let settings = Settings::default();
-        run(&Scene::with(seed, Profile::Network, Work::Locks), &settings).trace
+        run(&Scenario::with(seed, Profile::Network, Work::Locks), &settings).trace
     };
     let end = |text: String| text.lines().last().unwrap_or_default().to_owned();
     assert_ne!(end(trace(1)), end(trace(2)));

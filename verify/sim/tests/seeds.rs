@@ -3,20 +3,20 @@
 use std::{collections::BTreeMap, ops::Range};
 
 use tower_redlock_sim::world::{
-    FAILOVER_SEEDS, Other, Outcome, Profile, SET_SEEDS, STEP_SEEDS, Scene, Settings, run,
+    FAILOVER_SEEDS, Other, Outcome, Profile, SET_SEEDS, STEP_SEEDS, Scenario, Settings, run,
 };
 
 /// Runs seeds, which must keep every promise. Returns the numbers of their events.
 fn run_all(
     seeds: Range<u64>,
-    mut inspect: impl FnMut(&Scene, &Outcome),
+    mut inspect: impl FnMut(&Scenario, &Outcome),
 ) -> BTreeMap<&'static str, u64> {
     let mut counts = BTreeMap::new();
     for seed in seeds {
-        let scene = Scene::of(seed);
-        let outcome = run(&scene, &Settings::default());
+        let scenario = Scenario::of(seed);
+        let outcome = run(&scenario, &Settings::default());
         assert_eq!(outcome.violations, [], "seed {seed}");
-        inspect(&scene, &outcome);
+        inspect(&scenario, &outcome);
         for (what, count) in outcome.counts {
             *counts.entry(what).or_default() += count;
         }
@@ -43,8 +43,8 @@ fn seeds_of_one_profile_keep_every_promise() {
         (STEP_SEEDS, Profile::Steps, "fault: Jump", 50),
     ] {
         let mut faults = 0;
-        let counts = run_all(first..first + 12, |scene, outcome| {
-            assert_eq!(scene.profile, profile);
+        let counts = run_all(first..first + 12, |scenario, outcome| {
+            assert_eq!(scenario.profile, profile);
             faults += outcome.trace.matches(fault).count();
         });
 
@@ -56,9 +56,9 @@ fn seeds_of_one_profile_keep_every_promise() {
 #[test]
 fn several_sets_keep_every_promise() {
     let (mut strays, mut changes) = (0, 0);
-    let counts = run_all(SET_SEEDS..SET_SEEDS + 28, |scene, _| {
-        strays += u64::from(matches!(scene.other, Some(Other::LastClient(_))));
-        changes += u64::from(matches!(scene.other, Some(Other::AllClients { .. })));
+    let counts = run_all(SET_SEEDS..SET_SEEDS + 28, |scenario, _| {
+        strays += u64::from(matches!(scenario.other, Some(Other::LastClient(_))));
+        changes += u64::from(matches!(scenario.other, Some(Other::AllClients { .. })));
     });
 
     let is_busy = counts["holds"] >= 1_000

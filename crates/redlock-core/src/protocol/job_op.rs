@@ -12,13 +12,13 @@ pub struct PrepareOp {
     /// The fencing token of the job's lock, which the client holds.
     pub token: u64,
     /// Time after sending within which the server may run the operation.
-    pub patience: Duration,
+    pub max_delay: Duration,
 }
 
 impl PrepareOp {
     /// Creates a request for the promise.
-    pub const fn new(job: Arc<str>, token: u64, patience: Duration) -> Self {
-        Self { job, token, patience }
+    pub const fn new(job: Arc<str>, token: u64, max_delay: Duration) -> Self {
+        Self { job, token, max_delay }
     }
 }
 
@@ -30,13 +30,13 @@ pub struct ClaimOp {
     /// The claim.
     pub claim: Arc<TickClaim>,
     /// Time after sending within which the server may run the operation.
-    pub patience: Duration,
+    pub max_delay: Duration,
 }
 
 impl ClaimOp {
     /// Creates an operation that stores `claim`.
-    pub const fn new(job: Arc<str>, claim: Arc<TickClaim>, patience: Duration) -> Self {
-        Self { job, claim, patience }
+    pub const fn new(job: Arc<str>, claim: Arc<TickClaim>, max_delay: Duration) -> Self {
+        Self { job, claim, max_delay }
     }
 }
 
@@ -48,13 +48,13 @@ pub struct ForgetJobOp {
     /// The fencing token of the job's lock, which the client holds.
     pub token: u64,
     /// Time after sending within which the server may run the operation.
-    pub patience: Duration,
+    pub max_delay: Duration,
 }
 
 impl ForgetJobOp {
     /// Creates an operation that deletes what is stored of the job.
-    pub const fn new(job: Arc<str>, token: u64, patience: Duration) -> Self {
-        Self { job, token, patience }
+    pub const fn new(job: Arc<str>, token: u64, max_delay: Duration) -> Self {
+        Self { job, token, max_delay }
     }
 
     /// Returns the names under which nodes store claims for the job; its own is the first.

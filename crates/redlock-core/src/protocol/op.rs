@@ -229,7 +229,7 @@ pub struct ExtendOp {
     /// The end of the current validity.
     pub until: Timestamp,
     /// Time after sending within which the server may store keys again.
-    pub patience: Duration,
+    pub max_delay: Duration,
 }
 
 impl ExtendOp {
@@ -238,9 +238,9 @@ impl ExtendOp {
         lease: Arc<LeaseId>,
         ttl: Duration,
         until: Timestamp,
-        patience: Duration,
+        max_delay: Duration,
     ) -> Self {
-        Self { lease, ttl, token: 0, until, patience }
+        Self { lease, ttl, token: 0, until, max_delay }
     }
 
     /// Sets the lease's fencing token.
@@ -263,7 +263,7 @@ pub struct RecordOp {
     /// The end of the lease's validity. The record is not stored after it.
     pub until: Timestamp,
     /// Time after sending within which the server may run the operation.
-    pub patience: Duration,
+    pub max_delay: Duration,
 }
 
 impl RecordOp {
@@ -273,9 +273,9 @@ impl RecordOp {
         record: Arc<Record>,
         retain: Duration,
         until: Timestamp,
-        patience: Duration,
+        max_delay: Duration,
     ) -> Self {
-        Self { lease, record, retain, until, patience }
+        Self { lease, record, retain, until, max_delay }
     }
 }
 

@@ -36,11 +36,11 @@ impl Lease {
     /// node and hold nothing, while requests to all nodes at once may split the votes.
     pub(super) fn ask_lead(
         &mut self,
-        LeadNode { node, patience }: LeadNode,
+        LeadNode { node, max_delay }: LeadNode,
         now: Timestamp,
         out: &mut Vec<Action>,
     ) {
-        self.asked_lead = Some((node, now + patience));
+        self.asked_lead = Some((node, now + max_delay));
         for (_, ballot) in self.ballots.iter_mut().filter(|(other, _)| *other != node) {
             *ballot = Ballot::unasked();
         }

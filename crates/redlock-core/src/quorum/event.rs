@@ -40,7 +40,7 @@ pub struct LeadNode {
     /// The node's index.
     pub node: usize,
     /// Timeout for its answer, after which the requests to the others are sent.
-    pub patience: Duration,
+    pub max_delay: Duration,
 }
 
 /// The next holder within the process; the TTL stays the same.

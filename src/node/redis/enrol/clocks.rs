@@ -14,7 +14,7 @@ use crate::{
     node::{
         ClockJump, Finding,
         redis::{
-            status_detail::{VoteBar, VoteBarKind},
+            status_detail::{VoteObstacle, VoteObstacleKind},
             status_event::StatusEvent,
         },
     },
@@ -97,8 +97,8 @@ impl NodeSet {
     /// Handles an apparent jump of a server's clock, or a pause of the local one, which is
     /// corrected. The server has no vote until `until`, or until the pause is proven.
     pub(crate) fn jumped(&self, node: usize, jump: Sighting, until: Timestamp) {
-        let bar = VoteBar::Clock { until, by: jump.by };
-        self.members()[node].status.set_bar(VoteBarKind::Clock, Some(bar));
+        let obstacle = VoteObstacle::Clock { until, by: jump.by };
+        self.members()[node].status.set_obstacle(VoteObstacleKind::Clock, Some(obstacle));
         let verdict = self.ask_detector(|detector, is_read| detector.report(node, jump, is_read));
         // The readings of the other nodes decide which clock jumped.
         self.check_all_except(Some(node));

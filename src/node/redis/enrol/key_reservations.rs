@@ -20,24 +20,24 @@ pub(super) struct KeyReservations {
 impl KeyReservations {
     /// Moves all keys that are not reserved out of `keys`, and reserves them.
     ///
-    /// While there are none, waits for at most `patience`, and subtracts the waiting time from it.
-    /// Then takes all keys, so that a slow source delays the others by their patience only.
+    /// While there are none, waits for at most `max_delay`, and subtracts the waiting time from it.
+    /// Then takes all keys, so that a slow source delays the others by their `max_delay` only.
     pub(super) async fn take(
         &self,
         keys: &mut Vec<Vec<u8>>,
-        patience: &mut Duration,
+        max_delay: &mut Duration,
     ) -> ReservedKeys<'_> {
         loop {
             let free = self.take_free(keys);
             if !free.keys.is_empty() || keys.is_empty() {
                 return free;
             }
-            if patience.is_zero() {
+            if max_delay.is_zero() {
                 return ReservedKeys { keys: mem::take(keys), of: self };
             }
             let begun = Instant::now();
-            sleep(INTERVAL.min(*patience)).await;
-            *patience = patience.saturating_sub(begun.elapsed());
+            sleep(INTERVAL.min(*max_delay)).await;
+            *max_delay = max_delay.saturating_sub(begun.elapsed());
         }
     }
 
@@ -85,44 +85,44 @@ mod tests {
     async fn reserved_keys_come_later() {
         let reservations = KeyReservations::default();
         let (mut one, mut two) = (keys("ab"), keys("bac"));
-        let (mut patience, started) = (LIMIT, Instant::now());
-        let first = reservations.take(&mut one, &mut patience).await;
+        let (mut max_delay, started) = (LIMIT, Instant::now());
+        let first = reservations.take(&mut one, &mut max_delay).await;
 
-        let second = reservations.take(&mut two, &mut patience).await;
+        let second = reservations.take(&mut two, &mut max_delay).await;
 
         assert_eq!((first.keys(), &one), (&keys("ab")[..], &keys("")));
         assert_eq!((second.keys(), &two), (&keys("c")[..], &keys("ba")));
-        assert_eq!((patience, started.elapsed()), (LIMIT, Duration::ZERO));
+        assert_eq!((max_delay, started.elapsed()), (LIMIT, Duration::ZERO));
 
         let ending = async {
             sleep(Duration::from_secs(2)).await;
             drop(first);
         };
-        let (third, ()) = tokio::join!(reservations.take(&mut two, &mut patience), ending);
+        let (third, ()) = tokio::join!(reservations.take(&mut two, &mut max_delay), ending);
 
         assert_eq!((third.keys(), &two), (&keys("ba")[..], &keys("")));
 
-        let waited = LIMIT.saturating_sub(patience);
-        assert!(waited >= Duration::from_secs(2) && !patience.is_zero(), "{waited:?}");
+        let waited = LIMIT.saturating_sub(max_delay);
+        assert!(waited >= Duration::from_secs(2) && !max_delay.is_zero(), "{waited:?}");
     }
 
     #[tokio::test(start_paused = true)]
     async fn lasting_reservations_delay_once() {
         let reservations = KeyReservations::default();
-        let (mut patience, started) = (LIMIT, Instant::now());
-        let _lasting = reservations.take(&mut keys("abc"), &mut patience).await;
+        let (mut max_delay, started) = (LIMIT, Instant::now());
+        let _lasting = reservations.take(&mut keys("abc"), &mut max_delay).await;
         for name in ["a", "b", "c"] {
-            let taken = reservations.take(&mut keys(name), &mut patience).await;
+            let taken = reservations.take(&mut keys(name), &mut max_delay).await;
             assert_eq!(taken.keys(), keys(name));
-            assert_eq!((patience, started.elapsed()), (Duration::ZERO, LIMIT));
+            assert_eq!((max_delay, started.elapsed()), (Duration::ZERO, LIMIT));
         }
     }
 
     #[tokio::test]
     async fn nothing_is_reserved_of_nothing() {
         let reservations = KeyReservations::default();
-        let mut patience = Duration::ZERO;
-        let taken = reservations.take(&mut Vec::new(), &mut patience).await;
+        let mut max_delay = Duration::ZERO;
+        let taken = reservations.take(&mut Vec::new(), &mut max_delay).await;
         assert!(taken.keys().is_empty() && lock(&reservations.keys).is_empty());
     }
 }

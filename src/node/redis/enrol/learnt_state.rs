@@ -24,7 +24,7 @@ pub(super) struct LearntState {
     pub(super) floor: u64,
     pub(super) max_ttl: Duration,
     /// The value of `max_ttl` before it was lowered; locks with that TTL may still be held.
-    pub(super) longer: Duration,
+    pub(super) previous_max_ttl: Duration,
     /// The layout that the node was moved from, and the view under which it voted there; not
     /// merged.
     pub(super) left: Option<(String, String)>,
@@ -44,12 +44,12 @@ impl LearntState {
         }
         self.floor = self.floor.max(other.floor);
         self.max_ttl = self.max_ttl.max(other.max_ttl);
-        self.longer = self.longer.max(other.longer);
+        self.previous_max_ttl = self.previous_max_ttl.max(other.previous_max_ttl);
     }
 
     /// Returns the longest TTL of any lock that may still be held.
     pub(super) fn longest(&self) -> Duration {
-        self.max_ttl.max(self.longer)
+        self.max_ttl.max(self.previous_max_ttl)
     }
 
     /// Parses stripes and their fences.
@@ -76,7 +76,7 @@ impl LearntState {
                 "floor" => known.floor = number,
                 "max_ttl" => known.max_ttl = Duration::from_millis(number),
                 // The previous limit in milliseconds, and the client that lowers it.
-                "longer" => known.longer = Duration::from_millis(leading_number(&value)),
+                "longer" => known.previous_max_ttl = Duration::from_millis(leading_number(&value)),
                 _ => {}
             }
         }
@@ -146,8 +146,8 @@ mod tests {
         assert_eq!(known.left, Some(("ffeeddccbbaa9988".into(), "1122334455667788".into())));
         assert_eq!(known.floor, 70);
         assert_eq!(known.max_ttl, Duration::from_millis(1_500));
-        assert_eq!(known.longer, Duration::from_millis(2_500));
-        assert_eq!(known.longest(), known.longer);
+        assert_eq!(known.previous_max_ttl, Duration::from_millis(2_500));
+        assert_eq!(known.longest(), known.previous_max_ttl);
     }
 
     #[test]
@@ -190,7 +190,10 @@ mod tests {
         for (mut one, other) in [(low.clone(), high.clone()), (high, low)] {
             one.merge(other);
             assert_eq!(one.fences, BTreeMap::from([(1, 8), (2, 9)]));
-            assert_eq!((one.floor, one.max_ttl.as_millis(), one.longer.as_millis()), (3, 3, 4));
+            assert_eq!(
+                (one.floor, one.max_ttl.as_millis(), one.previous_max_ttl.as_millis()),
+                (3, 3, 4)
+            );
             assert_eq!(one.longest().as_millis(), 4);
         }
     }

@@ -28,8 +28,8 @@ pub(crate) struct Lowering<'a> {
 /// The previous limit of a node.
 struct PreviousMaxTtl {
     longest: Duration,
-    /// The text that the node stores about it; empty if the limit was not longer.
-    longer: Arc<str>,
+    /// What the node stores about it; empty if the limit was not longer.
+    stored: Arc<str>,
 }
 
 impl<'a> Lowering<'a> {
@@ -43,7 +43,7 @@ impl<'a> Lowering<'a> {
 
     /// Returns the remaining time for which locks with longer TTLs may be held, on the local clock.
     pub(crate) fn remaining(&self) -> Duration {
-        let longer = self.begun.iter().flatten().filter(|before| !before.longer.is_empty());
+        let longer = self.begun.iter().flatten().filter(|before| !before.stored.is_empty());
         let Some(longest) = longer.map(|before| before.longest).max() else {
             return Duration::ZERO;
         };
@@ -80,12 +80,12 @@ async fn lower(set: &NodeSet, node: usize, nonce: &str) -> Result<PreviousMaxTtl
             return Err(foreign(set, &report));
         }
         if longest <= ours {
-            return Ok(PreviousMaxTtl { longest, longer: "".into() });
+            return Ok(PreviousMaxTtl { longest, stored: "".into() });
         }
-        let longer: Arc<str> = format!("{} {nonce}", millis(longest)).into();
-        let change = record::lowering(&report, ours, &longer);
+        let stored: Arc<str> = format!("{} {nonce}", millis(longest)).into();
+        let change = record::lowering(&report, ours, &stored);
         if set.change(node, &change).await? {
-            return Ok(PreviousMaxTtl { longest, longer });
+            return Ok(PreviousMaxTtl { longest, stored });
         }
     }
     Err(Reason::Busy)
@@ -100,8 +100,8 @@ fn foreign(set: &NodeSet, report: &NodeReport) -> Reason {
 }
 
 async fn clear(set: &NodeSet, node: usize, before: &PreviousMaxTtl) -> Result<(), Reason> {
-    if !before.longer.is_empty() {
-        set.change(node, &Change::clearing(&before.longer)).await?;
+    if !before.stored.is_empty() {
+        set.change(node, &Change::clearing(&before.stored)).await?;
     }
     // The limit is still above ours if another client lowers it as well.
     let longest = set.read(node).await?.longest_ttl();

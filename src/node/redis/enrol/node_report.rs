@@ -40,7 +40,7 @@ pub(crate) struct NodeReport {
     pub(crate) max_ttl: Duration,
     /// The value of `max_ttl` before it was lowered, in ms, and the client that lowered it; empty
     /// once all locks with that TTL have expired.
-    pub(crate) longer: Arc<str>,
+    pub(crate) previous_max_ttl: Arc<str>,
     pub(crate) floor: u64,
     /// Whether the fences are missing under the key that the tag names; false if that was not read.
     pub(crate) lacks_fences: bool,
@@ -149,7 +149,7 @@ impl NodeReport {
             seen: text(5),
             size: count(6),
             moved_from: (text(7), count(8)),
-            longer: text(9),
+            previous_max_ttl: text(9),
             owners: owners.iter().map(owner).collect(),
             memory: memory_of(&memory),
             persistence: persistence_of(&persistence, &save),
@@ -160,7 +160,7 @@ impl NodeReport {
     /// Returns the longest TTL of any lock that the node may store: `max_ttl`, or its earlier
     /// value.
     pub(crate) fn longest_ttl(&self) -> Duration {
-        self.max_ttl.max(Duration::from_millis(leading_number(&self.longer)))
+        self.max_ttl.max(Duration::from_millis(leading_number(&self.previous_max_ttl)))
     }
 
     /// Returns whether the record shows no vote, in this set or in another: each activation stores a

@@ -132,15 +132,15 @@ impl Change {
     pub(super) fn of_limits(report: &NodeReport) -> Self {
         let mut change = Self::of_tag(&report.tag);
         change.expected.push(("max_ttl", report.raw_max_ttl()));
-        change.expected.push(("longer", report.longer.to_string()));
+        change.expected.push(("longer", report.previous_max_ttl.to_string()));
         change
     }
 
     /// Creates a change that clears the previous value of `max_ttl`, if it is still this. The tag
     /// stays.
-    pub(super) fn clearing(longer: &str) -> Self {
+    pub(super) fn clearing(previous_max_ttl: &str) -> Self {
         let mut change = Self::of_tag(&Tag::new(""));
-        change.expected = vec![("longer", longer.to_owned())];
+        change.expected = vec![("longer", previous_max_ttl.to_owned())];
         change.set("longer", "");
         change
     }
@@ -296,12 +296,12 @@ pub(super) fn activation(report: &NodeReport, known: LearntState, kind: LessonKi
 }
 
 /// Returns the change that stores a shorter `max_ttl`, together with the previous one.
-pub(super) fn lowering(report: &NodeReport, max_ttl: Duration, longer: &str) -> Change {
+pub(super) fn lowering(report: &NodeReport, max_ttl: Duration, previous: &str) -> Change {
     let mut change = Change::of_limits(report);
     let max_ttl = report.max_ttl.min(max_ttl);
     change.set_tag(same_tag(report, &report.owners, max_ttl));
     change.set("max_ttl", &millis(max_ttl));
-    change.set("longer", longer);
+    change.set("longer", previous);
     change
 }
 

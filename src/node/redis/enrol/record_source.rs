@@ -35,7 +35,7 @@ pub(super) struct RecordSource<'a> {
     source: BulkConnection,
     target: BulkConnection,
     /// The remaining part of [`MAX_WAIT`].
-    patience: Duration,
+    max_delay: Duration,
     _share: RateShare<'a>,
 }
 
@@ -57,7 +57,7 @@ impl<'a> RecordSource<'a> {
         // The connection may lead to another server by now.
         RecordsReport::read(set, &mut target).await?.are_those_of(copier.begun)?;
         let share = RateShare::new(copier);
-        let mut this = Self { copier, source, target, patience: MAX_WAIT, _share: share };
+        let mut this = Self { copier, source, target, max_delay: MAX_WAIT, _share: share };
         this.copy_pages().await?;
         // The source may have lost the records meanwhile, or may not be the server that votes.
         let ended = RecordsReport::read(set, &mut this.source).await?;
@@ -95,7 +95,7 @@ impl<'a> RecordSource<'a> {
     /// of this source or a better one.
     async fn copy_page(&mut self, mut keys: Vec<Vec<u8>>) -> Result<(), Reason> {
         while !keys.is_empty() {
-            let reserved = self.copier.reservations.take(&mut keys, &mut self.patience).await;
+            let reserved = self.copier.reservations.take(&mut keys, &mut self.max_delay).await;
             let turn = Instant::now();
             // Checked after the reservation, as another source may have copied a record just
             // before.
@@ -216,7 +216,7 @@ mod tests {
             copier: &copier,
             source: BulkConnection::over(source),
             target: BulkConnection::over(target),
-            patience: MAX_WAIT,
+            max_delay: MAX_WAIT,
             _share: RateShare::new(&copier),
         };
         let server = if is_source { &mut of_source } else { &mut of_target };

@@ -23,7 +23,7 @@ use crate::{
             encode::Keys,
             server_traits::ServerTraits,
             status::Status,
-            status_detail::{VoteBar, VoteBarKind},
+            status_detail::{VoteObstacle, VoteObstacleKind},
         },
     },
     protocol::views::{Incarnation, View},
@@ -248,7 +248,7 @@ impl NodeSet {
         let mut state = self.state();
         state.run_ids[node] = Some(Arc::clone(&report.run_id));
         state.reports[node] = Some(report.clone());
-        let (status_seen, bar) = self.judge(node, report, state.enrolment.is_elsewhere(node));
+        let (status_seen, obstacle) = self.judge(node, report, state.enrolment.is_elsewhere(node));
         let view = match &status_seen {
             NodeStatus::Active { view } => Some(Arc::clone(view)),
             _ => None,
@@ -258,27 +258,27 @@ impl NodeSet {
         state.enrolment.see_answer(node, status_seen.clone(), asked, now);
         state.see_other_set(node, report, &status_seen, now);
         let status = &self.members()[node].status;
-        let bar = bar.or_else(|| match &status_seen {
+        let obstacle = obstacle.or_else(|| match &status_seen {
             NodeStatus::Probation { .. } => {
-                Some(VoteBar::Probation { until: now + state.enrolment.remaining(node, now) })
+                Some(VoteObstacle::Probation { until: now + state.enrolment.remaining(node, now) })
             }
             // The limit is raised by the next health check, once a quorum votes.
             NodeStatus::Active { .. } if state.enrolment.displaced_since(node).is_some() => {
-                Some(VoteBar::Reason(Reason::Displaced))
+                Some(VoteObstacle::Reason(Reason::Displaced))
             }
             NodeStatus::Active { .. } if report.max_ttl < self.settings.max_ttl => {
-                Some(VoteBar::Reason(Reason::TtlTooLong))
+                Some(VoteObstacle::Reason(Reason::TtlTooLong))
             }
             _ => None,
         });
-        let raise = matches!(bar, Some(VoteBar::Reason(Reason::TtlTooLong)));
-        status.queue_bar(VoteBarKind::Enrolment, bar);
-        status.queue_bar(VoteBarKind::Eviction, self.eviction(report));
+        let raise = matches!(obstacle, Some(VoteObstacle::Reason(Reason::TtlTooLong)));
+        status.queue_obstacle(VoteObstacleKind::Enrolment, obstacle);
+        status.queue_obstacle(VoteObstacleKind::Eviction, self.eviction(report));
         state.tags[node] = view.as_ref().map(|_| report.tag.clone());
         let wanted = report.copying && view.is_some();
         let reconnect = Self::needs_lookup(&mut state, node, now, is_fresh);
         if !state.enrolment.lacks_owners(node) {
-            status.queue_bar(VoteBarKind::Names, None);
+            status.queue_obstacle(VoteObstacleKind::Names, None);
         }
         state.enrolment.see_copying(node, wanted, now);
         let raise = raise && (self.is_unguarded() || state.enrolment.is_quorate());
@@ -349,7 +349,7 @@ impl NodeSet {
         node: usize,
         report: &NodeReport,
         is_elsewhere: bool,
-    ) -> (NodeStatus, Option<VoteBar>) {
+    ) -> (NodeStatus, Option<VoteObstacle>) {
         let ours = report.tag.layout() == &*self.layout.hash;
         let current = report.tag.run() == &*report.run;
         let view = self.view(node, report).filter(|_| ours);
@@ -365,21 +365,21 @@ impl NodeSet {
             let ours = Arc::clone(&self.layout.description);
             (
                 NodeStatus::Out,
-                Some(VoteBar::Reason(Reason::OtherLayout { found: found.into(), ours })),
+                Some(VoteObstacle::Reason(Reason::OtherLayout { found: found.into(), ours })),
             )
         } else if ours || report.tag.text().is_empty() {
             let found = Arc::clone(report.tag.text());
-            (NodeStatus::Out, Some(VoteBar::Reason(Reason::WrongTag { found })))
+            (NodeStatus::Out, Some(VoteObstacle::Reason(Reason::WrongTag { found })))
         } else {
             let reason = Reason::OtherLayout {
                 found: Arc::clone(&report.layout),
                 ours: Arc::clone(&self.layout.description),
             };
-            (NodeStatus::OtherLayout, Some(VoteBar::Reason(reason)))
+            (NodeStatus::OtherLayout, Some(VoteObstacle::Reason(reason)))
         }
     }
 
-    /// R7: bars nodes that share a server, which would vote twice. Returns whether `asked` is one
+    /// R7: refuses nodes that share a server, which would vote twice. Returns whether `asked` is one
     /// of them. The caller [emits](Self::emit).
     fn bar_duplicates(&self, state: &SetState, asked: usize) -> bool {
         let mut barred = false;
@@ -391,20 +391,20 @@ impl NodeSet {
                     && state.run_ids[*other] == state.run_ids[node]
             };
             let other = (0..state.run_ids.len()).find(same);
-            let bar = other.map(|other| {
+            let obstacle = other.map(|other| {
                 let other = Arc::clone(self.members()[other].status.name());
-                VoteBar::Reason(Reason::SameServer { other })
+                VoteObstacle::Reason(Reason::SameServer { other })
             });
-            barred |= node == asked && bar.is_some();
-            member.status.queue_bar(VoteBarKind::SameServer, bar);
+            barred |= node == asked && obstacle.is_some();
+            member.status.queue_obstacle(VoteObstacleKind::SameServer, obstacle);
         }
         barred
     }
 
-    fn eviction(&self, report: &NodeReport) -> Option<VoteBar> {
+    fn eviction(&self, report: &NodeReport) -> Option<VoteObstacle> {
         let memory = report.memory.as_ref().filter(|memory| memory.evicts())?;
         (self.settings.guards.eviction == EvictionGuard::Refuse)
-            .then(|| VoteBar::Reason(Reason::Evicts { policy: Arc::clone(&memory.policy) }))
+            .then(|| VoteObstacle::Reason(Reason::Evicts { policy: Arc::clone(&memory.policy) }))
     }
 
     /// Returns whether all connected nodes vote.

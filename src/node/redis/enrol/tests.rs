@@ -356,7 +356,7 @@ pub(super) fn report(set: &NodeSet, state: char, run: u128, epoch: u32) -> NodeR
         run: format!("{run:032x}").into(),
         tag: Tag::new(tag),
         max_ttl: set.settings.max_ttl,
-        longer: "".into(),
+        previous_max_ttl: "".into(),
         floor: 0,
         lacks_fences: false,
         layout: "".into(),
@@ -501,7 +501,7 @@ fn probation_bars_until_its_end() {
     let set = &scripted.set;
     let mut events = set.settings.events.listen();
 
-    let longer = NodeReport { longer: "20000 0".into(), ..report(set, 'p', 1, 1) };
+    let longer = NodeReport { previous_max_ttl: "20000 0".into(), ..report(set, 'p', 1, 1) };
 
     assert!(scripted.see(0, &longer, true).tag.is_none());
 

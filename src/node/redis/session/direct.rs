@@ -185,9 +185,16 @@ impl DirectState {
         }
         output.clear();
         let push = |command: &Command| command.append_to(output);
-        let form = (context.runs_scripts, context.deletes);
         let requests = std::slice::from_mut(&mut request);
-        let commands = encode_batch(requests, &encoder, ScriptRef::Digest, form, command, push);
+        let commands = encode_batch(
+            requests,
+            &encoder,
+            ScriptRef::Digest,
+            context.runs_scripts,
+            context.deletes,
+            command,
+            push,
+        );
         // The task finds out why it fails.
         let Ok(written) = context.socket.try_write(output) else { return Err(request) };
         debug_assert!(self.written.is_none(), "one batch at a time");
@@ -244,17 +251,17 @@ impl fmt::Debug for DirectWriter {
 }
 
 /// Encodes operations, and TIME after an acquire: the clock is checked before the votes count, and shows whether the
-/// expiry of the keys had passed. Returns the number of commands. `form`: whether the server runs scripts, which
-/// release what plain commands acquire, and its command for such a release.
+/// expiry of the keys had passed. Returns the number of commands. `may_be_plain`: whether the server runs scripts,
+/// which release what plain commands acquire. `deletes`: its command for such a release.
 pub(super) fn encode_batch(
     requests: &mut [NodeRequest],
     encoder: &Encoder<'_>,
     by: ScriptRef,
-    form: (bool, Option<DeleteIfEqual>),
+    may_be_plain: bool,
+    deletes: Option<DeleteIfEqual>,
     command: &mut Command,
     mut push: impl FnMut(&Command),
 ) -> usize {
-    let (may_be_plain, deletes) = form;
     let mut commands = 0;
     for request in &mut *requests {
         let is_plain = request.is_plain()

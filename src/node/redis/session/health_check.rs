@@ -24,7 +24,7 @@ use crate::{
             server_clock::ServerClock,
             server_error::reason,
             server_traits,
-            status_detail::{VoteBar, VoteBarKind},
+            status_detail::{VoteObstacle, VoteObstacleKind},
             status_event::StatusEvent,
             values::read_time,
         },
@@ -179,8 +179,8 @@ impl Session<'_> {
         if kind == ChangeKind::NameOwners {
             // Other nodes may store the owners already, so the votes of this node must not count
             // with theirs.
-            let bar = VoteBar::Reason(Reason::NamesDiffer);
-            self.status.set_bar(VoteBarKind::Names, Some(bar));
+            let obstacle = VoteObstacle::Reason(Reason::NamesDiffer);
+            self.status.set_obstacle(VoteObstacleKind::Names, Some(obstacle));
         }
         Ok(())
     }
@@ -190,7 +190,10 @@ impl Session<'_> {
     fn finish_check(&mut self, trip: RoundTrip, result: Result<(), &Reason>) {
         self.checks.end();
         if let Err(reason) = result {
-            self.status.set_bar(VoteBarKind::Enrolment, Some(VoteBar::Reason(reason.clone())));
+            self.status.set_obstacle(
+                VoteObstacleKind::Enrolment,
+                Some(VoteObstacle::Reason(reason.clone())),
+            );
         }
         // Whether the server may vote is decided before the node is reported as up.
         if self.phase.is_greeting() {
@@ -203,7 +206,7 @@ impl Session<'_> {
             self.status.set_refusing(reason);
         }
         if !self.reconnect.offsets.is_barred(trip.received) {
-            self.status.set_bar(VoteBarKind::Clock, None);
+            self.status.set_obstacle(VoteObstacleKind::Clock, None);
         }
         self.send_mistagged();
     }

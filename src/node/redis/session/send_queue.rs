@@ -185,7 +185,7 @@ mod tests {
             ttl: Duration::from_secs(1),
             token: 1,
             until: Timestamp::MAX,
-            patience: Duration::ZERO,
+            max_delay: Duration::ZERO,
         })
     }
 

@@ -413,7 +413,8 @@ impl<'a> Session<'a> {
         for request in requests {
             if request.op.is_stale(now) {
                 request.not_sent(Reason::Stale);
-            } else if let Some(reason) = is_barred.then(|| self.status.bars(&request.op)).flatten()
+            } else if let Some(reason) =
+                is_barred.then(|| self.status.refuses(&request.op)).flatten()
             {
                 request.not_sent(reason);
             } else if matches!(&request.op, Op::Acquire(AcquireOp { token, .. }) if *token > limit)
@@ -447,9 +448,17 @@ impl<'a> Session<'a> {
             may_grant: !self.reconnect.offsets.is_barred(now),
         };
         // Without a vote, the script stores nothing.
-        let form = (vote.is_some() && self.runs_scripts, self.deletes);
+        let may_be_plain = vote.is_some() && self.runs_scripts;
         let push = |command: &Command| wire.push(command);
-        let commands = encode_batch(&mut requests, &encoder, by, form, &mut self.command, push);
+        let commands = encode_batch(
+            &mut requests,
+            &encoder,
+            by,
+            may_be_plain,
+            self.deletes,
+            &mut self.command,
+            push,
+        );
         self.checks.note_use(now);
         let scripted = requests.iter().filter(|request| !request.is_plain());
         let scripts = scripted.filter_map(|request| script_of(&request.op));

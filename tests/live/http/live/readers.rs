@@ -23,13 +23,13 @@ const TOGETHER: usize = 6;
 
 /// What the handlers of both processes share.
 #[derive(Clone)]
-struct Room {
+struct Shared {
     /// Numbers of readers and writers inside.
     inside: Arc<Mutex<(usize, usize)>>,
     together: Arc<Barrier>,
 }
 
-impl Room {
+impl Shared {
     fn change(&self, change: impl FnOnce(&mut (usize, usize))) {
         let mut inside = self.inside.lock().unwrap();
         change(&mut inside);
@@ -37,28 +37,28 @@ impl Room {
     }
 }
 
-async fn read(State(room): State<Room>, Path(kind): Path<String>, lock: LockContext) -> String {
-    room.change(|inside| inside.0 += 1);
+async fn read(State(shared): State<Shared>, Path(kind): Path<String>, lock: LockContext) -> String {
+    shared.change(|inside| inside.0 += 1);
     match kind.as_str() {
         "together" => {
-            room.together.wait().await;
+            shared.together.wait().await;
         }
         _ => tokio::task::yield_now().await,
     }
-    room.change(|inside| inside.0 -= 1);
+    shared.change(|inside| inside.0 -= 1);
     lock.fencing_token().to_string()
 }
 
-async fn write(State(room): State<Room>, lock: LockContext) -> String {
-    room.change(|inside| inside.1 += 1);
+async fn write(State(shared): State<Shared>, lock: LockContext) -> String {
+    shared.change(|inside| inside.1 += 1);
     tokio::task::yield_now().await;
-    room.change(|inside| inside.1 -= 1);
+    shared.change(|inside| inside.1 -= 1);
     lock.fencing_token().to_string()
 }
 
 struct Readers {
     _servers: Vec<RedisServer>,
-    room: Room,
+    shared: Shared,
     clients: Vec<Client>,
 }
 
@@ -67,16 +67,17 @@ impl Readers {
     async fn open() -> Self {
         let servers = RedisServer::start_n(3);
         let (inside, together) = (Arc::default(), Arc::new(Barrier::new(TOGETHER)));
-        let room = Room { inside, together };
+        let shared = Shared { inside, together };
         let mut clients = Vec::new();
         for _ in 0..2 {
             let redlock = manager(&servers, patient()).await;
             let layer = RedlockLayer::new(redlock, last_segment).wait(LONG).http();
             let layer = layer.shared_for(|head| head.method().is_safe());
-            let app = Router::new().route("/{kind}", get(read).put(write)).with_state(room.clone());
+            let app =
+                Router::new().route("/{kind}", get(read).put(write)).with_state(shared.clone());
             clients.push(Client::new(http1(), serve(app.layer(layer)).await));
         }
-        Self { _servers: servers, room, clients }
+        Self { _servers: servers, shared, clients }
     }
 
     /// Sends a request, and returns its token.
@@ -111,5 +112,5 @@ async fn crowd_of_readers_and_writers_never_overlaps() {
     let mut writers: Vec<_> = tokens.into_iter().step_by(5).collect();
     writers.sort_unstable();
     assert!(writers.is_sorted_by(|a, b| a < b), "each writer has its own token: {writers:?}");
-    assert_eq!(*site.room.inside.lock().unwrap(), (0, 0));
+    assert_eq!(*site.shared.inside.lock().unwrap(), (0, 0));
 }

@@ -18,7 +18,7 @@ use axum::{
 use futures_util::{Stream, stream};
 use tower_redlock::{FencingToken, LockContext};
 
-use crate::stories::overlap::{Room, Visit};
+use crate::stories::overlap::{OverlapCounter, Visit};
 
 /// Accounts are numbered from 1 to this.
 pub(crate) const ACCOUNTS: usize = 5;
@@ -34,7 +34,7 @@ pub(crate) struct Bank(Arc<Books>);
 #[derive(Default)]
 struct Books {
     ledgers: Mutex<[Ledger; ACCOUNTS]>,
-    rooms: [Room; ACCOUNTS],
+    users: [OverlapCounter; ACCOUNTS],
     stale: AtomicU64,
 }
 
@@ -129,7 +129,7 @@ impl Bank {
 
     /// The number of requests that worked on an account beside another one.
     pub(crate) fn overlaps(&self) -> u64 {
-        self.0.rooms.iter().map(Room::overlaps).sum()
+        self.0.users.iter().map(OverlapCounter::overlaps).sum()
     }
 
     /// The number of writes with a token that was not above the last one.
@@ -159,7 +159,7 @@ impl Bank {
     }
 
     fn enter(&self, id: usize) -> Result<Visit, Refused> {
-        self.0.rooms.get(index(id)).map(Room::enter).ok_or(Refused::NoSuchAccount)
+        self.0.users.get(index(id)).map(OverlapCounter::enter).ok_or(Refused::NoSuchAccount)
     }
 }
 

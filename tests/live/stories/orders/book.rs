@@ -13,7 +13,7 @@ use std::{
 use tower_redlock::FencingToken;
 
 use super::generated::Event;
-use crate::stories::overlap::Room;
+use crate::stories::overlap::OverlapCounter;
 
 /// Time between reading a stock and writing it: two at once would both start from the same number.
 const THINKING: Duration = Duration::from_millis(2);
@@ -27,7 +27,7 @@ pub(crate) struct Book {
 
 #[derive(Default)]
 pub(crate) struct Order {
-    pub(crate) room: Room,
+    pub(crate) users: OverlapCounter,
     page: Mutex<Page>,
     stale: Arc<AtomicU64>,
 }
@@ -41,7 +41,7 @@ struct Page {
 
 #[derive(Default)]
 struct Item {
-    room: Room,
+    users: OverlapCounter,
     /// The quantity taken, and the token of the last write.
     taken: Mutex<(u64, FencingToken)>,
 }
@@ -70,7 +70,7 @@ impl Book {
         token: FencingToken,
     ) -> Result<(), StaleToken> {
         let item = Arc::clone(lock(&self.items).entry(item.to_owned()).or_default());
-        let _visit = item.room.enter();
+        let _visit = item.users.enter();
         let (before, _) = *lock(&item.taken);
         tokio::time::sleep(THINKING).await;
         let mut row = lock(&item.taken);
@@ -84,8 +84,8 @@ impl Book {
 
     /// The number of calls that worked on an order or item beside another one.
     pub(crate) fn overlaps(&self) -> u64 {
-        let orders = lock(&self.orders).values().map(|order| order.room.overlaps()).sum::<u64>();
-        orders + lock(&self.items).values().map(|item| item.room.overlaps()).sum::<u64>()
+        let orders = lock(&self.orders).values().map(|order| order.users.overlaps()).sum::<u64>();
+        orders + lock(&self.items).values().map(|item| item.users.overlaps()).sum::<u64>()
     }
 
     /// The number of writes with a token that was not above the last one.

@@ -57,7 +57,7 @@ impl orders_server::Orders for Orders {
 
     async fn place(&self, request: Request<PlaceRequest>) -> Result<Response<Receipt>, Status> {
         let (order, lock) = self.order(&request)?;
-        let _visit = order.room.enter();
+        let _visit = order.users.enter();
         let PlaceRequest { item, quantity } = request.into_inner();
         // A second lock, for a name in the message. Every call locks orders before items, so no two
         // wait for each other.
@@ -76,7 +76,7 @@ impl orders_server::Orders for Orders {
         request: Request<TrackRequest>,
     ) -> Result<Response<Self::TrackStream>, Status> {
         let (order, _) = self.order(&request)?;
-        let visit = order.room.enter();
+        let visit = order.users.enter();
         let events = unfold((order, visit, 0), async |(order, visit, sent)| {
             tokio::time::sleep(PACE).await;
             let event = order.line(sent)?;

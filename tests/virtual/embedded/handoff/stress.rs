@@ -92,8 +92,8 @@ async fn play(redlock: Redlock, inside: Arc<[Inside; 2]>, mut dice: Dice) -> u32
         let acquired = match dice.roll(6) {
             0 => some_polls(request.into_future(), dice.roll(5)).await,
             1 => {
-                let patience = Duration::from_micros(dice.roll(1_500));
-                tokio::time::timeout(patience, request.into_future()).await.ok()
+                let limit = Duration::from_micros(dice.roll(1_500));
+                tokio::time::timeout(limit, request.into_future()).await.ok()
             }
             _ => Some(request.await),
         };

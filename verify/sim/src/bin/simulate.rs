@@ -13,7 +13,7 @@ use std::{
 
 use tower_redlock_sim::{
     control::{Control, controls},
-    world::{Outcome, Scene, Settings, run},
+    world::{Outcome, Scenario, Settings, run},
 };
 
 const HELP: &str = "\
@@ -90,10 +90,11 @@ fn control(options: &Options) -> Option<Control> {
 /// Runs one seed, and prints its trace.
 fn replay(options: &Options, seed: u64) -> ExitCode {
     let control = control(options);
-    let scene = control.as_ref().map_or_else(|| Scene::of(seed), |control| control.scene(seed));
+    let scenario =
+        control.as_ref().map_or_else(|| Scenario::of(seed), |control| control.scenario(seed));
     let settings = control.map_or_else(Settings::default, |control| control.settings);
     let settings = Settings { shows_commands: options.shows_commands, ..settings };
-    let outcome = run(&scene, &settings);
+    let outcome = run(&scenario, &settings);
     print!("{}", outcome.trace);
     report(seed, &outcome);
     if outcome.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -140,7 +141,7 @@ fn search(options: &Options) -> ExitCode {
                 }
                 let seed = options.from + number;
                 under_way().insert(seed, Instant::now());
-                let outcome = run(&Scene::of(seed), &Settings::default());
+                let outcome = run(&Scenario::of(seed), &Settings::default());
                 under_way().remove(&seed);
                 let mut found = lock();
                 found.seeds += 1;
@@ -238,7 +239,7 @@ fn run_controls(options: &Options) -> ExitCode {
     for control in all {
         let seeds = options.seeds.unwrap_or(control.seeds);
         let shows = |seed: &u64| {
-            let outcome = run(&control.scene(*seed), &control.settings);
+            let outcome = run(&control.scenario(*seed), &control.settings);
             outcome.violations.into_iter().find(|found| found.promise == control.breaks)
         };
         let first =

@@ -9,7 +9,7 @@ use super::{
     gate::Gate,
     plan::Fault,
     process::Process,
-    scene::{Profile, Scene},
+    scenario::{Profile, Scenario},
 };
 use crate::{
     net::{LAG, Net, Power, Return, ServerHost},
@@ -21,7 +21,7 @@ use crate::{
 /// All machines.
 #[derive(Debug)]
 pub(super) struct Machines {
-    scene: Scene,
+    scenario: Scenario,
     net: Net,
     oracle: Oracle,
     clocks: Vec<HostClock>,
@@ -55,17 +55,17 @@ pub(super) fn name_of(server: usize) -> String {
 }
 
 /// The servers' machines.
-pub(super) fn hosts(scene: &Scene, rng: &mut Rng) -> Vec<ServerHost> {
+pub(super) fn hosts(scenario: &Scenario, rng: &mut Rng) -> Vec<ServerHost> {
     let host = |_| {
         let server = Server::new(rng.hex40(), rng.hex40());
         let mut host = ServerHost::new(server);
         host.fast_by = around(rng, RATE);
-        host.ahead = around(rng, scene.apart);
+        host.ahead = around(rng, scenario.apart);
         host
     };
-    let mut hosts: Vec<_> = (0..scene.machines()).map(host).collect();
-    for sentinel in hosts.iter_mut().skip(2 * scene.servers) {
-        for name in 0..scene.servers {
+    let mut hosts: Vec<_> = (0..scenario.machines()).map(host).collect();
+    for sentinel in hosts.iter_mut().skip(2 * scenario.servers) {
+        for name in 0..scenario.servers {
             sentinel.server.reports.insert(name_of(name), MasterReport { epoch: 0, master: name });
         }
     }
@@ -73,16 +73,16 @@ pub(super) fn hosts(scene: &Scene, rng: &mut Rng) -> Vec<ServerHost> {
 }
 
 impl Machines {
-    pub(super) fn new(scene: &Scene, net: &Net, oracle: &Oracle, rng: &mut Rng) -> Self {
+    pub(super) fn new(scenario: &Scenario, net: &Net, oracle: &Oracle, rng: &mut Rng) -> Self {
         let clock = |_| HostClock::new(net, around(rng, RATE), around(rng, 40_000_000));
-        let clocks = (0..scene.clients).map(clock).collect();
+        let clocks = (0..scenario.clients).map(clock).collect();
         Self {
-            scene: scene.clone(),
+            scenario: scenario.clone(),
             net: net.clone(),
             oracle: oracle.clone(),
             clocks,
-            processes: (0..scene.clients).map(|_| None).collect(),
-            suspended: vec![None; scene.clients],
+            processes: (0..scenario.clients).map(|_| None).collect(),
+            suspended: vec![None; scenario.clients],
             started: 0,
             last_lacks: None,
             evicted: BTreeMap::new(),
@@ -97,7 +97,7 @@ impl Machines {
 
     /// Returns the processes that are to get locks.
     pub(super) fn members(&self) -> impl Iterator<Item = &Process> {
-        self.processes().filter(|process| !self.scene.is_stray(process.shared.client))
+        self.processes().filter(|process| !self.scenario.is_stray(process.shared.client))
     }
 
     pub(super) fn processes(&self) -> impl Iterator<Item = &Process> {
@@ -110,10 +110,10 @@ impl Machines {
             self.started += 1;
             let world = (&self.net, &self.oracle);
             let clock = &self.clocks[client];
-            let list = self.scene.list_of(client, self.net.now() / 1_000);
-            let gate = Gate::lacking(self.last_lacks.filter(|_| self.scene.is_last(client)));
+            let list = self.scenario.list_of(client, self.net.now() / 1_000);
+            let gate = Gate::lacking(self.last_lacks.filter(|_| self.scenario.is_last(client)));
             let id = (client, self.started);
-            let process = Process::start(&self.scene, world, clock, id, (list, gate));
+            let process = Process::start(&self.scenario, world, clock, id, (list, gate));
             self.processes[client] = Some(process);
         }
     }
@@ -124,7 +124,7 @@ impl Machines {
             self.oracle.gone(client);
             process.gate.kill();
             let keeps_time = !matches!(
-                self.scene.profile,
+                self.scenario.profile,
                 Profile::Clocks | Profile::Setbacks | Profile::Beyond
             );
             if keeps_time && process.redlock.is_some() {
@@ -139,8 +139,8 @@ impl Machines {
     /// connection, renewals arrive until its maximum delay has passed.
     fn watch_keys(&self, owner: String) {
         let (net, oracle) = (self.net.clone(), self.oracle.clone());
-        let lag = if self.scene.profile.doubles() { LAG } else { Duration::ZERO };
-        let expiry = Duration::from_millis(2 * self.scene.ttl + self.scene.ttl / 25 + 20);
+        let lag = if self.scenario.profile.doubles() { LAG } else { Duration::ZERO };
+        let expiry = Duration::from_millis(2 * self.scenario.ttl + self.scenario.ttl / 25 + 20);
         let limit = expiry + LATEST_ACQUIRE + lag;
         tokio::spawn(async move {
             tokio::time::sleep(limit).await;
@@ -182,7 +182,7 @@ impl Machines {
             Fault::Promote { master, replica, loses } => net.promote(master, replica, loses),
             Fault::Report(sentinel, name, MasterReport { epoch, master }) => {
                 net.set_master(
-                    2 * self.scene.servers + sentinel,
+                    2 * self.scenario.servers + sentinel,
                     &name_of(name),
                     MasterReport { epoch, master },
                 );
@@ -210,7 +210,7 @@ impl Machines {
     /// holder that lost it knows: after a second eviction, its renewal would store the key again
     /// although the next holder has the lock.
     fn evict_alike(&mut self) {
-        let (now, ttl) = (self.net.now(), self.scene.ttl * 1_000);
+        let (now, ttl) = (self.net.now(), self.scenario.ttl * 1_000);
         self.evicted.retain(|_, at| now < *at + ttl);
         if let Some(key) = self.net.evict_alike(|key| !self.evicted.contains_key(key)) {
             self.oracle.event(format!("all servers evict {key}"));
@@ -235,10 +235,10 @@ impl Machines {
     /// Ends all faults.
     pub(super) fn repair(&mut self) {
         let net = self.net.clone();
-        for client in 0..self.scene.clients {
-            for server in 0..self.scene.machines() {
+        for client in 0..self.scenario.clients {
+            for server in 0..self.scenario.machines() {
                 net.block(client, server, false, false);
-                net.set_pace(client, server, self.scene.pace);
+                net.set_pace(client, server, self.scenario.pace);
                 net.double(client, server, false);
             }
         }
@@ -250,12 +250,12 @@ impl Machines {
             net.freeze(server, false);
             net.set_condition(server, Condition::Ready);
             // Of a name that fails over, only one server is the master.
-            if self.scene.profile != Profile::Failovers {
+            if self.scenario.profile != Profile::Failovers {
                 net.set_role(server, Role::Master);
             }
             net.set_maxmemory(server, 0, "noeviction");
         }
-        for client in 0..self.scene.clients {
+        for client in 0..self.scenario.clients {
             self.resume(client);
             self.start(client);
         }

@@ -7,13 +7,13 @@ mod naive;
 mod plan;
 mod process;
 mod run;
-mod scene;
+mod scenario;
 mod sets;
 mod work;
 
 pub use self::{
     plan::{Fault, Step, plan},
     run::{Outcome, Settings, run},
-    scene::{Contestant, FAILOVER_SEEDS, Profile, SET_SEEDS, STEP_SEEDS, Scene, Work},
+    scenario::{Contestant, FAILOVER_SEEDS, Profile, SET_SEEDS, STEP_SEEDS, Scenario, Work},
     sets::{List, Other},
 };

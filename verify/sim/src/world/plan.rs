@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{
-    scene::{Profile, SENTINELS, Scene, Work},
+    scenario::{Profile, SENTINELS, Scenario, Work},
     sets::Other,
 };
 use crate::{
@@ -71,26 +71,26 @@ pub enum Fault {
 /// A fault, and its time in ms.
 pub type Step = (u64, Fault);
 
-/// Draws the faults of a scene, in order of their times.
-pub fn plan(scene: &Scene, rng: &mut Rng) -> Vec<Step> {
+/// Draws the faults of a scenario, in order of their times.
+pub fn plan(scenario: &Scenario, rng: &mut Rng) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut planner = Planner {
-        scene,
+        scenario,
         rng,
         steps: &mut steps,
-        free: vec![0; scene.servers],
-        up: vec![0; scene.clients],
+        free: vec![0; scenario.servers],
+        up: vec![0; scenario.clients],
         jumps: 0,
-        masters: (0..scene.servers).map(|server| (server, 0)).collect(),
+        masters: (0..scenario.servers).map(|server| (server, 0)).collect(),
         remembers: false,
     };
     // If a majority forgot, tokens grow only if clocks do not move back.
-    planner.remembers = scene.profile == Profile::Beyond && planner.rng.chance(50);
-    planner.remembers |= scene.relies_on_data();
-    let mut at = scene.faults_from;
-    while at < scene.faults_until {
+    planner.remembers = scenario.profile == Profile::Beyond && planner.rng.chance(50);
+    planner.remembers |= scenario.relies_on_data();
+    let mut at = scenario.faults_from;
+    while at < scenario.faults_until {
         planner.draw(at);
-        at += planner.rng.within(scene.gap / 4, scene.gap * 2);
+        at += planner.rng.within(scenario.gap / 4, scenario.gap * 2);
     }
     planner.change_lists();
     steps.sort_by_key(|(at, _)| *at);
@@ -98,7 +98,7 @@ pub fn plan(scene: &Scene, rng: &mut Rng) -> Vec<Step> {
 }
 
 struct Planner<'a> {
-    scene: &'a Scene,
+    scenario: &'a Scenario,
     rng: &'a mut Rng,
     steps: &'a mut Vec<Step>,
     /// Times from which each server, or client, may have its next fault.
@@ -114,7 +114,7 @@ struct Planner<'a> {
 
 impl Planner<'_> {
     fn draw(&mut self, at: u64) {
-        let kinds = self.scene.profile.kinds();
+        let kinds = self.scenario.profile.kinds();
         let total: u64 = kinds.iter().map(|(weight, _)| weight).sum();
         let mut drawn = self.rng.below(total);
         for (weight, kind) in kinds {
@@ -132,8 +132,8 @@ impl Planner<'_> {
     }
 
     fn add(&mut self, at: u64, kind: Kind) {
-        let server = self.rng.index(self.scene.servers);
-        let client = self.rng.index(self.scene.clients);
+        let server = self.rng.index(self.scenario.servers);
+        let client = self.rng.index(self.scenario.clients);
         let end = at + self.time();
         let steps = match kind {
             Kind::Partition => return self.partition(at, end),
@@ -162,11 +162,11 @@ impl Planner<'_> {
                     return;
                 }
                 // Within this time a server grants nothing to clients that saw it jump.
-                self.jumps = at + self.scene.ttl * 2;
+                self.jumps = at + self.scenario.ttl * 2;
                 let most = [300, 1_500, 5_000, 20_000][self.rng.index(4)];
-                let millis = self.rng.within(60, most).min(self.scene.longest_jump());
+                let millis = self.rng.within(60, most).min(self.scenario.longest_jump());
                 let size = i64::try_from(millis * 1_000).unwrap_or(0);
-                let goes_on = match self.scene.profile {
+                let goes_on = match self.scenario.profile {
                     Profile::Setbacks => false,
                     Profile::Beyond if !self.remembers => true,
                     _ => self.rng.chance(65),
@@ -175,7 +175,7 @@ impl Planner<'_> {
                 if kind == Kind::Jump {
                     vec![(at, Fault::Jump(server, by))]
                 } else {
-                    (0..self.scene.servers).map(|server| (at, Fault::Jump(server, by))).collect()
+                    (0..self.scenario.servers).map(|server| (at, Fault::Jump(server, by))).collect()
                 }
             }
             Kind::Step => {
@@ -183,18 +183,18 @@ impl Planner<'_> {
                     return;
                 }
                 // Steps within the TTL of a lock add up.
-                self.jumps = at + self.scene.ttl * 3;
-                let most = [40_000, 60_000, self.scene.longest_step()][self.rng.index(3)];
-                let micros = self.rng.within(5_000, most.min(self.scene.longest_step()));
+                self.jumps = at + self.scenario.ttl * 3;
+                let most = [40_000, 60_000, self.scenario.longest_step()][self.rng.index(3)];
+                let micros = self.rng.within(5_000, most.min(self.scenario.longest_step()));
                 let by = i64::try_from(micros).unwrap_or(0);
-                let stepped_at = at + self.rng.within(0, self.scene.ttl / 2);
-                let majority = (server..).take(self.scene.servers / 2 + 1);
+                let stepped_at = at + self.rng.within(0, self.scenario.ttl / 2);
+                let majority = (server..).take(self.scenario.servers / 2 + 1);
                 let mut steps: Vec<_> = majority
-                    .map(|number| (stepped_at, Fault::Jump(number % self.scene.servers, by)))
+                    .map(|number| (stepped_at, Fault::Jump(number % self.scenario.servers, by)))
                     .collect();
                 // The first client, which holds most locks, reads no clock any more.
                 if at >= self.up[0] {
-                    let end = at + self.scene.ttl * 2;
+                    let end = at + self.scenario.ttl * 2;
                     self.up[0] = end + 1;
                     steps.extend(during(at, end, |is_on| Fault::Pause(0, is_on)));
                 }
@@ -203,7 +203,7 @@ impl Planner<'_> {
             _ => {
                 // Records that are only on one server are lost with it.
                 let forgets = matches!(kind, Kind::Crash | Kind::Promote | Kind::Flush);
-                let server = if forgets && self.scene.work == Work::Once { 0 } else { server };
+                let server = if forgets && self.scenario.work == Work::Once { 0 } else { server };
                 let replaces = matches!(kind, Kind::Flush | Kind::Promote);
                 if at < self.free[server] || (replaces && self.remembers) {
                     return;
@@ -227,13 +227,13 @@ impl Planner<'_> {
             }
             Kind::RestartAll => {
                 let mut with = self.data();
-                if matches!(self.scene.profile, Profile::Amnesia | Profile::Setbacks) {
+                if matches!(self.scenario.profile, Profile::Amnesia | Profile::Setbacks) {
                     with = Return::Blank;
-                } else if self.scene.work == Work::Once || self.remembers {
+                } else if self.scenario.work == Work::Once || self.remembers {
                     with = Return::Whole;
                 }
                 let mut steps = Vec::new();
-                for server in 0..self.scene.servers {
+                for server in 0..self.scenario.servers {
                     self.free[server] = end + 1;
                     steps.push((at, Fault::Crash(server, false)));
                     steps.push((end, Fault::Restart(server, with)));
@@ -263,9 +263,12 @@ impl Planner<'_> {
             return;
         }
         // Records that are only on one server are lost with it.
-        let name =
-            if self.scene.work == Work::Once { 0 } else { self.rng.index(self.scene.servers) };
-        let names = self.scene.servers;
+        let name = if self.scenario.work == Work::Once {
+            0
+        } else {
+            self.rng.index(self.scenario.servers)
+        };
+        let names = self.scenario.servers;
         let (master, epoch) = self.masters[name];
         let former = MasterReport { epoch, master };
         let replica = if master < names { master + names } else { master - names };
@@ -274,7 +277,7 @@ impl Planner<'_> {
         let loses = self.rng.chance(50);
         self.steps.push((at, Fault::Promote { master, replica, loses }));
         if self.rng.chance(50) {
-            let from = at.saturating_sub(self.rng.within(0, 500)).max(self.scene.faults_from);
+            let from = at.saturating_sub(self.rng.within(0, 500)).max(self.scenario.faults_from);
             self.steps.extend(during(from, end, |is_on| Fault::Freeze(master, is_on)));
         }
         let mut told = at;
@@ -301,9 +304,9 @@ impl Planner<'_> {
 
     /// Ends the clients, and starts them with another list.
     fn change_lists(&mut self) {
-        let Some(Other::AllClients { others, last, .. }) = self.scene.other else { return };
-        for client in 0..self.scene.clients {
-            let at = if self.scene.is_last(client) { last } else { others };
+        let Some(Other::AllClients { others, last, .. }) = self.scenario.other else { return };
+        for client in 0..self.scenario.clients {
+            let at = if self.scenario.is_last(client) { last } else { others };
             // Its machine runs, as far as the next process is concerned.
             self.steps.push((at, Fault::Suspend(client, false)));
             self.steps.push((at, Fault::Kill(client, self.rng.chance(50))));
@@ -315,10 +318,10 @@ impl Planner<'_> {
     fn partition(&mut self, at: u64, end: u64) {
         let (up, down) =
             [(true, true), (true, false), (false, true), (true, true)][self.rng.index(4)];
-        let one_client = self.rng.chance(60).then(|| self.rng.index(self.scene.clients));
+        let one_client = self.rng.chance(60).then(|| self.rng.index(self.scenario.clients));
         let share = self.rng.within(20, 90);
-        for client in 0..self.scene.clients {
-            for server in 0..self.scene.machines() {
+        for client in 0..self.scenario.clients {
+            for server in 0..self.scenario.machines() {
                 let is_cut = one_client.is_none_or(|of| of == client) && self.rng.chance(share);
                 if is_cut {
                     self.steps.push((at, Fault::Block(client, server, up, down)));
@@ -335,7 +338,7 @@ impl Planner<'_> {
         }
         let end = at + self.rng.within(800, 2_500);
         self.up[client] = end + 500;
-        for server in 0..self.scene.machines() {
+        for server in 0..self.scenario.machines() {
             self.steps.push((at, Fault::Block(client, server, true, false)));
             self.steps.push((end, Fault::Block(client, server, false, false)));
         }
@@ -344,8 +347,8 @@ impl Planner<'_> {
     /// The network between some clients and servers opens each connection twice.
     fn double(&mut self, at: u64, end: u64) {
         let share = self.rng.within(20, 100);
-        for client in 0..self.scene.clients {
-            for server in 0..self.scene.servers {
+        for client in 0..self.scenario.clients {
+            for server in 0..self.scenario.servers {
                 if self.rng.chance(share) {
                     let double = |is_on| Fault::Double(client, server, is_on);
                     self.steps.extend(during(at, end, double));
@@ -355,14 +358,14 @@ impl Planner<'_> {
     }
 
     fn slow(&mut self, at: u64, end: u64) {
-        let server = self.rng.index(self.scene.machines());
-        let client = self.rng.chance(50).then(|| self.rng.index(self.scene.clients));
+        let server = self.rng.index(self.scenario.machines());
+        let client = self.rng.chance(50).then(|| self.rng.index(self.scenario.clients));
         let most = [3_000, 30_000, 80_000, 400_000][self.rng.index(4)];
         let pace = Pace { least: 200, most, loss: self.rng.below(20) };
-        for each in 0..self.scene.clients {
+        for each in 0..self.scenario.clients {
             if client.is_none_or(|of| of == each) {
                 self.steps.push((at, Fault::Pace(each, server, pace)));
-                self.steps.push((end, Fault::Pace(each, server, self.scene.pace)));
+                self.steps.push((end, Fault::Pace(each, server, self.scenario.pace)));
             }
         }
     }

@@ -12,7 +12,7 @@ use super::{
     gate::Gate,
     machine::name_of,
     naive::Naive,
-    scene::{Profile, Scene},
+    scenario::{Profile, Scenario},
     sets::List,
     work,
 };
@@ -35,7 +35,7 @@ pub(super) struct Process {
 pub(super) struct Shared {
     pub(super) client: usize,
     pub(super) number: u64,
-    pub(super) scene: Scene,
+    pub(super) scenario: Scenario,
     pub(super) list: List,
     pub(super) oracle: Oracle,
     pub(super) gate: Gate,
@@ -57,12 +57,12 @@ impl Shared {
 
     /// Returns the number of slots that the process uses, if it uses any.
     pub(super) fn slots(&self) -> Option<u32> {
-        let turn = self.number.checked_rem(self.scene.slots.len().try_into().ok()?)?;
-        self.scene.slots.get(usize::try_from(turn).ok()?).copied()
+        let turn = self.number.checked_rem(self.scenario.slots.len().try_into().ok()?)?;
+        self.scenario.slots.get(usize::try_from(turn).ok()?).copied()
     }
 
     pub(super) fn ttl(&self) -> Duration {
-        Duration::from_millis(self.scene.ttl)
+        Duration::from_millis(self.scenario.ttl)
     }
 }
 
@@ -70,7 +70,7 @@ impl Process {
     /// Starts a process on a client's machine, and its work. `number` distinguishes the machine's
     /// processes.
     pub(super) fn start(
-        scene: &Scene,
+        scenario: &Scenario,
         (net, oracle): (&Net, &Oracle),
         clock: &HostClock,
         (client, number): (usize, u64),
@@ -80,7 +80,7 @@ impl Process {
         let shared = Shared {
             client,
             number,
-            scene: scene.clone(),
+            scenario: scenario.clone(),
             list,
             oracle: oracle.clone(),
             gate: gate.clone(),
@@ -89,19 +89,20 @@ impl Process {
             tasks: Arc::default(),
         };
         let shared = Arc::new(shared);
-        let rng = Rng::of(scene.seed, 1_000 + 50 * number + client as u64);
+        let rng = Rng::of(scenario.seed, 1_000 + 50 * number + client as u64);
         let connector = SimConnector::new(net, client);
-        if !scene.contestant.is_crate() {
-            let naive = Arc::new(Naive::new(connector, clock.clone(), scene.servers, rng.clone()));
+        if !scenario.contestant.is_crate() {
+            let naive =
+                Arc::new(Naive::new(connector, clock.clone(), scenario.servers, rng.clone()));
             work::start_naive(&shared, &naive, rng);
             return Self { gate, redlock: None, shared };
         }
-        let sentinels = (2 * scene.servers..scene.machines()).map(|at| format!("s:{at}"));
+        let sentinels = (2 * scenario.servers..scenario.machines()).map(|at| format!("s:{at}"));
         let sentinels = sentinels.collect::<Vec<_>>().join(",");
         let builder = |servers: Vec<usize>| {
             let mut builder = Redlock::builder();
             for server in servers {
-                let url = if scene.profile == Profile::Failovers {
+                let url = if scenario.profile == Profile::Failovers {
                     format!("redis+sentinel://{sentinels}/{}", name_of(server))
                 } else {
                     format!("redis://s:{server}")
@@ -110,14 +111,14 @@ impl Process {
             }
             builder
                 .ttl(shared.ttl())
-                .drift_factor(scene.drift_factor())
+                .drift_factor(scenario.drift_factor())
                 .owner(shared.owner())
                 .max_hold(Duration::from_secs(3_600))
                 .connector(connector.clone())
                 .clock(clock.clone())
                 .spawner(gate.clone())
         };
-        let mut sets = scene.sets(list).into_iter().map(builder);
+        let mut sets = scenario.sets(list).into_iter().map(builder);
         let redlock = if list.has_places() {
             Redlock::sharded(sets)
         } else {

@@ -1,4 +1,4 @@
-//! One run: the world of a scene, from its start to the verdict.
+//! One run: the world of a scenario, from its start to the verdict.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -7,7 +7,7 @@ use tower_redlock::switches::{self, Switch};
 use super::{
     machine::{Machines, hosts},
     plan::plan,
-    scene::{Contestant, Profile, Scene, Work},
+    scenario::{Contestant, Profile, Scenario, Work},
     sets::{List, NEVER_SENT, Other},
 };
 use crate::{
@@ -44,22 +44,22 @@ pub struct Outcome {
     pub simulated: Duration,
 }
 
-/// Runs a scene.
+/// Runs a scenario.
 ///
 /// # Panics
 ///
 /// If no runtime can be created, if the client panics, or if a patch matches no script.
-pub fn run(scene: &Scene, settings: &Settings) -> Outcome {
+pub fn run(scenario: &Scenario, settings: &Settings) -> Outcome {
     set_patches(settings.patches.clone());
     switches::take_out(settings.switch);
-    switches::seed(scene.seed);
+    switches::seed(scenario.seed);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
-        .rng_seed(tokio::runtime::RngSeed::from_bytes(&scene.seed.to_le_bytes()))
+        .rng_seed(tokio::runtime::RngSeed::from_bytes(&scenario.seed.to_le_bytes()))
         .build()
         .expect("a runtime");
-    let outcome = runtime.block_on(tokio::task::unconstrained(play(scene, settings)));
+    let outcome = runtime.block_on(tokio::task::unconstrained(play(scenario, settings)));
     drop(runtime);
     let unused = unused_patches();
     assert!(unused.is_empty(), "no script has {unused:?}: the guard is still there");
@@ -67,31 +67,31 @@ pub fn run(scene: &Scene, settings: &Settings) -> Outcome {
     outcome
 }
 
-async fn play(scene: &Scene, settings: &Settings) -> Outcome {
-    let mut rng = Rng::of(scene.seed, 3);
+async fn play(scenario: &Scenario, settings: &Settings) -> Outcome {
+    let mut rng = Rng::of(scenario.seed, 3);
     let trace = Trace::new(settings.shows_commands);
-    let hosts = hosts(scene, &mut rng);
-    let net = Net::new(scene.clients, hosts, Rng::of(scene.seed, 4), trace.clone());
-    for client in 0..scene.clients {
-        (0..scene.machines()).for_each(|server| net.set_pace(client, server, scene.pace));
+    let hosts = hosts(scenario, &mut rng);
+    let net = Net::new(scenario.clients, hosts, Rng::of(scenario.seed, 4), trace.clone());
+    for client in 0..scenario.clients {
+        (0..scenario.machines()).for_each(|server| net.set_pace(client, server, scenario.pace));
     }
-    let oracle = Oracle::new(&net, scene.profile.excuses());
-    trace.event(0, format!("{scene:?}"));
-    if scene.list != List::Plain {
+    let oracle = Oracle::new(&net, scenario.profile.excuses());
+    trace.event(0, format!("{scenario:?}"));
+    if scenario.list != List::Plain {
         trace.watch(&NEVER_SENT);
     }
     let delivery = tokio::spawn(tokio::task::unconstrained(net.clone().run()));
     let mut machines =
-        Machines::new(scene, &net, &oracle, &mut rng).last_lacks(settings.last_lacks);
-    for client in 0..scene.clients {
-        if !scene.is_stray(client) {
+        Machines::new(scenario, &net, &oracle, &mut rng).last_lacks(settings.last_lacks);
+    for client in 0..scenario.clients {
+        if !scenario.is_stray(client) {
             machines.start(client);
         }
     }
-    let mut steps = plan(scene, &mut Rng::of(scene.seed, 5));
-    if let Some(Other::LastClient(_)) = scene.other {
-        oracle.forbid(scene.clients - 1);
-        steps.insert(0, (scene.faults_from, super::plan::Fault::Start(scene.clients - 1)));
+    let mut steps = plan(scenario, &mut Rng::of(scenario.seed, 5));
+    if let Some(Other::LastClient(_)) = scenario.other {
+        oracle.forbid(scenario.clients - 1);
+        steps.insert(0, (scenario.faults_from, super::plan::Fault::Start(scenario.clients - 1)));
     }
     for (at, fault) in steps {
         let now = net.now() / 1_000;
@@ -101,8 +101,8 @@ async fn play(scene: &Scene, settings: &Settings) -> Outcome {
     }
     oracle.event("faults end");
     machines.repair();
-    settle(scene, &net, &oracle, &machines).await;
-    for client in 0..scene.clients {
+    settle(scenario, &net, &oracle, &machines).await;
+    for client in 0..scenario.clients {
         machines.kill(client, true);
     }
     delivery.abort();
@@ -115,26 +115,26 @@ async fn play(scene: &Scene, settings: &Settings) -> Outcome {
 
 /// Checks the liveness after the faults: each client sees all nodes vote, acquires each name, and
 /// leaves no key.
-async fn settle(scene: &Scene, net: &Net, oracle: &Oracle, machines: &Machines) {
+async fn settle(scenario: &Scenario, net: &Net, oracle: &Oracle, machines: &Machines) {
     let is_checked =
-        scene.contestant.is_crate() && scene.other != Some(Other::LastClient(List::Majority));
+        scenario.contestant.is_crate() && scenario.other != Some(Other::LastClient(List::Majority));
     if is_checked {
-        all_nodes_vote(scene, net, oracle, machines).await;
+        all_nodes_vote(scenario, net, oracle, machines).await;
     }
     // Time for the end of a hold, with its waiters.
-    tokio::time::sleep(Duration::from_millis(2 * scene.ttl)).await;
+    tokio::time::sleep(Duration::from_millis(2 * scenario.ttl)).await;
     if is_checked {
         super::work::every_process_acquires(machines, oracle).await;
         super::work::no_request_starves(machines, oracle).await;
         super::work::no_request_for_slots_starves(machines, oracle).await;
         super::work::neither_kind_starves(machines, oracle).await;
         super::work::writers_that_leave_delay_nobody(machines, oracle).await;
-        ticks_go_on(scene, oracle).await;
-        each_set_fails_alone(scene, net, oracle, machines).await;
+        ticks_go_on(scenario, oracle).await;
+        each_set_fails_alone(scenario, net, oracle, machines).await;
     }
     machines.processes().for_each(super::process::Process::stop);
     // Time for the end of holds, and of requests that wait.
-    tokio::time::sleep(Duration::from_millis(5_000 + 3 * scene.ttl)).await;
+    tokio::time::sleep(Duration::from_millis(5_000 + 3 * scenario.ttl)).await;
     for process in machines.processes() {
         let left = process.shared.tasks_left();
         if left > 0 {
@@ -145,7 +145,7 @@ async fn settle(scene: &Scene, net: &Net, oracle: &Oracle, machines: &Machines) 
     if oracle.trace().watched() > 0 {
         oracle.broken(Promise::Sets, "a request for names of two sets was sent");
     }
-    let late = Duration::from_millis(scene.ttl + scene.ttl / 50 + 10);
+    let late = Duration::from_millis(scenario.ttl + scenario.ttl / 50 + 10);
     tokio::time::sleep(late).await;
     for (server, keys) in net.locks(|_| true).into_iter().enumerate() {
         if !keys.is_empty() {
@@ -156,12 +156,12 @@ async fn settle(scene: &Scene, net: &Net, oracle: &Oracle, machines: &Machines) 
 
 /// Waits until each client sees all nodes vote: after a change of the lists, once the servers were taken
 /// over.
-async fn all_nodes_vote(scene: &Scene, net: &Net, oracle: &Oracle, machines: &Machines) {
-    let takeover = match scene.other {
-        Some(Other::AllClients { .. }) => 2 * scene.ttl + 14_000,
+async fn all_nodes_vote(scenario: &Scenario, net: &Net, oracle: &Oracle, machines: &Machines) {
+    let takeover = match scenario.other {
+        Some(Other::AllClients { .. }) => 2 * scenario.ttl + 14_000,
         _ => 0,
     };
-    let deadline = net.now() + 1_000 * (4 * scene.ttl + 12_000 + takeover);
+    let deadline = net.now() + 1_000 * (4 * scenario.ttl + 12_000 + takeover);
     loop {
         let missing: Vec<_> = machines.members().filter_map(missing).collect();
         if missing.is_empty() {
@@ -177,8 +177,13 @@ async fn all_nodes_vote(scene: &Scene, net: &Net, oracle: &Oracle, machines: &Ma
 }
 
 /// Checks that names fail while their set is down, and only these.
-async fn each_set_fails_alone(scene: &Scene, net: &Net, oracle: &Oracle, machines: &Machines) {
-    let sets = scene.sets(scene.final_list());
+async fn each_set_fails_alone(
+    scenario: &Scenario,
+    net: &Net,
+    oracle: &Oracle,
+    machines: &Machines,
+) {
+    let sets = scenario.sets(scenario.final_list());
     if sets.len() < 2 {
         return;
     }
@@ -195,7 +200,7 @@ async fn each_set_fails_alone(scene: &Scene, net: &Net, oracle: &Oracle, machine
         for server in set {
             net.restart(*server, Return::Whole);
         }
-        all_nodes_vote(scene, net, oracle, machines).await;
+        all_nodes_vote(scenario, net, oracle, machines).await;
     }
     for (name, times) in failed.iter().filter(|(_, times)| **times != 1) {
         oracle.broken(Promise::Sets, format!("{name} failed in the absence of {times} sets"));
@@ -212,10 +217,10 @@ fn missing(process: &super::process::Process) -> Option<String> {
 
 /// Waits until more ticks are run. If the voting nodes agree on an earlier clock than before, a job
 /// waits until that clock has caught up.
-async fn ticks_go_on(scene: &Scene, oracle: &Oracle) {
+async fn ticks_go_on(scenario: &Scenario, oracle: &Oracle) {
     let keeps_time =
-        !matches!(scene.profile, Profile::Clocks | Profile::Setbacks | Profile::Beyond);
-    if scene.work != Work::Jobs || scene.contestant != Contestant::Crate || !keeps_time {
+        !matches!(scenario.profile, Profile::Clocks | Profile::Setbacks | Profile::Beyond);
+    if scenario.work != Work::Jobs || scenario.contestant != Contestant::Crate || !keeps_time {
         return;
     }
     let (before, deadline) = (oracle.ticks_of("fast"), oracle.now() + 50_000_000);

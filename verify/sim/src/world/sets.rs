@@ -1,6 +1,6 @@
 //! Lists of servers: their sets, and clients that divide the servers in another way than others do.
 
-use super::scene::Scene;
+use super::scenario::Scenario;
 use crate::rng::Rng;
 
 /// A client's list of servers.
@@ -49,8 +49,8 @@ impl List {
     }
 }
 
-impl Scene {
-    /// Makes it a scene of several sets, each with as many servers as the scene had.
+impl Scenario {
+    /// Makes it a scenario of several sets, each with as many servers as the scenario had.
     pub(super) fn divide(mut self, rng: &mut Rng) -> Self {
         let sets = if rng.chance(67) { 2 } else { 3 };
         let size = self.servers;

@@ -33,7 +33,7 @@ pub(super) use self::{
 use super::{
     naive::Naive,
     process::Shared,
-    scene::{Contestant, Scene, Work},
+    scenario::{Contestant, Scenario, Work},
     sets::{self, List},
 };
 use crate::{
@@ -49,15 +49,15 @@ const POOL: &str = "pool";
 const SLOT_TASKS: usize = 2;
 
 /// Timeout for a request after the faults.
-const PATIENCE: Duration = Duration::from_secs(40);
+const REQUEST_WAIT: Duration = Duration::from_secs(40);
 
 /// Number of tasks of a process that share the names.
 const SHARING_TASKS: usize = 3;
 
 /// Starts the work of a process.
 pub(super) fn start(shared: &Arc<Shared>, redlock: &Redlock, mut rng: Rng) {
-    let is_rare = shared.scene.is_rarely_busy(shared.client);
-    let lockers = if shared.scene.work == Work::Locks && !is_rare { 3 } else { 1 };
+    let is_rare = shared.scenario.is_rarely_busy(shared.client);
+    let lockers = if shared.scenario.work == Work::Locks && !is_rare { 3 } else { 1 };
     for _ in 0..lockers {
         let rng = Rng::of(rng.number(), 6);
         shared.spawn(locks::lock_again_and_again(Arc::clone(shared), redlock.clone(), rng));
@@ -69,21 +69,21 @@ pub(super) fn start(shared: &Arc<Shared>, redlock: &Redlock, mut rng: Rng) {
             shared.spawn(slots::hold_slots(Arc::clone(shared), redlock.clone(), slots, rng));
         }
     }
-    if shared.scene.shares {
+    if shared.scenario.shares {
         let mut rng = rng.clone();
         for _ in 0..SHARING_TASKS {
             let rng = Rng::of(rng.number(), 12);
             shared.spawn(sharing::share_again_and_again(Arc::clone(shared), redlock.clone(), rng));
         }
     }
-    if shared.scene.sets(shared.list).len() > 1 {
+    if shared.scenario.sets(shared.list).len() > 1 {
         let rng = Rng::of(rng.clone().number(), 14);
         shared.spawn(several_sets::request_two_sets(Arc::clone(shared), redlock.clone(), rng));
     }
     let rng = Rng::of(rng.number(), 7);
-    match shared.scene.work {
+    match shared.scenario.work {
         Work::Locks => {}
-        Work::Jobs if shared.scene.contestant == Contestant::LeaseOnly => {
+        Work::Jobs if shared.scenario.contestant == Contestant::LeaseOnly => {
             shared.spawn(jobs::by_lease_only(Arc::clone(shared), redlock.clone()));
         }
         Work::Jobs => shared.spawn(jobs::schedule(Arc::clone(shared), redlock.clone(), rng)),
@@ -102,7 +102,7 @@ pub(super) fn start_naive(shared: &Arc<Shared>, naive: &Arc<Naive>, mut rng: Rng
     for _ in 0..2 {
         let rng = Rng::of(rng.number(), 6);
         let (shared, naive) = (Arc::clone(shared), Arc::clone(naive));
-        match (shared.scene.contestant, shared.slots()) {
+        match (shared.scenario.contestant, shared.slots()) {
             (Contestant::Counting, Some(slots)) => {
                 shared.clone().spawn(slots::count_holders(shared, naive, slots, rng));
             }
@@ -111,7 +111,7 @@ pub(super) fn start_naive(shared: &Arc<Shared>, naive: &Arc<Naive>, mut rng: Rng
     }
 }
 
-impl Scene {
+impl Scenario {
     /// Returns the names of locks. The first two are also locked together.
     fn names(&self) -> &'static [&'static str; 3] {
         if self.list == List::Plain { &NAMES } else { &sets::NAMES }

@@ -65,7 +65,8 @@ impl Race {
             auto_extend: false,
             proposal: None,
             block: 1,
-            lead_node: lead_node.map(|node| LeadNode { node, patience: Duration::from_millis(10) }),
+            lead_node: lead_node
+                .map(|node| LeadNode { node, max_delay: Duration::from_millis(10) }),
             ..lease_params(self.nodes.len())
         };
         let mut out = Vec::new();

@@ -1,7 +1,7 @@
 //! One node in memory: one resource, its key and its fence.
 //!
 //! It behaves as the scripts and the embedded nodes do. Where these differ, it takes the behaviour
-//! that is harder on the algorithm: a delayed request still runs while its patience lasts, and an
+//! that is harder on the algorithm: a delayed request still runs while its `max_delay` lasts, and an
 //! extension of a key that is still there always runs.
 
 use std::{collections::BTreeMap, time::Duration};
@@ -32,7 +32,7 @@ pub(super) struct ModelNode {
     pub(super) restarts: u32,
     /// How long a key lives here: the TTL by a clock that may be as fast as the drift allows.
     life: Duration,
-    patience: Duration,
+    max_delay: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,9 +50,9 @@ impl ModelKey {
 }
 
 impl ModelNode {
-    pub(super) fn new(life: Duration, patience: Duration) -> Self {
+    pub(super) fn new(life: Duration, max_delay: Duration) -> Self {
         let shared = BTreeMap::new();
-        Self { key: None, shared, fence: 0, active: true, restarts: 0, life, patience }
+        Self { key: None, shared, fence: 0, active: true, restarts: 0, life, max_delay }
     }
 
     /// It forgets its key, and its fence unless that was saved.
@@ -114,7 +114,7 @@ impl ModelNode {
     ) -> Result<Answer, Reason> {
         match command {
             LeaseCommand::Acquire { token, expires } => {
-                if now >= expires + self.patience {
+                if now >= expires + self.max_delay {
                     return Err(Reason::Late);
                 }
                 self.check_tag()?;

@@ -125,8 +125,8 @@ impl LeaseWorld {
         let token = clock.max(known_then + 1);
         *known = block_end(token, 256).max(*known);
         // Some ask one node first.
-        let patience = self.params.node_timeout / 5;
-        let lead_node = (id % 3 == 1).then(|| LeadNode { node: id % self.nodes.len(), patience });
+        let max_delay = self.params.node_timeout / 5;
+        let lead_node = (id % 3 == 1).then(|| LeadNode { node: id % self.nodes.len(), max_delay });
         let proposal = self.params.proposal.map(|_| token);
         let params = LeaseParams { proposal, lead_node, ..self.params };
         self.before.push(self.attempts.iter().filter_map(|a| a.newest).max().unwrap_or(0));

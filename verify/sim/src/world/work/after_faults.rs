@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tower_redlock::{LockError, Redlock};
 
 use super::{
-    PATIENCE, POOL,
+    POOL, REQUEST_WAIT,
     requests::{Kind, Wanted},
 };
 use crate::{
@@ -43,17 +43,17 @@ pub(in crate::world) async fn every_process_acquires(machines: &Machines, oracle
     let mut waiting = Vec::new();
     for process in machines.members() {
         let Some(redlock) = &process.redlock else { continue };
-        let all = process.shared.scene.names().chunks(1);
+        let all = process.shared.scenario.names().chunks(1);
         let alone = all.clone().map(|names| Wanted { names, kind: Kind::Exclusive });
         let slots = process.shared.slots();
         let slot = slots.map(|slots| Wanted { names: &[POOL], kind: Kind::Slot(slots) });
-        let sharing = all.filter(|_| process.shared.scene.shares);
+        let sharing = all.filter(|_| process.shared.scenario.shares);
         let sharing = sharing.map(|names| Wanted { names, kind: Kind::Shared });
         for wanted in alone.chain(slot).chain(sharing) {
             let (redlock, client) = (redlock.clone(), process.shared.client);
             let (sender, receiver) = tokio::sync::oneshot::channel();
             process.gate.run(async move {
-                let got = wanted.request(&redlock).wait(PATIENCE).await;
+                let got = wanted.request(&redlock).wait(REQUEST_WAIT).await;
                 // Fails if the run is over.
                 let _ = sender.send(got.map(drop));
             });
@@ -61,7 +61,7 @@ pub(in crate::world) async fn every_process_acquires(machines: &Machines, oracle
         }
     }
     for (client, wanted, receiver) in waiting {
-        match tokio::time::timeout(PATIENCE + Duration::from_secs(2), receiver).await {
+        match tokio::time::timeout(REQUEST_WAIT + Duration::from_secs(2), receiver).await {
             Ok(Ok(Ok(()))) => {}
             Ok(Ok(Err(error))) => {
                 let text = format!("c{client} does not get {wanted}: {error}");
@@ -125,7 +125,7 @@ pub(in crate::world) async fn writers_that_leave_delay_nobody(
 ) {
     let kinds = |process: &Process| {
         let kinds = match process.shared.client % 3 {
-            _ if !process.shared.scene.shares => &[][..],
+            _ if !process.shared.scenario.shares => &[][..],
             0 => &[Kind::Leaving],
             _ => &[Kind::Shared],
         };
@@ -139,7 +139,7 @@ pub(in crate::world) async fn writers_that_leave_delay_nobody(
 pub(in crate::world) async fn neither_kind_starves(machines: &Machines, oracle: &Oracle) {
     let kinds = |process: &Process| {
         let kinds = match process.shared.client % 3 {
-            _ if !process.shared.scene.shares => &[][..],
+            _ if !process.shared.scenario.shares => &[][..],
             0 => &[Kind::Exclusive],
             1 => &[Kind::Shared],
             _ => &[Kind::Exclusive, Kind::Shared],
@@ -157,7 +157,7 @@ async fn contend(machines: &Machines, oracle: &Oracle, wanted: impl Fn(&Process)
     for process in machines.members() {
         let Some(redlock) = &process.redlock else { continue };
         for wanted in wanted(process) {
-            pace = process.shared.scene.pace.most;
+            pace = process.shared.scenario.pace.most;
             let contender = Contender {
                 wanted,
                 redlock: redlock.clone(),
@@ -182,7 +182,7 @@ async fn contend(machines: &Machines, oracle: &Oracle, wanted: impl Fn(&Process)
     }
     for (contender, receiver) in waiting {
         let (client, wanted) = (contender.client, contender.wanted);
-        let problem = match tokio::time::timeout(PATIENCE, receiver).await {
+        let problem = match tokio::time::timeout(REQUEST_WAIT, receiver).await {
             Ok(Ok(most)) if most <= contender.bound() => {
                 oracle.event(format!("c{client} waited for {most} holds of {wanted}"));
                 continue;
@@ -308,7 +308,7 @@ impl Contender {
         let Self { wanted, redlock, oracle, client, gaps } = self;
         let is_counted = matches!(wanted.kind, Kind::Exclusive | Kind::Shared);
         let waits = is_counted.then(|| gaps.begin(|state| &mut state.waiting));
-        let lock = wanted.request(redlock).wait(PATIENCE).await?;
+        let lock = wanted.request(redlock).wait(REQUEST_WAIT).await?;
         let _holds = is_counted.then(|| gaps.begin(|state| &mut state.holding));
         drop(waits);
         let guard = wanted.held(oracle, *client, &lock.context());

@@ -14,7 +14,7 @@ use super::{Checked, requests::belief};
 use crate::{
     oracle::MissedTicks,
     rng::Rng,
-    world::{process::Shared, scene::Profile},
+    world::{process::Shared, scenario::Profile},
 };
 
 /// The period of the checked job, in ms.
@@ -26,7 +26,7 @@ pub(super) async fn schedule(shared: Arc<Shared>, redlock: Redlock, mut rng: Rng
         let mut rng = Rng::of(rng.number(), 8);
         let ttl = shared.ttl();
         // Ticks that seem missed run again one by one if claims come late.
-        let missed = match shared.scene.profile {
+        let missed = match shared.scenario.profile {
             Profile::Cuts => Missed::RunAll { at_most: 20 },
             _ => Missed::RunLatest,
         };
@@ -49,7 +49,7 @@ pub(super) async fn schedule(shared: Arc<Shared>, redlock: Redlock, mut rng: Rng
         job.ttl(ttl).missed(missed)
     };
     let fast = job("fast", PERIOD, 300);
-    let slow = job("slow", 1_900, 2 * shared.scene.ttl);
+    let slow = job("slow", 1_900, 2 * shared.scenario.ttl);
     let scheduler = Scheduler::new(redlock).spawner(shared.gate.clone()).job(fast).job(slow);
     let handle = scheduler.start().expect("the jobs are valid");
     shared.spawn(follow(Arc::clone(&shared), handle.events()));

@@ -21,13 +21,13 @@ pub(super) const BOUND: Duration = Duration::from_millis(1_500);
 pub(super) fn hold_time(shared: &Shared, rng: &mut Rng) -> Duration {
     match rng.below(10) {
         // Most leases have been renewed, by which their keys live for the TTL and no longer.
-        0..9 if shared.scene.profile == Profile::Steps => {
-            rng.millis(shared.scene.ttl / 2, shared.scene.ttl * 2)
+        0..9 if shared.scenario.profile == Profile::Steps => {
+            rng.millis(shared.scenario.ttl / 2, shared.scenario.ttl * 2)
         }
         0..4 => rng.millis(0, 4),
         4..7 => rng.millis(5, 60),
-        7..9 => rng.millis(60, shared.scene.ttl / 2),
-        _ => rng.millis(shared.scene.ttl / 2, shared.scene.ttl * 2),
+        7..9 => rng.millis(60, shared.scenario.ttl / 2),
+        _ => rng.millis(shared.scenario.ttl / 2, shared.scenario.ttl * 2),
     }
 }
 
@@ -40,15 +40,15 @@ pub(super) async fn hold(shared: &Shared, guard: &HoldGuard, time: Duration) {
         if now >= until {
             return;
         }
-        let step = Duration::from_millis(shared.scene.ttl / 40 + 1).min(until - now);
+        let step = Duration::from_millis(shared.scenario.ttl / 40 + 1).min(until - now);
         tokio::time::sleep(step).await;
     }
 }
 
 pub(super) async fn lock_again_and_again(shared: Arc<Shared>, redlock: Redlock, mut rng: Rng) {
-    let all = shared.scene.names();
+    let all = shared.scenario.names();
     while !shared.is_stopping() {
-        let is_rare = shared.scene.is_rarely_busy(shared.client);
+        let is_rare = shared.scenario.is_rarely_busy(shared.client);
         let pause = match rng.chance(70) {
             _ if is_rare => rng.millis(900, 2_500),
             true => rng.millis(0, 40),
@@ -56,7 +56,7 @@ pub(super) async fn lock_again_and_again(shared: Arc<Shared>, redlock: Redlock, 
         };
         shared.sleep(pause).await;
         let names = match rng.below(12) {
-            0..11 if shared.scene.profile == Profile::Steps => &all[..1],
+            0..11 if shared.scenario.profile == Profile::Steps => &all[..1],
             0 => &all[..2],
             1..8 => &all[..1],
             8..10 => &all[1..2],
@@ -68,8 +68,8 @@ pub(super) async fn lock_again_and_again(shared: Arc<Shared>, redlock: Redlock, 
         let wanted = Wanted { names, kind: Kind::Exclusive };
         let attempt = Attempt { shared: &shared, wanted, wait, time };
         let mut request = wanted.request(&redlock);
-        if shared.scene.lingers {
-            let linger = [0, 20, 200, shared.scene.ttl][rng.index(4)];
+        if shared.scenario.lingers {
+            let linger = [0, 20, 200, shared.scenario.ttl][rng.index(4)];
             request = request.linger(Duration::from_millis(linger));
         }
         let (asked, pauses) = (shared.oracle.now(), shared.gate.pauses());

@@ -19,7 +19,7 @@ pub(super) async fn once_each(shared: Arc<Shared>, redlock: Redlock, mut rng: Rn
         // Few keys at a time, so that clients request work that is done or in progress.
         let key = format!("k{}", oracle.now() / 1_300_000 + rng.below(KEYS));
         let wait = Duration::from_millis([0, 200, 1_000][rng.index(3)]);
-        let most = [3, 40, shared.scene.ttl * 2][rng.index(3)];
+        let most = [3, 40, shared.scenario.ttl * 2][rng.index(3)];
         let time = rng.millis(0, most);
         let fails = rng.chance(10);
         let result = redlock

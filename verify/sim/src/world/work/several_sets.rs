@@ -14,7 +14,7 @@ use tower_redlock::{
     error::{Reason, Vote, VoteOutcome},
 };
 
-use super::PATIENCE;
+use super::REQUEST_WAIT;
 use crate::{
     oracle::{Oracle, Promise},
     rng::Rng,
@@ -63,7 +63,7 @@ pub(in crate::world) async fn names_that_fail(
     }
     let mut failed = BTreeMap::new();
     for (name, receiver) in waiting {
-        match tokio::time::timeout(PATIENCE + Duration::from_secs(2), receiver).await {
+        match tokio::time::timeout(REQUEST_WAIT + Duration::from_secs(2), receiver).await {
             Ok(Ok(Ok(has_failed))) => {
                 failed.insert(name, has_failed);
             }
@@ -79,7 +79,7 @@ pub(in crate::world) async fn names_that_fail(
 /// Requests a name until it is granted, or no server of its set is connected; then returns true. Other
 /// failures end by themselves: a token may be ahead of a server's clock, for example.
 async fn acquire_or_miss(redlock: Redlock, name: String) -> Result<bool, LockError> {
-    let until = tokio::time::Instant::now() + PATIENCE;
+    let until = tokio::time::Instant::now() + REQUEST_WAIT;
     loop {
         let error = match redlock.lock(name.as_str()).await {
             Ok(_) => return Ok(false),

@@ -16,10 +16,11 @@ pub(super) async fn share_again_and_again(shared: Arc<Shared>, redlock: Redlock,
     while !shared.is_stopping() {
         let pause = if rng.chance(70) { rng.millis(0, 40) } else { rng.millis(40, 600) };
         shared.sleep(pause).await;
-        let names = std::slice::from_ref(&shared.scene.names()[[0, 0, 0, 1, 1, 2][rng.index(6)]]);
+        let names =
+            std::slice::from_ref(&shared.scenario.names()[[0, 0, 0, 1, 1, 2][rng.index(6)]]);
         let wait = Duration::from_millis([0, 0, 80, 800, 3_000][rng.index(5)]);
         let time = hold_time(&shared, &mut rng);
-        let max_hold = rng.chance(10).then(|| rng.millis(1, shared.scene.ttl));
+        let max_hold = rng.chance(10).then(|| rng.millis(1, shared.scenario.ttl));
         let wanted = Wanted { names, kind: Kind::Shared };
         let attempt = Attempt { shared: &shared, wanted, wait, time };
         let request = wanted.request(&redlock);

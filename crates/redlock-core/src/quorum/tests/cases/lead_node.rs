@@ -11,7 +11,7 @@ use crate::{
 const LEAD_TIMEOUT: Duration = Duration::from_millis(10);
 
 fn asked_lead(node: usize) -> LeaseParams {
-    LeaseParams { lead_node: Some(LeadNode { node, patience: LEAD_TIMEOUT }), ..params(5) }
+    LeaseParams { lead_node: Some(LeadNode { node, max_delay: LEAD_TIMEOUT }), ..params(5) }
 }
 
 fn asked(actions: &[Action]) -> Vec<usize> {
@@ -103,7 +103,7 @@ fn lead_beyond_set_is_ignored() {
 fn two_nodes_have_no_lead() {
     let mut out = Vec::new();
     let few =
-        LeaseParams { lead_node: Some(LeadNode { node: 0, patience: LEAD_TIMEOUT }), ..params(2) };
+        LeaseParams { lead_node: Some(LeadNode { node: 0, max_delay: LEAD_TIMEOUT }), ..params(2) };
     drop(Lease::start(few, at(0), &mut out));
     assert_eq!(asked(&out), [0, 1]);
 }

@@ -242,11 +242,11 @@ impl Model for LockWorld {
     type Action = LockStep;
 
     fn init_states(&self) -> Vec<LockState> {
-        let patience = if self.has(LockRule::Deadlines) { Duration::ZERO } else { TICK * 100 };
+        let max_delay = if self.has(LockRule::Deadlines) { Duration::ZERO } else { TICK * 100 };
         let client = ClientState { links: vec![Link::default(); 3], ..ClientState::default() };
         vec![LockState {
             tick: 0,
-            nodes: (0..self.nodes).map(|_| ModelNode::new(self.ttl(), patience)).collect(),
+            nodes: (0..self.nodes).map(|_| ModelNode::new(self.ttl(), max_delay)).collect(),
             forgot: vec![None; self.nodes],
             clients: vec![client; self.clients],
             strays: Vec::new(),

@@ -1,4 +1,4 @@
-//! The scene of a seed: the numbers of machines, the faults and the work.
+//! The scenario of a seed: the numbers of machines, the faults and the work.
 
 use super::sets::{List, Other};
 use crate::{net::Pace, oracle::Promise, rng::Rng};
@@ -134,7 +134,7 @@ impl Contestant {
 
 /// A run.
 #[derive(Clone, Debug)]
-pub struct Scene {
+pub struct Scenario {
     /// Determines everything else.
     pub seed: u64,
     /// Number of servers, of all sets together.
@@ -176,8 +176,8 @@ pub struct Scene {
     pub shares: bool,
 }
 
-impl Scene {
-    /// The scene of a seed.
+impl Scenario {
+    /// The scenario of a seed.
     pub fn of(seed: u64) -> Self {
         let mut rng = Rng::of(seed, 1);
         let profile = if (FAILOVER_SEEDS..SET_SEEDS).contains(&seed) {
@@ -188,20 +188,20 @@ impl Scene {
             Profile::ALL[usize::try_from(seed % 7).unwrap_or(0)]
         };
         let work = Work::ALL[rng.index(4)];
-        let scene = Self::with(seed, profile, work);
+        let scenario = Self::with(seed, profile, work);
         if seed < SET_SEEDS || profile == Profile::Steps {
-            scene
+            scenario
         } else {
-            scene.divide(&mut Rng::of(seed, 13))
+            scenario.divide(&mut Rng::of(seed, 13))
         }
     }
 
-    /// A scene of these faults and this work.
+    /// A scenario of these faults and this work.
     pub fn with(seed: u64, profile: Profile, work: Work) -> Self {
         let mut rng = Rng::of(seed, 2);
         let servers = if rng.chance(60) { 3 } else { 5 };
         let from = 2_500;
-        let scene = Self {
+        let scenario = Self {
             seed,
             servers,
             clients: usize::try_from(rng.within(2, 3)).unwrap_or(2),
@@ -226,12 +226,12 @@ impl Scene {
         // a majority of names failed over.
         // Steps matter where clients get locks at all.
         match profile {
-            Profile::Failovers => Self { apart: 200_000, ..scene },
+            Profile::Failovers => Self { apart: 200_000, ..scenario },
             Profile::Steps => {
-                let pace = Pace { most: 900, ..scene.pace };
-                Self { apart: 200_000, slots: Vec::new(), shares: false, pace, ..scene }
+                let pace = Pace { most: 900, ..scenario.pace };
+                Self { apart: 200_000, slots: Vec::new(), shares: false, pace, ..scenario }
             }
-            _ => scene,
+            _ => scenario,
         }
     }
 
@@ -247,7 +247,7 @@ impl Scene {
     }
 
     /// Returns the longest step of a server's clock, in µs, that shortens no lock with that factor: what
-    /// a lock of the scene's TTL sets aside for its keys, less what clocks gain within it that run at
+    /// a lock of the scenario's TTL sets aside for its keys, less what clocks gain within it that run at
     /// rates which differ by 0.8 %.
     pub(super) fn longest_step(&self) -> u64 {
         151_000 - 8 * self.ttl
