@@ -118,6 +118,8 @@
 pub mod blocking;
 #[cfg(feature = "http")]
 mod body;
+#[cfg(feature = "scheduler")]
+mod callback;
 #[cfg(feature = "config")]
 mod config;
 pub mod diagnosis;
@@ -183,9 +185,9 @@ pub use config::config::Config;
 pub use error::lock::LockError;
 #[cfg(feature = "fencing")]
 pub use fencing::layer::FencingLayer;
-pub use guard::context::LockContext;
 #[cfg(feature = "http")]
 pub use guard::contexts::LockContexts;
+pub use guard::{context::LockContext, error::GuardError};
 pub use layer::layer::RedlockLayer;
 #[cfg(feature = "scheduler")]
 pub use leader::{candidate::Leader, term::Term};

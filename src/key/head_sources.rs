@@ -10,7 +10,7 @@ use super::{
     names::Names,
     source::{NoKey, sealed::Find},
 };
-use crate::layer::IntoKey;
+use crate::{layer::IntoKey, resource::Resource};
 
 /// Takes the name from the value of a header, which is present once, not empty, and visible ASCII or UTF-8.
 /// White space around it is not part of the name.
@@ -152,6 +152,46 @@ impl Find for Query {
             }
             FormValue::One(value) => Ok(Names::One(value)),
         }
+    }
+}
+
+/// Gives every request the same name, so that all of them run one at a time.
+///
+/// # Panics
+///
+/// If `name` is not a valid [`Resource`], for example if it is empty.
+///
+/// ```
+/// use tower_redlock::{key, layer::ResourceKey};
+///
+/// let key = key::constant("export");
+/// for path in ["/exports", "/exports/42"] {
+///     let request = http::Request::post(path).body(())?;
+///     assert_eq!(key.key(&request).unwrap().unwrap().to_string(), "export");
+/// }
+/// # Ok::<(), http::Error>(())
+/// ```
+#[track_caller]
+pub fn constant<N>(name: N) -> Key<Constant>
+where
+    N: TryInto<Resource>,
+    N::Error: fmt::Display,
+{
+    match name.try_into() {
+        Ok(resource) => Key::new(Constant { resource }),
+        Err(error) => panic!("key::constant: {error}"),
+    }
+}
+
+/// Gives every request the same name. Created by [`constant`].
+#[derive(Clone, Debug)]
+pub struct Constant {
+    resource: Resource,
+}
+
+impl Find for Constant {
+    fn find<'r>(&self, _: &RequestHead<'r>) -> Result<Names<'r>, NoKey> {
+        Ok(Names::from(self.resource.clone()))
     }
 }
 

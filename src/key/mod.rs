@@ -11,6 +11,7 @@
 //! | [`json_pointer`] | a value inside of a JSON body: a [`BodyKey`] |
 //! | [`form_field`] | a field of a form in the body: a [`BodyKey`] |
 //! | [`extension`] | a value that a layer outside inserted, such as the caller's account |
+//! | [`constant`] | the same name for every request |
 //! | [`from_fn`], [`from_body_fn`] | the result of a closure over the head, or over the body too |
 //! | [`joined`] | several of these, as one name |
 //! | [`all`] | several of these: locked all or none |
@@ -70,8 +71,8 @@ pub use form_field::{FormField, form_field};
 pub use from_fn::{FromBodyFn, FromFn, from_body_fn, from_fn};
 pub use head::RequestHead;
 pub use head_sources::{
-    Extension, Header, MethodAndPath, PathSegment, Query, extension, header, method_and_path,
-    path_segment, query,
+    Constant, Extension, Header, MethodAndPath, PathSegment, Query, constant, extension, header,
+    method_and_path, path_segment, query,
 };
 pub use idempotency_key::{IdempotencyKey, MAX_IDEMPOTENCY_KEY_BYTES, idempotency_key};
 #[cfg(feature = "once")]

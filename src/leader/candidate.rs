@@ -4,8 +4,9 @@ use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use tokio::sync::watch;
 
-use super::{Leadership, LostOutcome, Term, on_lost::OnLost, shared::CandidateShared};
+use super::{Leadership, Term, on_lost::OnLost, shared::CandidateShared};
 use crate::{
+    callback::CallbackOutput,
     error::{LockError, LossCause},
     lock::{LockOptions, LockRequest, Overrun, Redlock, option_setters},
     resource::Resource,
@@ -91,7 +92,7 @@ impl Leader {
     pub fn on_lost<F, R, Kind>(mut self, on_lost: F) -> Self
     where
         F: Fn(LossCause) -> R + Send + Sync + 'static,
-        R: LostOutcome<Kind>,
+        R: CallbackOutput<Kind>,
     {
         self.on_lost = Some(OnLost::new(on_lost));
         self

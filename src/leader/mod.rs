@@ -108,7 +108,7 @@ mod run;
 mod shared;
 pub(crate) mod term;
 
+pub use crate::callback::CallbackOutput;
 pub(crate) use candidate::Leader;
-pub use on_lost::LostOutcome;
 pub use term::Leadership;
 pub(crate) use term::Term;

@@ -1,42 +1,11 @@
 //! The callback for a lost term.
 
-use std::{fmt, future::Future, pin::Pin, sync::Arc};
+use std::{fmt, sync::Arc};
 
-use crate::error::LossCause;
-
-type Later = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-/// What a closure for [`Leader::on_lost`](super::Leader::on_lost) may return: nothing, or a future
-/// that is awaited. `Kind` tells the two apart, and is inferred.
-pub trait LostOutcome<Kind>: sealed::Sealed<Kind> {}
-
-impl LostOutcome<sealed::Now> for () {}
-impl<F: Future<Output = ()> + Send + 'static> LostOutcome<sealed::Awaited> for F {}
-
-pub(super) mod sealed {
-    use std::future::Future;
-
-    #[derive(Debug)]
-    pub struct Now;
-    #[derive(Debug)]
-    pub struct Awaited;
-
-    pub trait Sealed<Kind> {
-        fn later(self) -> Option<super::Later>;
-    }
-
-    impl Sealed<Now> for () {
-        fn later(self) -> Option<super::Later> {
-            None
-        }
-    }
-
-    impl<F: Future<Output = ()> + Send + 'static> Sealed<Awaited> for F {
-        fn later(self) -> Option<super::Later> {
-            Some(Box::pin(self))
-        }
-    }
-}
+use crate::{
+    callback::{CallbackOutput, Later, later},
+    error::LossCause,
+};
 
 /// The callback for a lost term. Boxed: losses are rare.
 #[derive(Clone)]
@@ -46,9 +15,9 @@ impl OnLost {
     pub(super) fn new<F, R, Kind>(on_lost: F) -> Self
     where
         F: Fn(LossCause) -> R + Send + Sync + 'static,
-        R: LostOutcome<Kind>,
+        R: CallbackOutput<Kind>,
     {
-        Self(Arc::new(move |cause| sealed::Sealed::later(on_lost(cause))))
+        Self(Arc::new(move |cause| later(on_lost(cause))))
     }
 
     pub(super) async fn call(&self, cause: LossCause) {

@@ -67,6 +67,9 @@ pub struct OnceLayer<K, C = Always, P = Plain> {
 impl<K> OnceLayer<K> {
     /// Creates a layer that runs requests once per key, which `key` finds in them.
     ///
+    /// It returns [`Once`](super::Once) and [`OnceError`](super::OnceError). In an axum router it needs
+    /// responses instead: add `.http()` (feature `http`), or `.grpc()` (feature `tonic`).
+    ///
     /// The name has 1 to 64 visible ASCII characters without a colon: `github`, `/hooks/shop`.
     ///
     /// # Panics

@@ -176,6 +176,7 @@ mod work;
 
 use redlock_core::tick_policy;
 
+pub use crate::callback::CallbackOutput;
 pub use conflict::JobConflict;
 pub(crate) use context::JobContext;
 #[cfg(feature = "testing")]

@@ -5,7 +5,7 @@ use std::{
     fmt,
     future::Future,
     panic::AssertUnwindSafe,
-    pin::{Pin, pin},
+    pin::pin,
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -15,6 +15,7 @@ use tokio::sync::watch;
 
 use super::{JobEvent, JobEventKind, work::panic_message};
 use crate::{
+    callback::{CallbackOutput, Later, later},
     lock::{Inside, Redlock},
     metrics,
     schedule::WallTime,
@@ -76,8 +77,7 @@ const MAX_QUEUED: usize = 1_024;
 /// Timeout of one call.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-type Callback =
-    dyn Fn(JobOutcome) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync + 'static;
+type Callback = dyn Fn(JobOutcome) -> Option<Later> + Send + Sync;
 
 /// The callback, and the outcomes that wait for it.
 pub(super) struct OutcomeHook {
@@ -122,14 +122,12 @@ impl WaitingOutcomes {
 }
 
 impl OutcomeHook {
-    pub(super) fn new<F, Fut>(callback: F) -> Self
+    pub(super) fn new<F, R, Kind>(callback: F) -> Self
     where
-        F: Fn(JobOutcome) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = ()> + Send + 'static,
+        F: Fn(JobOutcome) -> R + Send + Sync + 'static,
+        R: CallbackOutput<Kind>,
     {
-        let callback = Box::new(move |outcome| -> Pin<Box<dyn Future<Output = ()> + Send>> {
-            Box::pin(callback(outcome))
-        });
+        let callback = Box::new(move |outcome| later(callback(outcome)));
         Self { callback, waiting: Mutex::default(), open: watch::Sender::default() }
     }
 
@@ -195,7 +193,11 @@ impl OutcomeHook {
 
     async fn call(self: &Arc<Self>, redlock: &Redlock, outcome: JobOutcome) {
         let (job, tick, name) = (Arc::clone(&outcome.job), outcome.tick, outcome.kind.name());
-        let call = Inside::new(self, async { (self.callback)(outcome).await });
+        let call = Inside::new(self, async {
+            if let Some(later) = (self.callback)(outcome) {
+                later.await;
+            }
+        });
         // Also panics of the drop of a call that takes too long.
         let call = AssertUnwindSafe(async move {
             tokio::select! {

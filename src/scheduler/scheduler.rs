@@ -1,6 +1,6 @@
 //! The scheduler: its options, checks and start.
 
-use std::{fmt, future::Future, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::{
     runtime::Handle,
@@ -20,6 +20,7 @@ use super::{
     wall_timer::WallTimer,
 };
 use crate::{
+    callback::CallbackOutput,
     lock::{Redlock, RuntimeSpawner, Spawner},
     protocol::Op,
     sync::atomic::AtomicU64,
@@ -221,7 +222,7 @@ impl Scheduler {
         self
     }
 
-    /// Sets a callback for how runs and ticks ended on this replica, so that a job that failed, was missed or
+    /// Sets a callback, plain or async, for how runs and ticks ended on this replica, so that a job that failed, was missed or
     /// came late reaches a person.
     ///
     /// ```
@@ -244,10 +245,10 @@ impl Scheduler {
     ///
     /// Each replica reports its own runs; a tick that does not run is reported by one replica of the fleet. No
     /// replica that is down can call it: alert on the [metrics](crate#metrics), too.
-    pub fn on_outcome<F, Fut>(mut self, callback: F) -> Self
+    pub fn on_outcome<F, R, Kind>(mut self, callback: F) -> Self
     where
-        F: Fn(JobOutcome) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = ()> + Send + 'static,
+        F: Fn(JobOutcome) -> R + Send + Sync + 'static,
+        R: CallbackOutput<Kind>,
     {
         self.outcome_hook = Some(Arc::new(OutcomeHook::new(callback)));
         self

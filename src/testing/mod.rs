@@ -222,7 +222,7 @@ mod time;
 pub use clock::ManualClock;
 #[cfg(feature = "scheduler")]
 pub use contexts::{JobContextBuilder, UnderLock, job_context, term};
-pub use nodes::Nodes;
+pub use nodes::{NodeIndices, Nodes};
 pub use replica::Replica;
 pub use tasks::{ManualSpawner, Task};
 pub use time::ManualSleep;

@@ -7,8 +7,8 @@ use super::{clock::ManualClock, probation::Probations, replica::Replica, sim_ser
 /// Embedded nodes that fail on demand.
 ///
 /// Managers use them through [replicas](Self::replica), each of which can be cut off separately.
-/// Nodes are counted from zero. Functions take several nodes by any iterator, as in
-/// `nodes.stop(0..3)`. Clones are the same nodes.
+/// Nodes are counted from zero. Functions take one node or several: `nodes.stop(0)`,
+/// `nodes.stop([0, 2])`, `nodes.stop(0..3)`. Clones are the same nodes.
 ///
 /// | the node is | operations | [health](crate::Redlock::health) |
 /// |---|---|---|
@@ -87,7 +87,7 @@ impl Nodes {
     /// # Panics
     ///
     /// If there is no such node.
-    pub fn stop(&self, nodes: impl IntoIterator<Item = usize>) {
+    pub fn stop(&self, nodes: impl NodeIndices) {
         self.each(nodes, |server| server.stop());
     }
 
@@ -96,7 +96,7 @@ impl Nodes {
     /// # Panics
     ///
     /// If there is no such node.
-    pub fn start(&self, nodes: impl IntoIterator<Item = usize>) {
+    pub fn start(&self, nodes: impl NodeIndices) {
         self.each(nodes, SimServer::start);
     }
 
@@ -107,7 +107,7 @@ impl Nodes {
     /// # Panics
     ///
     /// If there is no such node.
-    pub fn freeze(&self, nodes: impl IntoIterator<Item = usize>) {
+    pub fn freeze(&self, nodes: impl NodeIndices) {
         self.each(nodes, |server| server.freeze());
     }
 
@@ -118,7 +118,7 @@ impl Nodes {
     /// # Panics
     ///
     /// If there is no such node.
-    pub fn thaw(&self, nodes: impl IntoIterator<Item = usize>) {
+    pub fn thaw(&self, nodes: impl NodeIndices) {
         self.each(nodes, SimServer::thaw);
     }
 
@@ -129,7 +129,7 @@ impl Nodes {
     /// # Panics
     ///
     /// If there is no such node.
-    pub fn forget(&self, nodes: impl IntoIterator<Item = usize>) {
+    pub fn forget(&self, nodes: impl NodeIndices) {
         self.each(nodes, SimServer::forget);
     }
 
@@ -140,7 +140,7 @@ impl Nodes {
     /// # Panics
     ///
     /// If there is no such node.
-    pub fn forget_unguarded(&self, nodes: impl IntoIterator<Item = usize>) {
+    pub fn forget_unguarded(&self, nodes: impl NodeIndices) {
         self.each(nodes, |server| server.forget_unguarded());
     }
 
@@ -160,9 +160,53 @@ impl Nodes {
     }
 
     #[track_caller]
-    fn each(&self, nodes: impl IntoIterator<Item = usize>, what: impl Fn(&Arc<SimServer>)) {
-        for node in nodes {
+    fn each(&self, nodes: impl NodeIndices, what: impl Fn(&Arc<SimServer>)) {
+        for node in nodes.into_vec() {
             what(&self.servers[node]);
         }
     }
 }
+
+/// One node by its index, or several: a number, an array, a slice, a vector or a range.
+pub trait NodeIndices: sealed::Sealed {}
+
+mod sealed {
+    use std::ops::{Range, RangeInclusive};
+
+    pub trait Sealed {
+        fn into_vec(self) -> Vec<usize>;
+    }
+
+    impl Sealed for usize {
+        fn into_vec(self) -> Vec<usize> {
+            vec![self]
+        }
+    }
+
+    macro_rules! several {
+        ($([$($generics:tt)*] $indices:ty),* $(,)?) => {
+            $(
+                impl<$($generics)*> Sealed for $indices {
+                    fn into_vec(self) -> Vec<usize> {
+                        self.into_iter().collect()
+                    }
+                }
+            )*
+        };
+    }
+
+    several! {
+        [const N: usize] [usize; N],
+        [] Vec<usize>,
+        [] Range<usize>,
+        [] RangeInclusive<usize>,
+    }
+
+    impl Sealed for &[usize] {
+        fn into_vec(self) -> Vec<usize> {
+            self.to_vec()
+        }
+    }
+}
+
+impl<I: sealed::Sealed> NodeIndices for I {}

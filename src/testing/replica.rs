@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{clock::ManualClock, network::Link, sim_server::SimServer};
+use super::{clock::ManualClock, network::Link, nodes::NodeIndices, sim_server::SimServer};
 use crate::{
     lock::{Redlock, RedlockBuilder},
     node::{Hints, Node, NodeHealth, Reply, Subscription},
@@ -68,8 +68,8 @@ impl Replica {
     /// # Panics
     ///
     /// If there is no such node.
-    pub fn partition(&self, nodes: impl IntoIterator<Item = usize>) {
-        for node in nodes {
+    pub fn partition(&self, nodes: impl NodeIndices) {
+        for node in nodes.into_vec() {
             let ReplicaNode { server, link } = &self.nodes[node];
             server.cut_off(link);
         }
@@ -80,8 +80,8 @@ impl Replica {
     /// # Panics
     ///
     /// If there is no such node.
-    pub fn heal(&self, nodes: impl IntoIterator<Item = usize>) {
-        for node in nodes {
+    pub fn heal(&self, nodes: impl NodeIndices) {
+        for node in nodes.into_vec() {
             let ReplicaNode { server, link } = &self.nodes[node];
             server.heal(link);
         }

@@ -406,15 +406,15 @@ async fn responses_and_their_keys(redlock: &Redlock, numbers: &Numbers) {
     };
     let ran = once("ran");
 
-    call(502, ServerErrors::Free).await;
-    call(404, ServerErrors::Free).await;
+    call(502, ServerErrors::Release).await;
+    call(404, ServerErrors::Release).await;
     assert_eq!((once("ran"), once("freed"), once("uncertain")), (ran, 2, 0));
 
     call(502, ServerErrors::Hold(Duration::from_secs(60))).await;
     assert_eq!((once("ran"), once("freed"), once("uncertain")), (ran, 2, 1));
 
     call(503, ServerErrors::Keep).await;
-    call(204, ServerErrors::Free).await;
+    call(204, ServerErrors::Release).await;
     assert_eq!((once("ran"), once("freed"), once("uncertain")), (ran + 2, 2, 1));
 }
 

@@ -75,7 +75,7 @@ pub enum ServerErrors {
     /// It is free: the next try runs. For handlers that do nothing before they fail, or whose steps
     /// can be repeated.
     #[default]
-    Free,
+    Release,
     /// It is done. A layer for `Idempotency-Key` stores the response and replays it; the next try of a
     /// webhook's sender is answered as a duplicate.
     Keep,
@@ -92,13 +92,13 @@ impl ServerErrors {
     pub(in crate::once) const fn hold(self) -> Option<Duration> {
         match self {
             Self::Hold(time) => Some(time),
-            Self::Free | Self::Keep => None,
+            Self::Release | Self::Keep => None,
         }
     }
 
     fn verdict(self) -> WorkVerdict {
         match self {
-            Self::Free => WorkVerdict::Free,
+            Self::Release => WorkVerdict::Free,
             Self::Keep => WorkVerdict::done(),
             Self::Hold(time) => WorkVerdict::Unknown { hold: Some(time) },
         }

@@ -38,7 +38,7 @@ impl HttpMode for ByBody {}
 impl<M> OnceHttp<DefaultResponse, M> {
     pub(in crate::once) fn new(mode: M) -> Self {
         let (missing, token_header) = (Missing::Reject, TokenHeader::default());
-        let server_errors = ServerErrors::Free;
+        let server_errors = ServerErrors::Release;
         let rejecter = Rejecter::default();
         Self { missing, token_header, rejecter, detached: true, server_errors, mode }
     }
@@ -198,7 +198,7 @@ impl<K, C, R, M: HttpMode> OnceLayer<K, C, OnceHttp<R, M>> {
     }
 
     /// Sets what happens to a key whose request was answered with a 5xx. Default for webhooks:
-    /// [`ServerErrors::Free`]; for an `Idempotency-Key`: [`ServerErrors::Hold`], 24 hours.
+    /// [`ServerErrors::Release`]; for an `Idempotency-Key`: [`ServerErrors::Hold`], 24 hours.
     ///
     /// The response's own [`RequestOutcome`](crate::reject::RequestOutcome) takes precedence, then a
     /// [`complete_when`](OnceLayer::complete_when) that completes the key. An error of a service that was

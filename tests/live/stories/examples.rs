@@ -302,6 +302,23 @@ async fn fencing() {
 }
 
 #[tokio::test]
+async fn tower() {
+    let output = Example::start("tower").output().await;
+    let under = |text: &str| {
+        let (_, token) = output.split_once(text).unwrap_or_else(|| panic!("{text:?}: {output}"));
+        token.lines().next().map(str::to_owned)
+    };
+    let failed = under("account 7: failed under token ");
+    assert_eq!(
+        failed,
+        under("account 7: charged 250 cents under token "),
+        "one lock, two attempts"
+    );
+    assert_ne!(failed, under("account 7: charged 100 cents under token "));
+    assert!(output.ends_with("account 8: 900 cents\n"), "{output}");
+}
+
+#[tokio::test]
 async fn by_hand() {
     let output = Example::start("by_hand").output().await;
     for text in ["billed 7", "held; try again in", "still valid: true", "Released", "lost: "] {

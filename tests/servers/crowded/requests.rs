@@ -124,7 +124,7 @@ async fn deliver_all(apps: [Router<Effects>; 2], effects: &Effects) -> Vec<Vec<B
 /// The handler does nothing before it fails, so its next try runs.
 fn freeing(redlock: Redlock) -> OnceLayer<Scope, Always, OnceHttp<DefaultResponse, Idempotency>> {
     let once = OnceLayer::idempotency(redlock, "pay").scope(Scope::none());
-    once.unknown(UnknownOutcome::Release).server_errors(ServerErrors::Free)
+    once.unknown(UnknownOutcome::Release).server_errors(ServerErrors::Release)
 }
 
 fn app() -> Router<Effects> {

@@ -52,7 +52,7 @@ async fn freed_errors_run_again() {
         for kind in 0..3 {
             let fixture = Fixture::new(3);
             let (client, request) = &each_kind!(fixture, failing(&fixture, status), |layer| layer
-                .server_errors(ServerErrors::Free))[kind];
+                .server_errors(ServerErrors::Release))[kind];
             assert_ran_twice(&two(client, *request).await, status);
         }
     }
@@ -113,7 +113,7 @@ async fn unknown_hold_time_takes_precedence() {
 
 #[tokio::test]
 async fn complete_when_takes_precedence() {
-    let all = [ServerErrors::Free, ServerErrors::Keep, ServerErrors::Hold(HOUR)];
+    let all = [ServerErrors::Release, ServerErrors::Keep, ServerErrors::Hold(HOUR)];
     for errors in all {
         for kind in 0..3 {
             // Done: whatever is said of server errors.
@@ -133,7 +133,7 @@ async fn complete_when_takes_precedence() {
                 .complete_when(done))[kind];
             let answers = two(client, *request).await;
             match errors {
-                ServerErrors::Free => assert_ran_twice(&answers, 500),
+                ServerErrors::Release => assert_ran_twice(&answers, 500),
                 ServerErrors::Keep => assert_kept(&answers, 500),
                 _ => assert_held(&answers, 500),
             }
@@ -151,7 +151,7 @@ fn saying(fixture: &Fixture, said: RequestOutcome) -> Router {
 
 #[tokio::test]
 async fn what_the_response_says_goes_before() {
-    let all = [ServerErrors::Free, ServerErrors::Keep, ServerErrors::Hold(HOUR)];
+    let all = [ServerErrors::Release, ServerErrors::Keep, ServerErrors::Hold(HOUR)];
     for errors in all {
         for kind in 0..3 {
             let answers = async |said| {
@@ -166,7 +166,7 @@ async fn what_the_response_says_goes_before() {
             let unknown = answers(RequestOutcome::Unknown).await;
             match errors {
                 // Never done; free, as unknown outcomes are here.
-                ServerErrors::Free | ServerErrors::Keep => assert_ran_twice(&unknown, 502),
+                ServerErrors::Release | ServerErrors::Keep => assert_ran_twice(&unknown, 502),
                 _ => assert_held(&unknown, 502),
             }
         }

@@ -28,8 +28,8 @@ type Layered = BoxCloneService<Request<Sent>, (u16, Bytes), BoxError>;
 
 /// The settings for unknown outcomes, and whether they hold the key of a failed call.
 const SETTINGS: [(UnknownOutcome, ServerErrors, bool); 4] = [
-    (UnknownOutcome::Release, ServerErrors::Free, false),
-    (UnknownOutcome::Hold(HOUR), ServerErrors::Free, true),
+    (UnknownOutcome::Release, ServerErrors::Release, false),
+    (UnknownOutcome::Hold(HOUR), ServerErrors::Release, true),
     (UnknownOutcome::Release, ServerErrors::Hold(HOUR), true),
     (UnknownOutcome::Hold(HOUR), ServerErrors::Hold(HOUR), true),
 ];

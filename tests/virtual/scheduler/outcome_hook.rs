@@ -20,10 +20,9 @@ type Told = Arc<Mutex<Vec<JobOutcome>>>;
 fn start(host: &Host, jobs: impl IntoIterator<Item = Job>) -> (RunningScheduler, Told) {
     let told = Told::default();
     let telling = Arc::clone(&told);
-    let scheduler = Scheduler::new(host.redlock.clone()).jobs(jobs).on_outcome(move |outcome| {
-        let telling = Arc::clone(&telling);
-        async move { telling.lock().unwrap().push(outcome) }
-    });
+    let scheduler = Scheduler::new(host.redlock.clone())
+        .jobs(jobs)
+        .on_outcome(move |outcome| telling.lock().unwrap().push(outcome));
     (host.run(scheduler), told)
 }
 

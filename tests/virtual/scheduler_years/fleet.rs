@@ -423,8 +423,8 @@ impl Machine {
     }
 }
 
-fn each(nodes: u8) -> impl Iterator<Item = usize> {
-    (0..NODES).filter(move |node| nodes & (1 << node) != 0)
+fn each(nodes: u8) -> Vec<usize> {
+    (0..NODES).filter(|node| nodes & (1 << node) != 0).collect()
 }
 
 /// Runs tasks until it is killed.

@@ -101,7 +101,7 @@ impl OnceLayer<Unscoped, Always, OnceHttp<DefaultResponse, Idempotency>> {
     /// [`mark_done`](crate::once::OnceRequest::mark_done) or [`forget`](crate::once::OnceRequest::forget)
     /// decides. A handler that knows that it had no effect says so, by a 4xx or
     /// [`RequestOutcome::Refused`](crate::reject::RequestOutcome::Refused). Where requests can be repeated,
-    /// free their keys: [`UnknownOutcome::Release`], [`ServerErrors::Free`]. This costs a round trip before
+    /// free their keys: [`UnknownOutcome::Release`], [`ServerErrors::Release`]. This costs a round trip before
     /// the handler.
     ///
     /// If the client disconnects, the request runs to its end, and its response is stored for the next try:

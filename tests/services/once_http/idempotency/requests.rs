@@ -24,7 +24,7 @@ pub(crate) fn layer(redlock: &Redlock) -> Layer {
 
 /// Frees the key of a request whose outcome is unknown, unlike the default.
 pub(crate) fn freeing(redlock: &Redlock) -> Layer {
-    layer(redlock).unknown(UnknownOutcome::Release).server_errors(ServerErrors::Free)
+    layer(redlock).unknown(UnknownOutcome::Release).server_errors(ServerErrors::Release)
 }
 
 pub(super) fn stored(redlock: &Redlock, store: &MemoryStore) -> Layer {

@@ -80,6 +80,19 @@ impl Schedule {
     pub fn cron(expression: impl Into<String>) -> Result<CronSchedule, ScheduleError> {
         CronSchedule::new(expression.into())
     }
+
+    /// Creates a schedule of a cron expression in a time zone, by its name in the IANA database:
+    /// `Schedule::cron_in("0 3 * * *", "Europe/Berlin")`.
+    ///
+    /// # Errors
+    ///
+    /// As of [`cron`](Self::cron), and [`ScheduleError::UnknownZone`].
+    pub fn cron_in(
+        expression: impl Into<String>,
+        zone: impl AsRef<str>,
+    ) -> Result<CronSchedule, ScheduleError> {
+        Self::cron(expression)?.in_tz(zone)
+    }
 }
 
 impl CronSchedule {
