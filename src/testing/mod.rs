@@ -210,6 +210,7 @@ mod clock;
 #[cfg(feature = "scheduler")]
 mod contexts;
 mod network;
+mod node_indices;
 mod nodes;
 mod probation;
 mod reentrant_lock;
@@ -222,7 +223,8 @@ mod time;
 pub use clock::ManualClock;
 #[cfg(feature = "scheduler")]
 pub use contexts::{JobContextBuilder, UnderLock, job_context, term};
-pub use nodes::{NodeIndices, Nodes};
+pub use node_indices::NodeIndices;
+pub use nodes::Nodes;
 pub use replica::Replica;
 pub use tasks::{ManualSpawner, Task};
 pub use time::ManualSleep;

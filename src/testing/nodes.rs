@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{clock::ManualClock, probation::Probations, replica::Replica, sim_server::SimServer};
+use super::{
+    clock::ManualClock, node_indices::NodeIndices, probation::Probations, replica::Replica,
+    sim_server::SimServer,
+};
 
 /// Embedded nodes that fail on demand.
 ///
@@ -166,47 +169,3 @@ impl Nodes {
         }
     }
 }
-
-/// One node by its index, or several: a number, an array, a slice, a vector or a range.
-pub trait NodeIndices: sealed::Sealed {}
-
-mod sealed {
-    use std::ops::{Range, RangeInclusive};
-
-    pub trait Sealed {
-        fn into_vec(self) -> Vec<usize>;
-    }
-
-    impl Sealed for usize {
-        fn into_vec(self) -> Vec<usize> {
-            vec![self]
-        }
-    }
-
-    macro_rules! several {
-        ($([$($generics:tt)*] $indices:ty),* $(,)?) => {
-            $(
-                impl<$($generics)*> Sealed for $indices {
-                    fn into_vec(self) -> Vec<usize> {
-                        self.into_iter().collect()
-                    }
-                }
-            )*
-        };
-    }
-
-    several! {
-        [const N: usize] [usize; N],
-        [] Vec<usize>,
-        [] Range<usize>,
-        [] RangeInclusive<usize>,
-    }
-
-    impl Sealed for &[usize] {
-        fn into_vec(self) -> Vec<usize> {
-            self.to_vec()
-        }
-    }
-}
-
-impl<I: sealed::Sealed> NodeIndices for I {}

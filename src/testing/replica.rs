@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{clock::ManualClock, network::Link, nodes::NodeIndices, sim_server::SimServer};
+use super::{clock::ManualClock, network::Link, node_indices::NodeIndices, sim_server::SimServer};
 use crate::{
     lock::{Redlock, RedlockBuilder},
     node::{Hints, Node, NodeHealth, Reply, Subscription},
