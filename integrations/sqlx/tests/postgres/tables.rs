@@ -1,0 +1,21 @@
+//! The tables are created.
+
+use futures_util::future::join_all;
+use tower_redlock_sqlx::create_tables;
+
+use crate::cluster::Cluster;
+
+#[tokio::test]
+async fn processes_create_them_at_once_and_again() {
+    let (_cluster, pool) = Cluster::start().await;
+    sqlx::raw_sql("DROP TABLE tower_redlock_fences, tower_redlock_once")
+        .execute(&pool)
+        .await
+        .unwrap();
+
+    let created = join_all((0..8).map(|_| create_tables(&pool))).await;
+
+    created.into_iter().for_each(Result::unwrap);
+    let tables = "SELECT count(*) FROM pg_tables WHERE tablename LIKE 'tower_redlock_%'";
+    assert_eq!(sqlx::query_scalar::<_, i64>(tables).fetch_one(&pool).await.unwrap(), 2);
+}
