@@ -122,6 +122,8 @@ mod body;
 mod callback;
 #[cfg(feature = "config")]
 mod config;
+#[cfg(test)]
+mod defaults;
 pub mod diagnosis;
 pub mod error;
 pub(crate) mod events;

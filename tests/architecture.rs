@@ -28,7 +28,7 @@ const CORE_LAYERS: [&[&str]; 8] = [
 /// The same of the library. The first row has what comes from `redlock-core`.
 const LAYERS: [&[&str]; 15] = [
     &["hash", "membership", "protocol", "quorum", "resource", "stripe", "sync", "token"],
-    &["callback", "log", "log_budget", "random", "schedule", "time"],
+    &["callback", "defaults", "log", "log_budget", "random", "schedule", "time"],
     &["request_log", "switches"],
     &["error"],
     &["events", "metrics"],

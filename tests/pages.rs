@@ -15,7 +15,7 @@ use serde_json::Value as Json;
 use toml::{Table, Value};
 
 /// Folders of the published packages, below the root of the repository.
-const PUBLISHED: [&str; 4] = ["", "crates/redlock-core", "dashboard", "cli"];
+const PUBLISHED: [&str; 5] = ["", "crates/redlock-core", "dashboard", "cli", "integrations/sqlx"];
 
 /// Folders that a path in a page may begin in.
 const BASES: [&str; 3] = ["", "src", "crates/redlock-core/src"];
@@ -221,12 +221,12 @@ fn pages_stay_short() {
     let chapters = markdown("docs").into_iter().filter(is_chapter);
     let sizes: Vec<_> = chapters.map(|path| (words(&path), path)).collect();
     let total: usize = sizes.iter().map(|(words, _)| words).sum();
-    assert!(sizes.len() <= 14 && total <= 22_500, "{total} words: {sizes:#?}");
+    assert!(sizes.len() <= 15 && total <= 22_500, "{total} words: {sizes:#?}");
     assert!(sizes.iter().all(|(words, _)| *words <= 2_400), "{sizes:#?}");
     let map = words(Path::new("ARCHITECTURE.md"));
     assert!(map <= 1_200, "ARCHITECTURE.md has {map} words");
-    let lines = read("README.md").lines().count();
-    assert!(lines <= 140, "README.md has {lines} lines");
+    let (lines, words) = (read("README.md").lines().count(), words(Path::new("README.md")));
+    assert!(lines <= 110 && words <= 700, "README.md has {lines} lines, {words} words");
 }
 
 #[test]

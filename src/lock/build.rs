@@ -377,3 +377,30 @@ impl NodeSource {
         matches!(self, Self::Embedded(set) if set.is_empty())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::defaults::{assert_documented, duration, number};
+
+    #[test]
+    fn defaults_are_in_the_guide() {
+        let settings = RedlockBuilder::new().settings().unwrap();
+        let requests = settings.defaults;
+        for (setting, default) in [
+            ("ttl", requests.ttl),
+            ("wait", requests.wait),
+            ("max_hold", requests.max_hold),
+            ("linger", requests.linger),
+            ("retry_after", requests.retry_after),
+            ("node_timeout", settings.node_timeout),
+        ] {
+            assert_documented(setting, &duration(default));
+        }
+        assert_eq!(settings.max_ttl, requests.ttl);
+        let bounds = settings.bounds;
+        assert_documented("max_waiters", &number(bounds.line.per_name));
+        assert_documented("max_waiters_in_total", &number(bounds.line.total));
+        assert_documented("handoff_limit", &bounds.handoff_limit.to_string());
+    }
+}

@@ -135,6 +135,13 @@ pub(super) fn name(resource: &Resource) -> Arc<str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::defaults::{assert_documented, duration, variant};
+
+    #[test]
+    fn defaults_are_in_the_guide() {
+        assert_documented("retain", &duration(Terms::DEFAULT.retain));
+        assert_documented("unknown", &variant("UnknownOutcome", Terms::DEFAULT.unknown));
+    }
 
     #[test]
     fn times_are_within_their_limits() {

@@ -455,3 +455,29 @@ fn check_holders(job: &Job, is_led: bool) -> Result<(), String> {
         None => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{super::upkeep::UNUSED_FOR, *};
+    use crate::defaults::{assert_documented, duration, variant};
+
+    #[test]
+    fn defaults_are_in_the_guide() {
+        let JobOptions { policy, claim, stop_grace, retries, .. } = JobOptions::default();
+        assert_documented("missed", &variant("Missed", policy.missed));
+        assert_documented("overlap", &variant("Overlap", policy.overlap));
+        assert_documented("claim", &variant("Claim", claim));
+        for (setting, default) in [
+            ("max_run", MAX_RUN),
+            ("catch_up", policy.catch_up),
+            ("start_within", policy.start_within),
+            ("stop_grace", stop_grace),
+            ("stall_limit", STALL_LIMIT),
+            ("forget_unused_after", UNUSED_FOR),
+        ] {
+            assert_documented(setting, &duration(default));
+        }
+        assert_documented("max_attempts", &policy.max_attempts.to_string());
+        assert_documented("retries", &retries.to_string());
+    }
+}

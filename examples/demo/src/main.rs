@@ -2,9 +2,9 @@
 //! three replicas makes.
 //!
 //! ```text
-//! cargo run --release -p demo                  serve until Ctrl-C
-//! cargo run --release -p demo -- --drive 200   send itself 200 requests, and count
-//! cargo run --release -p demo -- --check       the same on a free port, then check
+//! cargo run -p demo                  serve until Ctrl-C
+//! cargo run -p demo -- --drive 200   send itself 200 requests, and count
+//! cargo run -p demo -- --check       the same on a free port, then check
 //!
 //! curl -X POST http://127.0.0.1:8080/accounts/1/withdraw
 //! ```

@@ -325,6 +325,14 @@ impl WarnThrottle {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::defaults::{assert_documented, bytes, number};
+
+    #[test]
+    fn defaults_are_in_the_guide() {
+        let of = |value: u64| usize::try_from(value).unwrap();
+        assert_documented("max_records", &number(of(MAX_RECORDS)));
+        assert_documented("max_stored_response_bytes", &bytes(of(MAX_RESPONSE_BYTES)));
+    }
 
     #[test]
     fn defaults_depend_on_the_servers_memory() {

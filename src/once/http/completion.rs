@@ -108,6 +108,19 @@ impl ServerErrors {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        defaults::{assert_documented, bytes, duration, variant},
+        layer::http::DEFAULT_BODY_TIMEOUT,
+        once::{DEFAULT_BODY_LIMIT, http::DEFAULT_RESPONSE_LIMIT},
+    };
+
+    #[test]
+    fn defaults_are_in_the_guide() {
+        assert_documented("server_errors", &variant("ServerErrors", ServerErrors::default()));
+        assert_documented("response_limit", &bytes(DEFAULT_RESPONSE_LIMIT));
+        assert_documented("body_limit", &bytes(DEFAULT_BODY_LIMIT));
+        assert_documented("body_timeout", &duration(DEFAULT_BODY_TIMEOUT));
+    }
 
     fn verdict(status: u16, outcome: Option<RequestOutcome>) -> WorkVerdict {
         let server_errors = ServerErrors::Hold(Duration::from_secs(9));
