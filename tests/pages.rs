@@ -473,3 +473,27 @@ fn every_alert_has_a_runbook_and_a_test() {
         }
     }
 }
+
+/// The README's servers are those of the file, and tests over servers start them with the same arguments.
+#[test]
+fn compose_file_has_the_servers_of_the_readme() {
+    let (file, readme) = (read("contrib/compose.yaml"), read("README.md"));
+    let count = |text: &str| file.lines().filter(|line| line.trim().starts_with(text)).count();
+    for port in [7001, 7002, 7003] {
+        assert_eq!(count(&format!("ports: [\"127.0.0.1:{port}:6379\"]")), 1, "{port}");
+        assert!(readme.contains(&format!("redis://127.0.0.1:{port}")), "{port}");
+    }
+    assert!(readme.contains("for port in 7001 7002 7003; do"));
+    for server in ["redis-1", "redis-2", "redis-3"] {
+        assert_eq!(count(&format!("{server}:")), 1, "{server}");
+        assert!(readme.contains(server), "{server}");
+    }
+    // All files that are mounted exist.
+    let mounts =
+        file.lines().flat_map(|line| line.split(['"', ' ']).filter(|it| it.starts_with("./")));
+    let mounted: Vec<_> = mounts.map(|mount| mount.split(':').next().unwrap()).collect();
+    assert_eq!(mounted.len(), 3);
+    for path in mounted {
+        assert!(root().join("contrib").join(path).exists(), "{path}");
+    }
+}

@@ -8,6 +8,7 @@ macro_rules! head_only {
     )*};
 }
 head_only!(
+    [] super::Constant,
     [] super::Header,
     [] super::IdempotencyKey,
     [] super::MethodAndPath,

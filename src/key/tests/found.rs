@@ -179,3 +179,13 @@ fn no_text_quotes_the_request() {
         assert!(!text.contains("s3cret"), "{text}");
     }
 }
+
+#[test]
+fn constant_names_every_request() {
+    let key = key::constant("export").prefixed("job:");
+    for request in [get("/a"), get("/b?c=d")] {
+        assert_eq!(name(&key, &request), some("job:export"));
+    }
+    let invalid = std::panic::catch_unwind(|| key::constant(""));
+    assert!(invalid.is_err(), "an empty name is refused where the key is made");
+}
