@@ -214,6 +214,7 @@ pub use scheduler::{context::JobContext, job::Job, scheduler::Scheduler};
     doctest,
     feature = "axum",
     feature = "config",
+    feature = "cron",
     feature = "fencing",
     feature = "once",
     feature = "scheduler"

@@ -46,7 +46,7 @@
 //!   from holders only.
 //!
 //! The first three do not apply where the store itself checks the token in the write; the layer then
-//! reduces its load:
+//! reduces its load. For PostgreSQL, the crate `tower-redlock-sqlx` does that. By hand:
 //!
 //! ```sql
 //! UPDATE accounts SET balance = $2, token = $1 WHERE id = $3 AND token <= $1

@@ -109,6 +109,8 @@ impl<G> OnceRequest<Unchecked, G> {
     /// COMMIT;
     /// ```
     ///
+    /// The crate `tower-redlock-sqlx` has both for PostgreSQL: `done_at` is the check, and `once_in` records the effect.
+    ///
     /// The effect then happens once even if a process crashes after it, or pauses for longer than the
     /// validity of its lock.
     ///

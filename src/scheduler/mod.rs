@@ -41,8 +41,8 @@
 //!   With nodes that have no clock, such as embedded ones, they use the local clock.
 //! * Stored times more than a minute ahead of that clock count as unknown, with a WARN, until the
 //!   next run replaces them. So a wrong clock does not stop a job for longer.
-//! * A changed schedule counts from its first start: earlier ticks are not missed. While two
-//!   schedules are in use under one name, each replica warns of it.
+//! * A changed schedule counts from the first tick of the former one that was neither claimed nor reported; if there
+//!   is none, from its own latest tick. While two schedules are in use under one name, each replica warns of it.
 //! * A run that lasts beyond the next tick makes that tick overlap, even if the run started late:
 //!   with [`Overlap::Queue`] it still runs.
 //!
@@ -97,8 +97,7 @@
 //! fingerprint at its start has a changed schedule: its base is that moment, and it stores that once,
 //! within 5 s or with its first claim, with an INFO. If it finds another one after its own was
 //! stored, both are in use: it stores its own with its claims and keeps its base, and each side warns
-//! of the other at first sight and once an hour. So a change makes up for no earlier ticks, and a
-//! restart or a rolling upgrade moves no base. A claim without a fingerprint (of an earlier version)
+//! of the other at first sight and once an hour. A restart or a rolling upgrade moves no base. A claim without a fingerprint (of an earlier version)
 //! is not a change. The claim also has the text that the fingerprint is made of, and the version of
 //! the author's time zone database, if the ticks depend on it: two versions are reported as two
 //! schedules are, but run each other's ticks as their own.

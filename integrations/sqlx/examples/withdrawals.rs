@@ -27,7 +27,7 @@ use tower_redlock_sqlx::{FenceError, create_tables, fence};
 
 async fn withdraw(
     State(pool): State<PgPool>,
-    Path((account, amount)): Path<(i64, i64)>,
+    Path((account, amount)): Path<(i64, u32)>,
     lock: LockContext,
 ) -> Result<String, Refusal> {
     let mut tx = pool.begin().await?;
@@ -38,7 +38,7 @@ async fn withdraw(
         .fetch_optional(&mut *tx)
         .await?
         .ok_or(Refusal(StatusCode::NOT_FOUND))?;
-    let after = balance - amount;
+    let after = balance - i64::from(amount);
     if after < 0 {
         return Err(Refusal(StatusCode::UNPROCESSABLE_ENTITY));
     }

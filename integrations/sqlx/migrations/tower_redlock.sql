@@ -1,4 +1,4 @@
--- The tables of tower-redlock-sqlx. They can be created again without effect.
+-- The tables of tower-redlock-sqlx.
 
 -- The greatest fencing token under which a transaction wrote to each resource.
 CREATE TABLE IF NOT EXISTS tower_redlock_fences (

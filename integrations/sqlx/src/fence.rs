@@ -5,8 +5,11 @@ use std::fmt;
 use sqlx::{Postgres, Transaction};
 use tower_redlock::{FencingToken, Resource, error::ResourceError};
 
+/// Tokens are below this number.
+const TOKEN_LIMIT: i64 = 1 << 53;
+
 /// Raises the fence of each name. A row is locked also where its token stays, until the transaction ends. The order of
-/// the names keeps two transactions from waiting for each other.
+/// the names keeps two calls from waiting for each other.
 const RAISE: &str = "INSERT INTO tower_redlock_fences AS fences (resource, token) \
      SELECT name, $2 FROM unnest($1::text[]) AS name ORDER BY name \
      ON CONFLICT (resource) DO UPDATE SET token = EXCLUDED.token WHERE fences.token <= EXCLUDED.token";
@@ -22,13 +25,17 @@ const ABOVE: &str = "SELECT resource, token FROM tower_redlock_fences \
 /// order of their tokens. A resource of several names has a row for each. The token of an earlier transaction may
 /// be used again, as one lock may cover several transactions.
 ///
+/// Name all resources of a transaction in one call, as a [`Resource`] of several names: two calls in one transaction
+/// may end in a deadlock with another one, which PostgreSQL resolves (SQLSTATE 40P01). Use the outermost transaction: a
+/// nested one is a savepoint, whose fence is undone with it while the outer one goes on.
+///
 /// Costs one statement.
 ///
 /// # Errors
 ///
-/// * [`FenceError::Stale`]: another holder has followed. Roll back, by dropping the transaction; a retry under the
-///   same lock fails again.
-/// * [`FenceError::NoToken`], [`FenceError::InvalidResource`]: nothing was sent.
+/// * [`FenceError::Stale`]: another holder has followed. Roll back, by dropping the transaction, which PostgreSQL would
+///   still commit. A retry under the same lock fails again.
+/// * [`FenceError::NoToken`], [`FenceError::InvalidToken`], [`FenceError::InvalidResource`]: nothing was sent.
 /// * [`FenceError::Database`]: see [`is_retryable`](FenceError::is_retryable).
 ///
 /// # Cancel safety
@@ -61,9 +68,13 @@ where
 {
     let resource =
         resource.try_into().map_err(|error| FenceError::InvalidResource(error.into()))?;
-    // Tokens are below 2^53.
-    let number = i64::try_from(token.get()).ok().filter(|number| *number > 0);
-    let number = number.ok_or(FenceError::NoToken)?;
+    let number = i64::try_from(token.get()).ok().filter(|number| *number < TOKEN_LIMIT);
+    let number = match number {
+        Some(0) => return Err(FenceError::NoToken),
+        Some(number) => number,
+        // It would shut out all later holders.
+        None => return Err(FenceError::InvalidToken(token)),
+    };
     let names: Vec<&str> = resource.names().collect();
 
     let raised = sqlx::query(RAISE).bind(&names).bind(number).execute(&mut **tx).await?;
@@ -91,6 +102,8 @@ pub enum FenceError {
     },
     /// The token is zero: the lock's manager was built with `fencing(false)`.
     NoToken,
+    /// The token is not below 2^53, so no lock has it.
+    InvalidToken(FencingToken),
     /// The resource has no valid name.
     InvalidResource(ResourceError),
     /// The database's own error.
@@ -118,11 +131,14 @@ impl fmt::Display for FenceError {
             Self::Stale { resource, token, stored } => write!(
                 f,
                 "the lock on {resource} has ended: its token {token} is below {stored}, under which another \
-                 holder has written; nothing of this transaction may be kept"
+                 holder has written; roll this transaction back"
             ),
             Self::NoToken => f.write_str(
                 "the lock has no fencing token: build its manager without `fencing(false)`",
             ),
+            Self::InvalidToken(token) => {
+                write!(f, "{token} is not a fencing token of a lock: it is not below 2^53")
+            }
             Self::InvalidResource(error) => error.fmt(f),
             Self::Database(error) => write!(f, "the fence could not be stored: {error}"),
         }
@@ -134,7 +150,7 @@ impl std::error::Error for FenceError {
         match self {
             Self::Database(error) => Some(error),
             Self::InvalidResource(error) => Some(error),
-            Self::Stale { .. } | Self::NoToken => None,
+            Self::Stale { .. } | Self::NoToken | Self::InvalidToken(_) => None,
         }
     }
 }

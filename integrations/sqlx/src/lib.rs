@@ -54,8 +54,18 @@
 //! # Isolation
 //!
 //! Both functions work at every isolation level. Under `REPEATABLE READ` and `SERIALIZABLE`, PostgreSQL ends
-//! transactions that ran side by side with SQLSTATE 40001. Begin such a transaction again, under the same lock and
-//! token: [`FenceError::is_retryable`].
+//! transactions that ran side by side with SQLSTATE 40001, also at the commit. Begin such a transaction again, under the same
+//! lock and token: [`FenceError::is_retryable`], of other errors `FenceError::from(error).is_retryable()`.
+//!
+//! # Rows
+//!
+//! Fences are kept by the name of the resource:
+//!
+//! * Managers with different `key_prefix`, or over different servers, need a schema each (`search_path`), as their tokens
+//!   do not compare.
+//! * Each name that was ever locked has a row. Delete rows of names that no process locks any more.
+//! * If the lock servers have lost their data and their clocks were set back, tokens are smaller than before, and all
+//!   transactions are stale. Stop all holders, and delete the rows.
 //!
 //! [`FencingToken`]: tower_redlock::FencingToken
 

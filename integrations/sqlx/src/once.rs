@@ -42,7 +42,8 @@ pub enum OnceIn {
 /// # Errors
 ///
 /// As the database reports them. Under `REPEATABLE READ` and `SERIALIZABLE`, SQLSTATE 40001 where another transaction
-/// has recorded the key meanwhile: begin the transaction again.
+/// has recorded the key meanwhile: begin the transaction again. So does 40P01, if two transactions record several keys in
+/// different orders. `FenceError::from(error).is_retryable()` tells both apart from others.
 ///
 /// # Cancel safety
 ///
@@ -66,14 +67,15 @@ pub async fn once_in(
     scope: &str,
     key: &str,
 ) -> Result<OnceIn, sqlx::Error> {
-    let recorded = sqlx::query(RECORD).bind(scope).bind(key).execute(&mut **tx).await?;
-    if recorded.rows_affected() == 1 {
-        return Ok(OnceIn::New);
-    }
-    match done_at(&mut **tx, scope, key).await? {
-        Some(at) => Ok(OnceIn::AlreadyDone { at }),
-        // Deleted as too old in the meantime.
-        None => Err(sqlx::Error::RowNotFound),
+    loop {
+        let recorded = sqlx::query(RECORD).bind(scope).bind(key).execute(&mut **tx).await?;
+        if recorded.rows_affected() == 1 {
+            return Ok(OnceIn::New);
+        }
+        if let Some(at) = done_at(&mut **tx, scope, key).await? {
+            return Ok(OnceIn::AlreadyDone { at });
+        }
+        // The record was deleted as too old between the two statements.
     }
 }
 

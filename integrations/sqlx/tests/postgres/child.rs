@@ -20,7 +20,8 @@ pub(crate) fn orders() -> Option<String> {
 
 /// Tells the parent process a line.
 pub(crate) fn say(line: &str) {
-    println!("{MARK}{line}");
+    // With one thread, the harness has begun a line.
+    println!("\n{MARK}{line}");
 }
 
 /// Waits for a line of the parent process, and blocks the thread.

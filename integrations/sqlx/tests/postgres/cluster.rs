@@ -83,8 +83,10 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         // Unlike a kill, it lets the server remove its shared memory.
-        self.process.signal(Signal::QUIT);
         let process = &mut self.process;
+        if !process.has_ended() {
+            process.signal(Signal::QUIT);
+        }
         eventually("PostgreSQL ends", || process.has_ended());
     }
 }

@@ -77,6 +77,8 @@ async fn names_of_a_resource_pass_all_or_none() {
         other => panic!("{other:?}"),
     }
     drop(tx);
+    let others = "SELECT count(*) FROM tower_redlock_fences WHERE resource IN ('a', 'c')";
+    assert_eq!(sqlx::query_scalar::<_, i64>(others).fetch_one(&pool).await.unwrap(), 0);
     let mut tx = pool.begin().await.unwrap();
     fence(&mut tx, &all, token(8)).await.unwrap();
     tx.commit().await.unwrap();
@@ -90,9 +92,11 @@ async fn bad_input_is_refused_before_anything_is_sent() {
     let mut tx = pool.begin().await.unwrap();
 
     let no_token = fence(&mut tx, "a", FencingToken::default()).await.unwrap_err();
+    let beyond = fence(&mut tx, "a", token(1 << 53)).await.unwrap_err();
     let no_name = fence(&mut tx, "", token(1)).await.unwrap_err();
 
     assert!(matches!(no_token, FenceError::NoToken), "{no_token}");
+    assert!(matches!(beyond, FenceError::InvalidToken(_)), "{beyond}");
     assert!(matches!(no_name, FenceError::InvalidResource(_)), "{no_name}");
     assert!(!no_token.is_retryable() && !no_name.is_retryable());
     fence(&mut tx, "a", token(1)).await.expect("the transaction goes on");
@@ -102,16 +106,22 @@ async fn bad_input_is_refused_before_anything_is_sent() {
 async fn later_holder_waits_for_an_open_transaction() {
     let (_cluster, pool) = Cluster::start().await;
     let first = set_balance(&pool, 4, 40).await.unwrap();
+    // It writes to nothing else that the first one has locked.
     let later = tokio::spawn({
         let pool = pool.clone();
-        async move { set_balance(&pool, 5, 50).await.unwrap().commit().await.unwrap() }
+        async move {
+            let mut tx = pool.begin().await.unwrap();
+            fence(&mut tx, "account:1", token(5)).await.unwrap();
+            let seen = "SELECT balance FROM accounts WHERE id = 1";
+            sqlx::query_scalar::<_, i64>(seen).fetch_one(&mut *tx).await.unwrap()
+        }
     });
     waiting_sessions(&pool, 1).await;
 
     first.commit().await.unwrap();
 
-    in_time(async { later.await.unwrap() }).await;
-    assert_eq!(balance(&pool).await, 50);
+    let seen = in_time(async { later.await.unwrap() }).await;
+    assert_eq!(seen, 40, "it reads what the former holder has written");
 }
 
 #[tokio::test]
