@@ -37,11 +37,11 @@ async fn charge(charge: Charge) -> Result<String, BoxError> {
     Ok(format!("{} cents", charge.cents))
 }
 
-/// Repeats a call that failed, as often as it says.
+/// The number of times that a call is repeated if it fails.
 #[derive(Clone)]
-struct Attempts(u32);
+struct Repeats(u32);
 
-impl Policy<Charge, String, BoxError> for Attempts {
+impl Policy<Charge, String, BoxError> for Repeats {
     type Future = Ready<()>;
 
     fn retry(
@@ -78,7 +78,7 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
         // Under the lock: the attempts have one fencing token, and no other charge of the account comes between. `Retry`
         // around the lock would repeat a charge whose lock was lost, and that may have been made. To wait for a held
         // lock, use `wait`: the release wakes it.
-        .retry(Attempts(2))
+        .retry(Repeats(2))
         // Bounds each attempt.
         .timeout(Duration::from_secs(1))
         .service(service_fn(charge));

@@ -1,4 +1,4 @@
-//! Withdrawals run one at a time for each account, and PostgreSQL refuses those of a holder whose lock has ended.
+//! Withdrawals run one at a time for each account, and PostgreSQL refuses the withdrawals of a holder whose lock has ended.
 //!
 //! ```text
 //! DATABASE_URL=postgres://postgres@127.0.0.1/postgres cargo run -p tower-redlock-sqlx --example withdrawals

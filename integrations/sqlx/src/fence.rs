@@ -27,7 +27,7 @@ const ABOVE: &str = "SELECT resource, token FROM tower_redlock_fences \
 ///
 /// Name all resources of a transaction in one call, as a [`Resource`] of several names: two calls in one transaction
 /// may end in a deadlock with another one, which PostgreSQL resolves (SQLSTATE 40P01). Use the outermost transaction: a
-/// nested one is a savepoint, whose fence is undone with it while the outer one goes on.
+/// nested one is a savepoint, and its rollback undoes the fence while the outer one continues.
 ///
 /// Costs one statement.
 ///

@@ -3,8 +3,8 @@
 //! A lock can end while its holder does not run: its process is stopped, its machine suspended, its commit delayed by
 //! the network. Only the database can refuse what such a holder writes later.
 //!
-//! * [`fence`] refuses a transaction whose [fencing token](FencingToken) is smaller than that of an earlier one on the
-//!   same resource.
+//! * [`fence`] refuses a transaction whose [fencing token](FencingToken) is smaller than the token of an earlier one on
+//!   the same resource.
 //! * [`once_in`] records that work is done, in the transaction of its effect: both are committed, or neither.
 //!
 //! ```no_run

@@ -171,7 +171,7 @@ pub struct AcquireOp {
     pub block_end: u64,
     /// The end of the requested validity. The operation is not sent after it.
     pub expires: Timestamp,
-    /// The identity of the request, if it waits when it is refused: that of its first attempt. The node
+    /// The identity of the request, if it waits when it is refused: the identity of its first attempt. The node
     /// then reports the release; and if shared leases refuse an exclusive request, it takes no further ones
     /// until the request [withdraws](Op::Withdraw), or for [`MARK`] after its last attempt.
     pub waiter: Option<Arc<LeaseId>>,

@@ -42,18 +42,8 @@ impl Cluster {
             "UTF8",
             "--no-sync",
         ]);
-        let port = unused_port();
-        let number = port.number().to_string();
-        let settings = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off"];
-        let mut arguments = vec!["postgres", "-D", text(&data), "-p", &number];
-        arguments.extend(settings.iter().flat_map(|setting| ["-c", setting]));
-        let process = Process::spawn(&user.command(&arguments), &dir.path().join("log"));
+        let (process, port) = serve(&user, dir.path(), &data).await;
         let cluster = Self { process, port, _dir: dir };
-        let options = cluster.options();
-        eventually_async("PostgreSQL answers", async || {
-            PgPoolOptions::new().connect_with(options.clone()).await.is_ok()
-        })
-        .await;
         let pool = cluster.pool().await;
         create_tables(&pool).await.unwrap();
         sqlx::raw_sql(
@@ -68,7 +58,7 @@ impl Cluster {
 
     /// The address, for another process.
     pub(crate) fn url(&self) -> String {
-        format!("postgres://postgres@127.0.0.1:{}/postgres", self.port.number())
+        url(&self.port)
     }
 
     pub(crate) fn options(&self) -> PgConnectOptions {
@@ -102,6 +92,34 @@ pub(crate) async fn waiting_sessions(pool: &PgPool, count: i64) {
         sqlx::query_scalar::<_, i64>(waiting).fetch_one(pool).await.unwrap() == count
     })
     .await;
+}
+
+/// Starts the server on a free port, and on another one if a program takes that first.
+async fn serve(user: &Account, dir: &Path, data: &Path) -> (Process, Port) {
+    let log = dir.join("log");
+    for _ in 0..3 {
+        let port = unused_port();
+        let number = port.number().to_string();
+        let settings = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off"];
+        let mut arguments = vec!["postgres", "-D", text(data), "-p", &number];
+        arguments.extend(settings.iter().flat_map(|setting| ["-c", setting]));
+        let mut process = Process::spawn(&user.command(&arguments), &log);
+        let options: PgConnectOptions = url(&port).parse().unwrap();
+        let mut answers = false;
+        eventually_async("PostgreSQL answers, or ends", async || {
+            answers = PgPoolOptions::new().connect_with(options.clone()).await.is_ok();
+            answers || process.has_ended()
+        })
+        .await;
+        if answers {
+            return (process, port);
+        }
+    }
+    panic!("PostgreSQL does not start: {}", fs::read_to_string(log).unwrap_or_default());
+}
+
+fn url(port: &Port) -> String {
+    format!("postgres://postgres@127.0.0.1:{}/postgres", port.number())
 }
 
 /// The user that runs the server: PostgreSQL refuses to run as root.
