@@ -1,9 +1,9 @@
 //! The tables are created.
 
 use futures_util::future::join_all;
-use tower_redlock_sqlx::create_tables;
+use tower_redlock_sqlx::{OnceIn, create_tables, once_in};
 
-use crate::cluster::Cluster;
+use crate::{cluster::Cluster, support::in_time};
 
 #[tokio::test]
 async fn processes_create_them_at_once_and_again() {
@@ -18,4 +18,15 @@ async fn processes_create_them_at_once_and_again() {
     created.into_iter().for_each(Result::unwrap);
     let tables = "SELECT count(*) FROM pg_tables WHERE tablename LIKE 'tower_redlock_%'";
     assert_eq!(sqlx::query_scalar::<_, i64>(tables).fetch_one(&pool).await.unwrap(), 2);
+}
+
+#[tokio::test]
+async fn existing_ones_wait_for_no_transaction() {
+    let (_cluster, pool) = Cluster::start().await;
+    let mut open = pool.begin().await.unwrap();
+    assert_eq!(once_in(&mut open, "payments", "7").await.unwrap(), OnceIn::New);
+
+    in_time(async { create_tables(&pool).await.unwrap() }).await;
+
+    open.rollback().await.unwrap();
 }
