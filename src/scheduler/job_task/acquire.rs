@@ -7,6 +7,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::{
     super::{JobState, MissReason, Overlap, SkipReason},
     env::{Due, Purpose},
+    reports::Outage,
     task::{JobTask, TaskExit},
     waits::acts_on_releases,
 };
@@ -128,7 +129,7 @@ impl JobTask {
                 let took = self.env.redlock.now().saturating_duration_since(asked);
                 self.held_elsewhere(*expires_in, owner.as_ref(), purpose, took).await;
             }
-            error => self.unavailable(purpose, error),
+            error => self.unavailable(purpose, error, Outage::Nodes),
         }
         Ok(())
     }
@@ -187,8 +188,8 @@ impl JobTask {
         }
     }
 
-    pub(super) fn unavailable(&mut self, purpose: Purpose, error: &LockError) {
-        let error = self.reports.note_unavailable(&self.env, error);
+    pub(super) fn unavailable(&mut self, purpose: Purpose, error: &LockError, why: Outage) {
+        let error = self.reports.note_unavailable(&self.env, error, why);
         if purpose != Purpose::Settle || self.reports.obstacle.is_none() {
             self.reports.obstacle = Some(MissReason::Unavailable { error: Arc::clone(&error) });
         }

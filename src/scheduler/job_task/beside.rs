@@ -23,7 +23,7 @@ use futures_util::{FutureExt as _, future::join};
 
 use super::{
     super::{
-        Claim, Outcome,
+        Outcome,
         claims::{AFTER_CLAIM, millis},
         fleet::{JobRun, JobRuns},
         pending_trigger::PendingTrigger,
@@ -32,7 +32,6 @@ use super::{
     },
     end::{EndedRun, keep_polled},
     lanes::{Lanes, OpenRun},
-    reports::{log_cut_off, report_interrupted_beside},
     run::{BegunRun, Runner},
     task::JobTask,
 };
@@ -56,12 +55,6 @@ impl JobTask {
         self.lanes.as_ref().map(|lanes| lanes.open(entry))
     }
 
-    /// Stores a run in the history, under the job's lock.
-    pub(super) async fn enter(&mut self, token: u64, entry: &JobRun) {
-        let (run, stored) = self.history.store(&self.env, token, entry.clone()).await;
-        self.history.note_stored(&self.env, token, run, stored);
-    }
-
     /// Reads under the job's lock which owners hold slots, for a parallel job.
     pub(super) async fn read_slots(&self) {
         let Some(lanes) = &self.lanes else { return };
@@ -72,26 +65,6 @@ impl JobTask {
         let owners = self.env.redlock.possible_owners(&names.into()).await.ok();
         let owners = owners.filter(|owners| owners.last().is_none_or(Vec::is_empty));
         lanes.note_owners(owners);
-    }
-
-    /// Enters the runs that were interrupted into the history, under the job's lock, and reports those that no
-    /// claim shows. Logs attempts at a tick that is repeated, or given up after the last one.
-    pub(super) async fn note_interrupted(&mut self, token: u64, latest: Option<&LatestClaim>) {
-        let lanes = self.lanes.clone();
-        if let Some(lanes) = &lanes {
-            self.history.add_unstored(lanes.take_unstored());
-        }
-        let owner = Arc::clone(self.env.redlock.owner());
-        let is_alive =
-            |run: &JobRun| lanes.as_ref().is_some_and(|lanes| lanes.is_alive(run, &owner));
-        let found = self.history.enter_interrupted(&self.env, token, latest, is_alive).await;
-        for run in found {
-            if run.trigger.is_some() || lanes.is_some() {
-                report_interrupted_beside(&self.env, run);
-            } else if self.env.options.claim == Claim::AtEnd {
-                log_cut_off(&self.env, &run);
-            }
-        }
     }
 
     /// Runs the work in a task of its own, beside other runs, to the end.

@@ -6,14 +6,15 @@ use futures_util::future::join4;
 
 use super::{
     super::{
-        JobEventKind, SkipReason,
+        Claim, JobEventKind, SkipReason,
         claims::{AFTER_CLAIM, millis},
         context::RunInfo,
-        fleet::{JobRuns, controls},
+        fleet::{JobRun, JobRuns, controls},
     },
     acquire::{Acquired, RunLocks, RunSlot},
     env::{Due, Purpose},
     findings::Findings,
+    reports::{Outage, log_cut_off, report_interrupted_beside},
     task::JobTask,
 };
 use crate::{
@@ -41,7 +42,7 @@ impl JobTask {
         let Acquired { locks, slot, purpose, seen } = acquired;
         let token = locks.token();
         if let Err(error) = self.read_under_lock(token, purpose).await {
-            self.unavailable(purpose, &error);
+            self.unavailable(purpose, &error, Outage::Nodes);
             return None;
         }
         self.reports.note_available(&self.env);
@@ -183,6 +184,7 @@ impl JobTask {
             || !findings.is_empty();
         self.fleet.is_lock_over = false;
         if !is_needed {
+            self.reports.note_claimed(&self.env);
             return;
         }
         if let Some(run) = cut_off {
@@ -194,6 +196,26 @@ impl JobTask {
             let history = JobRuns::read(&self.env.redlock, &self.env.job.name, token).await;
             self.history.note_read(&self.env, token, history);
             self.note_interrupted(token, before.as_ref()).await;
+        }
+    }
+
+    /// Enters the runs that were interrupted into the history, under the job's lock, and reports those that no
+    /// claim shows. Logs attempts at a tick that is repeated, or given up after the last one.
+    async fn note_interrupted(&mut self, token: u64, latest: Option<&LatestClaim>) {
+        let lanes = self.lanes.clone();
+        if let Some(lanes) = &lanes {
+            self.history.add_unstored(lanes.take_unstored());
+        }
+        let owner = Arc::clone(self.env.redlock.owner());
+        let is_alive =
+            |run: &JobRun| lanes.as_ref().is_some_and(|lanes| lanes.is_alive(run, &owner));
+        let found = self.history.enter_interrupted(&self.env, token, latest, is_alive).await;
+        for run in found {
+            if run.trigger.is_some() || lanes.is_some() {
+                report_interrupted_beside(&self.env, run);
+            } else if self.env.options.claim == Claim::AtEnd {
+                log_cut_off(&self.env, &run);
+            }
         }
     }
 
@@ -213,10 +235,13 @@ impl JobTask {
         match self.store(claim).await {
             Ok(()) => {
                 self.fleet.claimed();
+                self.reports.note_claimed(&self.env);
                 for (_, findings) in counted {
                     self.report(findings);
                 }
                 self.report(findings);
+                // Earlier claims can't count any more.
+                self.unreported.clear();
                 true
             }
             Err(error) => {
@@ -225,7 +250,7 @@ impl JobTask {
                 }
                 self.keep_unreported(counted.into_iter().chain([(token, findings)]));
                 if matches!(purpose, Purpose::Tick(_) | Purpose::Settle) {
-                    self.unavailable(purpose, &error);
+                    self.unavailable(purpose, &error, Outage::Claims);
                 }
                 false
             }

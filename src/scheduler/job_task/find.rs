@@ -13,8 +13,9 @@ use crate::{
     schedule::WallTime,
 };
 
-/// Maximum number of claims of which it is kept what was found under them.
-const MAX_UNREPORTED: usize = 8;
+/// Maximum number of unconfirmed claims whose findings are kept: those of five minutes of failures or more. Beyond it,
+/// the older half is dropped.
+const MAX_UNREPORTED: usize = 64;
 
 impl JobTask {
     /// Under the job's lock, no run of the job is in progress, unless beside others: one without an end was
@@ -172,24 +173,26 @@ impl JobTask {
     ) {
         let unreported = unreported.into_iter().filter(|(_, findings)| !findings.is_empty());
         self.unreported.extend(unreported);
-        let over = self.unreported.len().saturating_sub(MAX_UNREPORTED);
-        for (token, findings) in self.unreported.drain(..over) {
-            crate::log::warn!(
-                job = %self.env.job.name, token, until = ?findings.until(),
-                "too few nodes confirmed a claim, and {MAX_UNREPORTED} later ones: if it counts nevertheless, ticks \
-                 that were found not to run are not reported"
-            );
+        if self.unreported.len() <= MAX_UNREPORTED {
+            return;
         }
+        let dropped = self.unreported.drain(..MAX_UNREPORTED / 2);
+        let mut dropped = dropped.map(|(token, findings)| (token, findings.until()));
+        let (first, last) = (dropped.next(), dropped.next_back());
+        crate::log::warn!(
+            job = %self.env.job.name, ?first, ?last,
+            "too few nodes confirm the job's claims: if one of these counts nevertheless, ticks that were found not to run \
+             are not reported"
+        );
     }
 
     /// Takes out what was found under a claim that too few nodes confirmed and that counts, as the latest claim
-    /// shows: other replicas take the ticks as reported. Forgets what does not count, or was found again.
+    /// shows: other replicas take the ticks as reported. The rest may count until a majority stores a later claim.
     pub(super) fn take_counted(&mut self) -> Vec<(u64, Findings)> {
         let Some(latest) = &self.fleet.latest else { return Vec::new() };
         let former = latest.before.as_ref().map(|before| before.fates.told_under);
         let under = [Some(latest.fates.told_under), former];
-        let unreported = std::mem::take(&mut self.unreported);
-        unreported.into_iter().filter(|(token, _)| under.contains(&Some(*token))).collect()
+        self.unreported.extract_if(.., |(token, _)| under.contains(&Some(*token))).collect()
     }
 
     /// Reports what was found under a claim that too few nodes confirmed, once a majority stores that.

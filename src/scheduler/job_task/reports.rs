@@ -39,11 +39,13 @@ struct ReportedSkip {
 
 /// Why a job gets no quorum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outage {
+pub(super) enum Outage {
     /// They don't answer, or have no vote.
     Nodes,
     /// They keep the maximum number of claims.
     Full,
+    /// They answer, and too few of them store claims.
+    Claims,
 }
 
 /// Reports a schedule that was over before the job was known: its last tick is neither run nor
@@ -146,16 +148,27 @@ impl Reports {
 
     /// Records that too few nodes answer for the job; logs the first of consecutive failures. Returns the
     /// error's text.
-    pub(super) fn note_unavailable(&mut self, env: &JobEnv, error: &LockError) -> Arc<str> {
+    pub(super) fn note_unavailable(
+        &mut self,
+        env: &JobEnv,
+        error: &LockError,
+        why: Outage,
+    ) -> Arc<str> {
         let text: Arc<str> = error.to_string().into();
-        let why = if is_full(error) { Outage::Full } else { Outage::Nodes };
+        let why = if is_full(error) { Outage::Full } else { why };
         if why == Outage::Full {
             env.roster.is_full.notify_one();
         }
-        if self.outage.replace(why) != Some(why) {
+        // Until a claim is stored, no answer ends that outage.
+        let is_logged = match self.outage {
+            Some(Outage::Claims) => why != Outage::Full,
+            outage => outage == Some(why),
+        };
+        if !is_logged {
+            self.outage = Some(why);
             let job = &env.job.name;
             match why {
-                Outage::Nodes => crate::log::warn!(
+                Outage::Nodes | Outage::Claims => crate::log::warn!(
                     %job,
                     %error,
                     "too few nodes answer for the job: it is tried again, and its ticks are missed if they start too late"
@@ -176,17 +189,24 @@ impl Reports {
         self.outage.is_some()
     }
 
-    /// Ends an outage: a quorum answered for the job.
-    pub(super) fn note_available(&mut self, env: &JobEnv) {
-        if self.outage.take().is_some() {
-            crate::log::info!(job = %env.job.name, "enough nodes answer for the job again");
-        }
+    /// Records that a quorum answered, which full nodes do as well.
+    pub(super) fn note_answered(&mut self, env: &JobEnv) {
+        self.end_outage(env, &[Outage::Nodes]);
     }
 
-    /// A quorum answered, which full nodes do as well.
-    pub(super) fn note_answered(&mut self, env: &JobEnv) {
-        if self.outage == Some(Outage::Nodes) {
-            self.note_available(env);
+    /// Records that a quorum answered under the job's lock.
+    pub(super) fn note_available(&mut self, env: &JobEnv) {
+        self.end_outage(env, &[Outage::Nodes, Outage::Full]);
+    }
+
+    /// Records that a quorum stored a claim.
+    pub(super) fn note_claimed(&mut self, env: &JobEnv) {
+        self.end_outage(env, &[Outage::Nodes, Outage::Full, Outage::Claims]);
+    }
+
+    fn end_outage(&mut self, env: &JobEnv, ended: &[Outage]) {
+        if self.outage.take_if(|outage| ended.contains(outage)).is_some() {
+            crate::log::info!(job = %env.job.name, "enough nodes answer for the job again");
         }
     }
 

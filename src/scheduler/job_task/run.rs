@@ -119,6 +119,12 @@ impl JobTask {
         Some(BegunRun { current, slot, open, run, before, entry, begun })
     }
 
+    /// Stores a run in the history, under the job's lock.
+    async fn enter(&mut self, token: u64, entry: &JobRun) {
+        let (run, stored) = self.history.store(&self.env, token, entry.clone()).await;
+        self.history.note_stored(&self.env, token, run, stored);
+    }
+
     /// Runs the work to its end, and reports how it ended.
     pub(super) async fn run(&mut self, begun: BegunRun) -> EndedRun {
         let (ended, has_overlapped) = self.runner().run(begun).await;

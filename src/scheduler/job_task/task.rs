@@ -18,7 +18,7 @@ use super::{
     history::HistoryState,
     knowledge::FleetKnowledge,
     lanes::Lanes,
-    reports::{Reports, report_exhausted},
+    reports::{Outage, Reports, report_exhausted},
     waits::Waits,
 };
 use crate::{error::LockError, lock::claims::JobHistory, schedule::WallTime, time::Timestamp};
@@ -265,7 +265,7 @@ impl JobTask {
     async fn wait(&mut self, start: Option<WallTime>, unknown: Option<LockError>) {
         let mut until = self.fleet.settle_at;
         if let Some(error) = unknown {
-            let error = self.reports.note_unavailable(&self.env, &error);
+            let error = self.reports.note_unavailable(&self.env, &error, Outage::Nodes);
             self.reports.obstacle.get_or_insert(MissReason::Unavailable { error });
             let again = self.env.redlock.now() + self.waits.pause();
             until = Some(until.map_or(again, |at| at.min(again)));

@@ -13,6 +13,7 @@ use tower_redlock::{
 
 use crate::scheduler::{
     fixture::{Fixture, HOUR, Host, MINUTE, MS, RunningScheduler, SECOND, TTL, after_start},
+    log_lines::{Lines, has},
     wire::Fate,
 };
 
@@ -349,4 +350,54 @@ fn moved_schedule_keeps_the_tick_of_the_change() {
     let ran = deployed_across_a_tick(at(5), at(0), Missed::Skip, 15 * SECOND);
 
     assert_eq!(ran, [3 * 3_600 + 300, 4 * 3_600]);
+}
+
+/// The first claim that says that the tick was missed reaches node 0 only. Each of the others after it reaches no node,
+/// while node 0 is away. At last, node 0 answers again in place of others: the first claim counts.
+fn claim_counts_after(failures: usize) -> Vec<(&'static str, u64, u64, String)> {
+    let (fixture, [host]) = Fixture::hosts(["a"]);
+    let mut jobs = host.start([host.job("j", Schedule::every(HOUR), SECOND)]);
+    fixture.advance(HOUR.saturating_sub(SECOND));
+    fixture.nodes.stop(0..5);
+    fixture.advance(6 * MINUTE);
+    let mut sent = 0;
+    host.wire.judge(move |node, op| {
+        let is_claim = matches!(op, Op::Claim(claim) if &*claim.job == "j");
+        sent += usize::from(is_claim);
+        // Number of the claim that is sent, or comes next.
+        let claim = if is_claim { sent.div_ceil(5) } else { sent / 5 + 1 };
+        let reaches = match claim {
+            1 => !is_claim || node == 0,
+            claim if claim <= failures + 1 => !is_claim && node != 0,
+            _ => node < 3,
+        };
+        if reaches { Fate::Passes } else { Fate::Refused }
+    });
+    fixture.nodes.start(0..5);
+    fixture.advance(30 * MINUTE);
+    reports(&mut jobs)
+}
+
+#[test]
+fn unconfirmed_claim_that_counts_later_is_reported_once() {
+    for failures in [0, 1, 2, 7] {
+        let reported = claim_counts_after(failures);
+
+        let missed = reported.iter().map(|report| (report.0, report.1, report.2));
+        assert!(missed.eq([("missed", 1, 3_600)]), "{failures} later claims: {reported:?}");
+    }
+}
+
+#[test]
+fn findings_of_too_many_unconfirmed_claims_are_dropped_at_warn() {
+    Lines::during(|lines| {
+        let reported = claim_counts_after(70);
+
+        assert_eq!(reported, [], "the first claim, which counts, is not known any more");
+        let warned = lines.take("WARN");
+        let dropped = warned.iter().filter(|line| has(line, &["job=j", "are not reported"]));
+        assert_eq!(dropped.count(), 1, "{warned:?}");
+        let outages = warned.iter().filter(|line| line.contains("too few nodes answer"));
+        assert_eq!(outages.count(), 2, "the stop, and the claims: {warned:?}");
+    });
 }
