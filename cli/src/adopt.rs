@@ -27,9 +27,8 @@ const NODE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Moves servers to this configuration, after a confirmation
 ///
 /// Use it after a change of nodes, names or prefix; --from and --from-prefix describe the old set, or the old
-/// sets, as many as the new ones. After an
-/// upgrade from the former form of keys, --from has the same servers. No client gets a lock for one
-/// `max_ttl`; the command waits until a quorum votes again.
+/// sets, as many as the new ones. No client gets a lock for one `max_ttl`; the command waits until a quorum
+/// votes again.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AdoptArgs {
     #[command(flatten)]

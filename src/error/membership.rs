@@ -19,9 +19,8 @@ pub enum AdoptError {
         /// Number of sets of the new one.
         new: usize,
     },
-    /// Both managers have the same nodes, prefix and guards, and no server stores them in the
-    /// former form. Of several sets, those that are the same in both managers stay as they are, and this is
-    /// the error if all are.
+    /// Both managers have the same nodes, prefix and guards. Of several sets, those that are the same in both
+    /// managers stay as they are, and this is the error if all are.
     SameLayout,
     /// Of several sets, one has too few nodes that can be reached, and belong to no third set. Nothing was
     /// moved. Retry.

@@ -23,7 +23,7 @@ pub(super) async fn adopt(new: &[&Client], old: &[&Client]) -> Result<Duration, 
         let (Some(to), Some(from)) = (&new.set, &old.set) else {
             return Err(AdoptError::NotGuarded);
         };
-        match Adoption::plan(to, from).await {
+        match Adoption::plan(to, from) {
             Ok(adoption) => adoptions.push((new.settings.place, adoption)),
             // The others may change.
             Err(AdoptError::SameLayout) => {}

@@ -12,8 +12,7 @@
 //! * *Adopt* is a command; all nodes of the new set begin a probation. A name may lead to another
 //!   server than the one that a client of the old layout uses, so only nodes count that voted under
 //!   one view when they left: any quorum that could still be counted contains one of them, or
-//!   changed more names than R14 allows. Departures under each of the N names count as well. Records
-//!   of the former form have no view: all nodes have to move.
+//!   changed more names than R14 allows. Departures under each of the N names count as well.
 //! * *Takeover* is for servers that a first start with a wrong list of nodes has bound to that
 //!   list. Clients leave a mark (`seen`) on the nodes of their set at health checks. A node whose
 //!   mark is unchanged for 1.25 `max_ttl`, the drift and 10 s, longer than any lock lasts, is unused.

@@ -7,7 +7,6 @@ use futures_util::future::join_all;
 
 use super::{
     NodeReport, NodeSet,
-    layout::Layout,
     learnt_state::LearntState,
     record::{self, Entering, TagState},
 };
@@ -21,24 +20,18 @@ use crate::{
 pub(crate) struct Adoption<'a> {
     new: &'a NodeSet,
     old: &'a NodeSet,
-    /// Whether the set is moved from the former form of its own layout.
-    is_former: bool,
-    old_layout: &'a str,
 }
 
 impl<'a> Adoption<'a> {
     /// Plans the move. Changes nothing.
-    pub(crate) async fn plan(new: &'a NodeSet, old: &'a NodeSet) -> Result<Self, AdoptError> {
+    pub(crate) fn plan(new: &'a NodeSet, old: &'a NodeSet) -> Result<Self, AdoptError> {
         if new.is_unguarded() || old.is_unguarded() {
             return Err(AdoptError::NotGuarded);
         }
-        // A set that is enrolled in the former form is moved from its own layout.
-        let is_former = new.layout.hash == old.layout.hash;
-        if is_former && !has_former_form(old).await {
+        if new.layout.hash == old.layout.hash {
             return Err(AdoptError::SameLayout);
         }
-        let old_layout = if is_former { &*old.layout.former } else { &*old.layout.hash };
-        Ok(Self { new, old, is_former, old_layout })
+        Ok(Self { new, old })
     }
 
     /// Checks, by their records, that enough nodes can be moved. Changes nothing.
@@ -73,7 +66,7 @@ impl<'a> Adoption<'a> {
     }
 
     fn is_foreign(&self, report: &NodeReport) -> bool {
-        ![self.old_layout, &self.new.layout.hash, ""].contains(&report.tag.layout())
+        ![&*self.old.layout.hash, &self.new.layout.hash, ""].contains(&report.tag.layout())
     }
 
     /// Moves the nodes. Returns the length of the probation.
@@ -85,7 +78,8 @@ impl<'a> Adoption<'a> {
     /// Stops the old set: moves its reachable nodes into the new layout. Returns what they know, and which
     /// were moved.
     async fn leave(&self) -> Result<(LearntState, Vec<Arc<str>>), AdoptError> {
-        let Self { new, old, is_former, old_layout } = *self;
+        let Self { new, old } = *self;
+        let old_layout = &*old.layout.hash;
         let old_nodes = old.members().len();
         let mut moved = Vec::new();
         let mut left = vec![None; old_nodes];
@@ -96,10 +90,7 @@ impl<'a> Adoption<'a> {
             let name = Arc::clone(old.members()[node].status.name());
             match take(old, node, TagState::Moved, old_layout, new, &LearntState::default()).await {
                 Ok(mut told) => {
-                    // In the former form, nodes do not vote under a common view, so all of them have to
-                    // move.
-                    let left_old =
-                        told.left.take().filter(|(from, _)| **from == *old_layout && !is_former);
+                    let left_old = told.left.take().filter(|(from, _)| **from == *old_layout);
                     left[node] = left_old.map(|(_, view)| view).filter(|view| !view.is_empty());
                     known.merge(told);
                     moved.push(name);
@@ -117,7 +108,7 @@ impl<'a> Adoption<'a> {
     /// Enrols all nodes of the new set, the moved ones included: every probation begins after the last relevant
     /// old node was moved, and all nodes learn the fences.
     async fn enter(&self, known: LearntState, moved: &[Arc<str>]) -> Result<Duration, AdoptError> {
-        let Self { new, old_layout, .. } = *self;
+        let Self { new, old } = *self;
         let mut votes = Vec::new();
         let mut enrolled = 0;
         // A node that stays in the moved state keeps the new set from starting.
@@ -125,17 +116,17 @@ impl<'a> Adoption<'a> {
         let nodes = new.members().len();
         for node in 0..nodes {
             let name = Arc::clone(new.members()[node].status.name());
-            let outcome = match take(new, node, TagState::Probation, old_layout, new, &known).await
-            {
-                Ok(_) => {
-                    enrolled += 1;
-                    VoteOutcome::Granted
-                }
-                Err(reason) => {
-                    left_behind |= moved.contains(&name);
-                    VoteOutcome::NotCounted(reason)
-                }
-            };
+            let outcome =
+                match take(new, node, TagState::Probation, &old.layout.hash, new, &known).await {
+                    Ok(_) => {
+                        enrolled += 1;
+                        VoteOutcome::Granted
+                    }
+                    Err(reason) => {
+                        left_behind |= moved.contains(&name);
+                        VoteOutcome::NotCounted(reason)
+                    }
+                };
             votes.push(Vote::new(name, outcome));
         }
         let needed = formulas::quorum(nodes);
@@ -150,24 +141,6 @@ impl<'a> Adoption<'a> {
 /// Returns why a node of a third set is not moved.
 fn foreign(report: NodeReport, new: &NodeSet) -> Reason {
     Reason::OtherLayout { found: report.layout, ours: Arc::clone(&new.layout.description) }
-}
-
-/// Returns whether nodes of this set are enrolled in the former form, or were moved from it by a
-/// command that did not finish. False if a node votes in the present form, or was moved from
-/// another set that may still vote.
-async fn has_former_form(set: &NodeSet) -> bool {
-    let Layout { hash, former, .. } = &set.layout;
-    let mut found = false;
-    for node in 0..set.members().len() {
-        let Ok(report) = set.read(node).await else { continue };
-        let layout = report.tag.layout();
-        let is_left = report.tag.is_moved() && report.moved_from.0 == *former;
-        if layout == &**hash && (report.tag.is_active() || report.tag.is_moved() && !is_left) {
-            return false;
-        }
-        found |= layout == &**former || is_left;
-    }
-    found
 }
 
 /// Returns the outcome of each old node. Nodes count if they voted under one view.
@@ -237,7 +210,7 @@ mod tests {
     use crate::node::redis::RestartGuard;
 
     async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, AdoptError> {
-        Adoption::plan(new, old).await?.run().await
+        Adoption::plan(new, old)?.run().await
     }
 
     /// A node that votes in a set and has these additional fields.

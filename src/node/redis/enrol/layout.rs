@@ -17,8 +17,6 @@ pub(crate) struct Layout {
     pub(crate) hash: Arc<str>,
     /// The text that is hashed, for display.
     pub(crate) description: Arc<str>,
-    /// The hash of the same layout in the former form.
-    pub(crate) former: Arc<str>,
 }
 
 /// The form of the data that a node stores. A client of another form never votes on the same node:
@@ -30,14 +28,13 @@ impl Layout {
         let mut sorted: Vec<&str> = names.iter().map(|name| &**name).collect();
         sorted.sort_unstable();
         let sorted = if switches::is_out(Switch::LayoutCheck) { Vec::new() } else { sorted };
-        let former = format!(
-            "{} nodes ({}), prefix {prefix}, restart guard {guard}",
+        let description = format!(
+            "{} nodes ({}), prefix {prefix}, restart guard {guard}, {FORM}",
             sorted.len(),
             sorted.join(", ")
         );
-        let description = format!("{former}, {FORM}");
-        let hash = |text: &str| format!("{:016x}", fnv(text)).into();
-        Self { hash: hash(&description), former: hash(&former), description: description.into() }
+        let hash = format!("{:016x}", fnv(&description)).into();
+        Self { hash, description: description.into() }
     }
 }
 

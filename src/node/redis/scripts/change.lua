@@ -22,25 +22,12 @@ local function raise(stripe, fence)
     redis.call('ZADD', KEYS[3], fence, stripe)
   end
 end
--- Takes the fences under a key. Form 2 kept them in a hash.
-local function take(key)
-  local kind, fences = redis.call('TYPE', key).ok, {}
-  if kind == 'hash' then fences = redis.call('HGETALL', key) end
-  if kind == 'zset' then fences = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES') end
-  redis.call('DEL', key)
-  return fences
-end
 
 -- This write comes first, so that nothing is changed if it is denied. A node without fences has
 -- none to move. Existing fences stay if they are greater.
-if KEYS[2] ~= KEYS[3] and redis.call('TYPE', KEYS[2]).ok ~= 'none' then
-  local there = take(KEYS[3])
-  if redis.call('TYPE', KEYS[2]).ok == 'zset' then
-    redis.call('RENAME', KEYS[2], KEYS[3])
-  else
-    local former = take(KEYS[2])
-    for i = 1, #former, 2 do raise(former[i], former[i + 1]) end
-  end
+if KEYS[2] ~= KEYS[3] and redis.call('TYPE', KEYS[2]).ok == 'zset' then
+  local there = redis.call('ZRANGE', KEYS[3], 0, -1, 'WITHSCORES')
+  redis.call('RENAME', KEYS[2], KEYS[3])
   for i = 1, #there, 2 do raise(there[i], there[i + 1]) end
 end
 first, last = pairs_of()
