@@ -221,8 +221,8 @@ fn pages_stay_short() {
     let chapters = markdown("docs").into_iter().filter(is_chapter);
     let sizes: Vec<_> = chapters.map(|path| (words(&path), path)).collect();
     let total: usize = sizes.iter().map(|(words, _)| words).sum();
-    assert!(sizes.len() <= 15 && total <= 22_600, "{total} words: {sizes:#?}");
-    assert!(sizes.iter().all(|(words, _)| *words <= 2_400), "{sizes:#?}");
+    assert!(sizes.len() <= 15 && total <= 18_000, "{total} words: {sizes:#?}");
+    assert!(sizes.iter().all(|(words, _)| *words <= 2_000), "{sizes:#?}");
     let map = words(Path::new("ARCHITECTURE.md"));
     assert!(map <= 1_200, "ARCHITECTURE.md has {map} words");
     let (lines, words) = (read("README.md").lines().count(), words(Path::new("README.md")));

@@ -22,6 +22,7 @@ on_both! {
     promise_refuses_smaller_tokens
     claim_implies_a_promise
     refused_operations_change_nothing
+    later_claim_replaces_the_earlier
     same_token_stores_the_end
     higher_number_wins_within_a_token
     schedule_marks_are_kept_whole
@@ -76,6 +77,14 @@ async fn refused_operations_change_nothing(subject: &Subject) {
     assert_eq!(send(subject, claims(["a"])).await, stored([Some(&kept)]));
     assert_eq!(send(subject, prepare("a", 20)).await, promised(Some(&kept)));
     assert_eq!(send(subject, claim("a", &of_tick(20, 200))).await, CLAIMED);
+}
+
+async fn later_claim_replaces_the_earlier(subject: &Subject) {
+    for (token, tick) in [(9, 900), (10, 1_000), (11, 100)] {
+        let kept = of_tick(token, tick);
+        assert_eq!(send(subject, claim("a", &kept)).await, CLAIMED);
+        assert_eq!(send(subject, claims(["a"])).await, stored([Some(&kept)]), "tick {tick}");
+    }
 }
 
 async fn same_token_stores_the_end(subject: &Subject) {

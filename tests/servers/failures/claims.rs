@@ -12,13 +12,64 @@ use crate::fixture::{
     Feature, Proxy, RedisServer, Resp, all_vote, eventually_async,
     faults::{manager, patient},
     has, in_time,
-    jobs::{CLAIMED, Response, ask, claim, claims, of_tick, prepare, promised, stored},
+    jobs::{CLAIMED, Response, SUPERSEDED, ask, claim, claims, of_tick, prepare, promised, stored},
 };
 
 const MARKS: &str = "redlock:marks";
 
 async fn send(node: &Arc<dyn Node>, op: Op) -> Response {
     in_time(ask(node, op)).await
+}
+
+/// Sends an operation again and again, until the connection knows the digest of its script.
+async fn until_loaded(server: &RedisServer, node: &Arc<dyn Node>, op: &Op) {
+    let before = server.calls("evalsha");
+    eventually_async("the script is called by its digest", async || {
+        let _ = send(node, op.clone()).await;
+        server.calls("evalsha") > before
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn forgotten_scripts_are_sent_as_text() {
+    let server = RedisServer::start();
+    let redlock = manager([server.url()]);
+    all_vote(&redlock).await;
+    let (node, kept, next) = (&redlock.nodes()[0], of_tick(5, 100), of_tick(7, 200));
+    assert_eq!(send(node, claim("a", &kept)).await, CLAIMED);
+    let cases = [
+        (prepare("a", 6), promised(Some(&kept))),
+        (claim("a", &next), CLAIMED),
+        (claims(["a"]), stored([Some(&next)])),
+    ];
+    for (op, expected) in cases {
+        until_loaded(&server, node, &op).await;
+        server.cli(&["SCRIPT", "FLUSH"]);
+        let texts = server.calls("eval");
+        assert_eq!(send(node, op).await, expected);
+        assert_eq!(server.calls("eval"), texts + 1, "the text is sent once: {expected:?}");
+    }
+}
+
+/// Both are sent before the first one is answered.
+#[tokio::test]
+async fn operations_sent_again_keep_their_order() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.addr());
+    let redlock = manager([proxy.url()]);
+    all_vote(&redlock).await;
+    let (node, job) = (&redlock.nodes()[0], "x".repeat(10_000));
+    until_loaded(&server, node, &prepare(&job, 5)).await;
+    server.cli(&["SCRIPT", "FLUSH"]);
+    let (texts, before) = (server.calls("eval"), proxy.bytes_up());
+    server.freeze();
+    let (first, second) = (ask(node, prepare(&job, 9)), ask(node, claim(&job, &of_tick(8, 200))));
+    eventually_async("both are sent", async || proxy.bytes_up() >= before + 20_000).await;
+    server.thaw();
+    assert_eq!(in_time(first).await, promised(None));
+    assert_eq!(in_time(second).await, SUPERSEDED, "the promise came before it");
+    assert_eq!(server.calls("eval"), texts + 2, "the server lacked the script for both");
 }
 
 #[tokio::test]

@@ -24,6 +24,29 @@ async fn forgotten_scripts_are_loaded_at_once() {
 }
 
 #[tokio::test]
+async fn forgotten_scripts_extend_and_release() {
+    let servers = RedisServer::start_n(3);
+    let redlock = manager(urls(&servers));
+    all_vote(&redlock).await;
+    let lock = redlock.lock("a").await.unwrap();
+    all_answered(&redlock).await;
+    let acquired = texts(&servers);
+    flush(&servers);
+    lock.extend().await.unwrap();
+    all_answered(&redlock).await;
+    let extended = texts(&servers);
+    flush(&servers);
+    lock.release().await.unwrap();
+    all_answered(&redlock).await;
+    let released = texts(&servers);
+    for (node, server) in servers.iter().enumerate() {
+        assert_eq!(extended[node] - acquired[node], 1, "the extension, which loads all scripts");
+        assert_eq!(released[node] - extended[node], 1, "the release");
+        assert_eq!(server.keys("redlock:lock:*"), Vec::<String>::new());
+    }
+}
+
+#[tokio::test]
 async fn drops_with_forgotten_scripts_leave_nothing() {
     let servers = RedisServer::start_n(3);
     let redlock = manager(urls(&servers));

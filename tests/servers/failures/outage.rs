@@ -1,6 +1,17 @@
 //! Logs and health of an outage.
 
-use tower_redlock::{error::Reason, node::redis::Credentials};
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use tower_redlock::{
+    error::Reason,
+    node::redis::{Address, Connecting, Connector, Credentials},
+};
 
 use crate::fixture::{
     Log, LoggedSpawner, RedisServer, all_vote, eventually_async,
@@ -45,6 +56,31 @@ async fn outage_logs_warning_and_end() {
     server.restart();
 
     log.wait_for("INFO", &["node is up again", name, "outage="]).await;
+}
+
+/// Refuses each connection, and counts them.
+#[derive(Clone, Debug, Default)]
+struct Refusing(Arc<AtomicUsize>);
+
+impl Connector for Refusing {
+    fn connect(&self, _: &Address) -> Connecting {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async { Err(io::ErrorKind::ConnectionRefused.into()) })
+    }
+}
+
+#[tokio::test]
+async fn long_outage_does_not_fill_log() {
+    let (log, refusing) = (Log::new(), Refusing::default());
+    let builder = patient(["redis://server".to_owned()]).connector(refusing.clone());
+    let redlock = builder.spawner(LoggedSpawner::start(&log)).build().unwrap();
+    eventually_async("four attempts to connect have failed", async || {
+        refusing.0.load(Ordering::SeqCst) > 4
+    })
+    .await;
+    assert!(matches!(down(&redlock, 0).await, Reason::NotConnected(_)));
+    log.wait_for("WARN", &["node is down", "refused"]).await;
+    assert_eq!(log.count("WARN"), 1, "{}", log.text());
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use tower_redlock::{
 use crate::fixture::{
     Proxy, RedisServer, all_vote, eventually_async,
     guard::{
-        MAX_TTL, fences, guarded, quick, reason, refusal, refused, settled, tag, taken, works,
+        MAX_TTL, fences, guarded, quick, reason, refusal, refused, settled, slow, tag, taken, works,
     },
     in_time, urls,
 };
@@ -235,6 +235,23 @@ async fn only_guarded_sets_are_adopted() {
     assert!(servers.iter().all(|server| tag(server).starts_with("a ")), "no tag was changed");
 }
 
+#[tokio::test]
+async fn another_prefix_is_adopted() {
+    let servers = RedisServer::start_n(3);
+    let old = settled(&servers).await;
+    let held = taken(&old, "x").await;
+    // The default user, who may use another prefix. The client proposes tokens below all others.
+    let plain = servers.iter().map(RedisServer::plain_url);
+    let builder = quick().key_prefix("other").clock(slow());
+    let other = guarded(builder, plain).build().unwrap();
+    in_time(other.adopt(&old)).await.unwrap();
+    let next = taken(&other, "x").await;
+    assert!(!held.is_valid(), "two clients hold the lock");
+    assert!(next.fencing_token() > held.fencing_token());
+    assert!(matches!(refusal(&old, 0).await, Reason::OtherLayout { .. }));
+    all_vote(&other).await;
+}
+
 /// The former server of a name that moved, and a server that the operator does not reach, are a
 /// majority of the old set; the name's blank server does not stop it.
 #[tokio::test]
@@ -256,6 +273,27 @@ async fn blank_server_does_not_stand_in() {
 
     assert!(next.is_err(), "two clients may hold the lock: {} {}", tag(&blank), tag(&b));
     assert!(matches!(adopted, Err(AdoptError::OldSet { needed: 2, .. })), "{adopted:?}");
+}
+
+/// Two of three servers are replaced by blank ones without an adoption, and the third is then cut off.
+#[tokio::test]
+async fn hidden_foreign_node_blocks_new_set() {
+    let servers = RedisServer::start_n(5);
+    let old = set(picked(&servers, 0..3));
+    all_vote(&old).await;
+    let held = taken(&old, "x").await;
+    let way = Proxy::start(servers[2].addr());
+    let urls = [way.url(), servers[3].url(), servers[4].url()];
+    let add =
+        |builder: RedlockBuilder, i: usize| builder.named_node(name(&servers[i + 2]), &urls[i]);
+    let new = (0..3).fold(quick(), add).build().unwrap();
+    assert!(matches!(refusal(&new, 0).await, Reason::OtherLayout { .. }));
+    let next = in_time(async { new.lock("x").wait(MAX_TTL * 3).await }).await;
+    assert!(next.is_err(), "two clients hold the lock: the third server is in sight");
+    way.cut();
+    let next = in_time(async { new.lock("x").wait(MAX_TTL * 3).await }).await;
+    assert!(held.is_valid(), "a quorum of the old set is unchanged");
+    assert!(next.is_err(), "two clients hold the lock: the third server is cut off");
 }
 
 /// One server becomes three; a client of the old configuration still runs when the first one loses

@@ -3,8 +3,8 @@
 use tower_redlock::{LockError, Redlock, RedlockBuilder, error::Reason, node::redis::RestartGuard};
 
 use crate::fixture::{
-    Fixture, RedisServer, all_vote,
-    guard::{MAX_TTL, guarded, quick, reason, refusal, settled, taken, works},
+    Fixture, Proxy, RedisServer, all_vote, eventually_async,
+    guard::{MAX_TTL, guarded, quick, reason, refusal, settled, tag, taken, works},
     in_time, urls,
 };
 
@@ -51,6 +51,27 @@ async fn overlapping_sets_exclude_each_other() {
     let text = error.to_string();
     assert!(text.contains("(a, b, c)") && text.contains("(b, c, d)"), "{text}");
     assert!(held.is_valid(), "the first client's lock is still renewed");
+}
+
+/// Each set has enrolled one of the two common servers before it sees the other one.
+#[tokio::test]
+async fn simultaneous_overlapping_sets_exclude_each_other() {
+    let Fixture { servers, proxies } = Fixture::new(4);
+    let [a, b, c, d] = [0, 1, 2, 3].map(|i: usize| servers[i].url());
+    let [late_b, late_c] = [1, 2].map(|i: usize| proxies[i].url());
+    proxies.iter().for_each(Proxy::stall);
+    // A probation is longer than a loaded machine takes until both sets see all servers.
+    let slow = || quick().ttl(2 * MAX_TTL);
+    let first = named(slow(), &[("a", a), ("b", b), ("c", late_c)]);
+    let second = named(slow(), &[("b", late_b), ("c", c), ("d", d)]);
+    eventually_async("each set has enrolled two servers", async || {
+        servers.iter().all(|server| tag(server).starts_with("p "))
+    })
+    .await;
+    proxies.iter().for_each(Proxy::resume);
+    let try_it = async |redlock: &Redlock| redlock.lock("x").wait(MAX_TTL * 5).await;
+    let (one, other) = in_time(async { tokio::join!(try_it(&first), try_it(&second)) }).await;
+    assert!(one.is_err() || other.is_err(), "two clients hold the lock");
 }
 
 #[tokio::test]

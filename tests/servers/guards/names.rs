@@ -116,6 +116,22 @@ async fn held_lock_survives_the_move() {
 }
 
 #[tokio::test]
+async fn newcomer_without_quorum_never_starts() {
+    let [old, new, b, c] = [(); 4].map(|()| RedisServer::start());
+    let before = Client::of([&old, &b, &c]);
+    all_vote(&before.redlock).await;
+    before.links[2].cut();
+    let held = taken(&before.redlock, "x").await;
+    // This client never reaches the server that grants the lock together with the old one.
+    let links = [&new, &b, &c].map(|server| Proxy::start(server.addr()));
+    links[1].cut();
+    let after = guarded(quick(), links.iter().map(Proxy::url)).build().unwrap();
+    let next = in_time(async { after.lock("x").wait(MAX_TTL * 4).await }).await;
+    assert!(next.is_err(), "two clients hold the lock");
+    assert!(held.is_valid());
+}
+
+#[tokio::test]
 async fn majority_that_stays_goes_on() {
     let [old, new, b, c] = [(); 4].map(|()| RedisServer::start());
     // No operation may fail, so nodes have longer to answer than a loaded machine takes.

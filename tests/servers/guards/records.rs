@@ -83,6 +83,17 @@ async fn blank_node_learns_the_highest_marks() {
     assert_eq!(hash(&servers[0], MARKS).len(), 7);
 }
 
+#[tokio::test]
+async fn outdated_node_keeps_its_higher_marks() {
+    let mut servers = RedisServer::start_n(3);
+    let redlock = settled(&servers).await;
+    marks(&servers[1], &[("a", "1"), ("b", "20 own"), ("c", "3 own")]);
+    let old = servers[1].save_snapshot();
+    marks(&servers[0], &[("a", "2 new"), ("b", "19")]);
+    forgets(&redlock, 1, || servers[1].restart_from(&old)).await;
+    assert_eq!(hash(&servers[1], MARKS), map(&[("a", "2 new"), ("b", "20 own"), ("c", "3 own")]));
+}
+
 const RECORDS: usize = 1_500;
 
 /// Stores records on one server: with a TTL of a minute, and every tenth without a TTL.

@@ -323,6 +323,29 @@ mod runtimes {
             granted.expect("the lock is free");
         }
 
+        /// A task of that runtime retries for the request until then.
+        #[test]
+        fn request_outlives_the_runtime_of_its_manager() {
+            let nodes = EmbeddedNodes::new(3);
+            let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+            let runtime = runtime.unwrap();
+            let spawner = RuntimeSpawner::from(runtime.handle().clone());
+            let redlock = Redlock::builder().nodes_from(&nodes).spawner(spawner).build().unwrap();
+            let elsewhere = Redlock::builder().nodes_from(&nodes).build().unwrap().blocking();
+            let held = elsewhere.lock("x").acquire().unwrap();
+            let waiting = redlock.blocking().lock("x").wait(10 * HANG_GUARD);
+            let (sender, receiver) = mpsc::channel();
+            thread::spawn(move || sender.send(waiting.acquire().map(|_| ())));
+            assert!(receiver.recv_timeout(SHORT).is_err(), "it waits");
+
+            runtime.shutdown_background();
+            assert!(receiver.recv_timeout(SHORT).is_err(), "it still waits");
+            held.release().unwrap();
+
+            let granted = receiver.recv_timeout(HANG_GUARD).expect("the wait ends");
+            granted.expect("the lock is free");
+        }
+
         #[test]
         fn calls_without_connections_end_in_time() {
             let unused = ["redis://127.0.0.1:1", "redis://127.0.0.1:2", "redis://127.0.0.1:3"];

@@ -13,6 +13,7 @@ use std::{
 
 use tower_redlock::{LockContext, LockError, error::LossCause};
 
+use crate::fixture::Fixture;
 use crate::hard_stop::fixture::{
     EndlessWork, Flag, NANO, Scene, VALIDITY, Woken, is_expired, just_before, poll,
 };
@@ -69,6 +70,28 @@ fn ready_work_is_not_polled_late() {
     clock.advance(VALIDITY);
     let polled = poll(run.as_mut());
     assert!(is_expired(&polled), "{polled:?}");
+}
+
+/// The nodes lose the keys, and another process acquires the lock.
+#[test]
+fn theft_ends_work_at_the_renewal() {
+    let fixture = Fixture::new(5, ["blue", "green"]);
+    let [blue, green] = &fixture.processes;
+    let clock = fixture.clock.clone();
+    let mut run = fixture.spawn(blue.lock("x").run(move |cx| async move {
+        // The work returns if it is polled after the loss.
+        while cx.ensure_valid().is_ok() {
+            clock.sleep(VALIDITY / 100).await;
+        }
+    }));
+    fixture.nodes.forget_unguarded(0..5);
+    let _thief = fixture.done(green.lock("x")).expect("the keys are gone");
+    assert!(!run.is_finished(), "no renewal has begun");
+    fixture.clock.advance(VALIDITY / 2);
+    let lost = run.take().expect("the work is stopped").expect_err("the lock is lost");
+    let LockError::Lost { cause: LossCause::Stolen { owner } } = lost else { panic!("{lost:?}") };
+    assert_eq!(owner.as_deref(), Some("green"));
+    assert_eq!(fixture.nodes.key_counts(), [1; 5], "the thief keeps its keys");
 }
 
 #[test]

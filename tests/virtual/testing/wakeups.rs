@@ -5,6 +5,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    task::Poll,
     time::Duration,
 };
 
@@ -117,6 +118,28 @@ fn lost_hint_costs_one_second() {
     assert!(!waiting.is_finished());
     clock.advance(SECOND + 41 * MS);
     drop(granted(&mut waiting));
+}
+
+/// The pause is longer than the rest of the wait.
+#[test]
+fn wait_ends_with_a_try() {
+    let fixture::Fixture { clock, nodes, .. } = fixture::Fixture::new(3, []);
+    let blue = builder(&nodes.replica("blue")).build().unwrap();
+    let green = builder(&nodes.replica("green")).build().unwrap();
+    let _lock = granted(&mut request(&clock, &blue));
+    let mut waiting = IntoFuture::into_future(green.lock("x").wait(SECOND));
+    // The request is refused. Its task does not poll it from then on.
+    for _ in 0..2 {
+        assert!(poll(&mut waiting).is_pending());
+        clock.settle();
+    }
+    // The keys disappear without a release.
+    nodes.forget_unguarded(0..3);
+    clock.advance(999 * MS);
+    assert_eq!(nodes.key_counts(), [0; 3], "the request pauses");
+    clock.advance(MS);
+    assert_eq!(nodes.key_counts(), [1; 3], "the manager tries at the deadline");
+    assert!(matches!(poll(&mut waiting), Poll::Ready(Ok(_))), "the request is granted the lock");
 }
 
 /// A manager whose acquires are counted, node by node.
