@@ -255,7 +255,7 @@ fn warn_of_few_servers(servers: usize, guards: Guards) {
     }
     match servers {
         1 => crate::log::warn!(
-            "a single server: while it is down or in probation nobody gets a lock, what is recorded as done once is lost with its data, and a name that leads to two servers can't be noticed; three survive the loss of one (accept_few_servers, if one is intended)"
+            "a single server: while it is down or in probation no client gets a lock, what is recorded as done once is lost with its data, and a name that leads to two servers can't be noticed; three survive the loss of one (accept_few_servers, if one is intended)"
         ),
         2 => crate::log::warn!(
             "two servers: both have to vote, so a failure or restart of either stops all locks; three survive the loss of one (accept_few_servers, if two are intended)"

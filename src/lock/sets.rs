@@ -50,7 +50,7 @@ impl Redlock {
     /// * **All clients need the same list in the same order.** The servers store which of how many
     ///   sets they belong to, and refuse a client with another list, as one of another set.
     /// * **Another number of sets** moves names between sets. Stop all clients, and start them with the new
-    ///   list: its servers vote once 1.25 times the `max_ttl` and 12 s have passed. Records of work
+    ///   list: it takes its servers over after 1.25 times the `max_ttl` and 12 s, and they vote one `max_ttl` later. Records of work
     ///   done once and the histories of jobs stay on their servers, where they are not found.
     /// * **All sets together** are shown by [`health`](Self::health), [`nodes`](Self::nodes),
     ///   [`snapshot`](Self::snapshot), [`events`](Self::events) and the listings;

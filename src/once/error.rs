@@ -14,7 +14,8 @@ pub enum OnceError<E> {
     /// The lock of the key, or its record, failed. Nothing ran; except with [`LockError::Lost`]: the
     /// work was stopped, and its outcome is unknown.
     Lock(LockError),
-    /// The work, or the check before it, failed. The key is free again.
+    /// The work, or the check before it, failed. The key is free again, unless
+    /// [`UnknownOutcome::Hold`](super::UnknownOutcome::Hold) holds it.
     Work(E),
 }
 

@@ -368,8 +368,8 @@ pub(super) const LONGEST_REMINDER: Duration = Duration::from_secs(1);
 /// reported. The more requests wait, the longer each one pauses.
 pub(super) const NOTIFIED_SPACING: Duration = Duration::from_millis(1);
 
-/// Minimum mean interval between the attempts of requests that no quorum answers. These attempts
-/// detect that servers are back.
+/// Maximum mean interval between the attempts of requests that no quorum answers: each pauses for half
+/// of its share of this to all of it. These attempts detect that servers are back.
 pub(super) const SILENT_SPACING: Duration = Duration::from_micros(250);
 
 /// Returns the bounds of the pause that keeps `waiting` requests at that mean spacing.

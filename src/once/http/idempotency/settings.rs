@@ -115,8 +115,8 @@ impl OnceLayer<Unscoped, Always, OnceHttp<DefaultResponse, Idempotency>> {
     /// A request is done when its handler has returned the head of such a response. If the body or the
     /// store takes longer, a record with the status is sent at once, so that a crash loses only the
     /// response. A response that is not stored a `stop_margin` before the end of `max_hold`, or of a lock
-    /// that can't be renewed, is streamed. Until then it is held back: don't put endless streams, such as
-    /// events, behind this layer.
+    /// that can't be renewed, is streamed. Until then it is held back: don't put endless streams behind this layer. Event streams
+    /// (`text/event-stream`) and responses with `x-accel-buffering: no` pass at once, and are not stored.
     ///
     /// # Encodings and ranges
     ///
