@@ -4,14 +4,14 @@
 //! no further shared lease. All attempts of the request leave one mark, and it leaves with the request:
 //! when the request is granted, fails or is dropped, it is withdrawn from each node that may have it, as
 //! an end that the node has to acknowledge ([`obligations`](super::obligations)). Only the mark of a
-//! process that crashed stays for [`MARK`].
+//! process that crashed stays for [`WAIT_MARK_TTL`].
 
 use std::sync::Arc;
 
 use super::{client::Client, obligations::Obligation};
 use crate::{
     error::Reason,
-    protocol::{Answer, HeldAnswer, LeaseId, MARK, Op},
+    protocol::{Answer, HeldAnswer, LeaseId, Op, WAIT_MARK_TTL},
     sync::{Guard, Mutex},
     time::Timestamp,
 };
@@ -80,7 +80,8 @@ impl WaitMark {
 
     fn withdraw(self: &Arc<Self>, client: &Client, node: usize) {
         // An attempt whose answer was lost runs at the end of its validity at the latest.
-        let until = client.now() + client.settings.max_ttl + client.settings.node_timeout + MARK;
+        let until =
+            client.now() + client.settings.max_ttl + client.settings.node_timeout + WAIT_MARK_TTL;
         client.repeaters.send(node, Arc::clone(self) as Arc<dyn Obligation>, until);
     }
 

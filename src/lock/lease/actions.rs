@@ -11,7 +11,7 @@ use super::{
     grants::Grant,
     local::{LeaseState, LocalLease},
     report::{LeaseReport, LossKind},
-    signals::{GrantSignals, Mark},
+    signals::{GrantSignals, WorkFlag},
 };
 use crate::{
     error::{LockError, LossCause, ReleaseError, VoteOutcome},
@@ -326,17 +326,17 @@ impl LocalLease {
     /// Ends the grants at once.
     fn lose(&self, state: &mut LeaseState, loss: Loss, effects: &mut Effects) {
         // All work has ended, and the lease was kept for what follows from it.
-        let is_kept = state.grants.iter().all(|grant| grant.signals.has_mark(Mark::Kept));
+        let is_kept = state.grants.iter().all(|grant| grant.signals.has_flag(WorkFlag::Kept));
         let is_due = !matches!(loss, Loss::Stolen { .. } | Loss::ClockJumped { .. });
         // A shared grant may have reached its own maximum hold time before.
         for grant in state.grants.each().filter(|grant| grant.is_held()) {
             let end = grant.signals.valid_until();
             let ended = if is_due { end } else { end.min(self.client.clock().now()) };
             effects.overran.extend(Self::end_early(&grant.signals, ended));
-            grant.lose(self.lost(loss.clone(), grant.signals.plan(&self.plan)));
+            grant.lose(self.lost(loss.clone(), &grant.signals.plan));
         }
         state.grants.end_holds();
-        let plan = state.grants.current.signals.plan(&self.plan);
+        let plan = &state.grants.current.signals.plan;
         let cause = self.lost(loss, plan);
         let kind = if is_kept {
             LossKind::AfterWork
@@ -363,7 +363,7 @@ impl LocalLease {
     /// Checks whether a poll continues after the end of the validity.
     pub(super) fn watch_overrun(self: &Arc<Self>, overran: OverranPoll) {
         let OverranPoll { signals, poll, ended } = overran;
-        let Plan { on_overrun, slack, .. } = *signals.plan(&self.plan);
+        let Plan { on_overrun, slack, .. } = *signals.plan;
         let lease = ActiveLease::of(self, signals);
         OverrunWatch::start(&lease, poll, on_overrun, ended, slack);
     }
@@ -422,7 +422,7 @@ impl LocalLease {
 
     /// Starts the stall checks of a grant, if its request wants them.
     fn watch_stalls(self: &Arc<Self>, signals: &Arc<GrantSignals>) {
-        if StallWatch::is_wanted(signals.plan(&self.plan)) {
+        if StallWatch::is_wanted(&signals.plan) {
             StallWatch::start(&ActiveLease::of(self, Arc::clone(signals)));
         }
     }
@@ -450,8 +450,8 @@ impl LocalLease {
         let mut wanted = state.lease.next_wake();
         if state.grants.is_held() {
             // The lead depends on the current lateness of timers, so it is read again near the end.
-            let check = Some(self.stop_at(state, timers.max_lead())).filter(|at| now < *at);
-            let mut at = check.unwrap_or_else(|| self.stop_at(state, timers.lead()));
+            let check = Some(Self::stop_at(state, timers.max_lead())).filter(|at| now < *at);
+            let mut at = check.unwrap_or_else(|| Self::stop_at(state, timers.lead()));
             if let Some((first, _)) = state.grants.hold_ends() {
                 at = at.min(first.saturating_sub(timers.lead()));
             }

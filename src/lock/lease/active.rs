@@ -10,7 +10,7 @@ use std::{
 use super::{
     grants::Grant,
     local::{LeaseState, LocalLease},
-    signals::{GrantSignals, Mark, PollGuard, STEPS},
+    signals::{GrantSignals, PollGuard, STEPS, WorkFlag},
 };
 use crate::{
     error::{LockError, LossCause, ReleaseError},
@@ -86,7 +86,7 @@ impl ActiveLease {
 
     /// Returns the settings of its request.
     pub(in crate::lock) fn plan(&self) -> &Plan {
-        self.signals.plan(&self.local.plan)
+        &self.signals.plan
     }
 
     /// Records that this thread polls work under it, until the scope is dropped.
@@ -96,7 +96,7 @@ impl ActiveLease {
 
     /// Records that its work has ended: a loss stops nothing.
     pub(crate) fn keep(&self) {
-        self.signals.set_mark(Mark::Kept, true);
+        self.signals.set_flag(WorkFlag::Kept, true);
     }
 
     /// Records that its work has ended, and that no task polls under it: no polls or heartbeats are expected.
@@ -226,7 +226,7 @@ impl ActiveLease {
 
     #[cfg(test)]
     pub(crate) fn has_overrun(&self) -> bool {
-        self.signals.has_mark(Mark::Overran)
+        self.signals.has_flag(WorkFlag::Overran)
     }
 
     /// Returns the error for a grant that its request received after its validity. No work ran
@@ -361,7 +361,7 @@ impl ActiveLease {
     /// Polls for a reason to stop the work now, whatever the soft deadline is.
     pub(crate) fn poll_stopping(&self, key: &mut WakerKey, cx: &Context<'_>) -> Option<()> {
         let stopping = |grant: &mut Grant| {
-            (grant.is_over() || self.signals.has_mark(Mark::AskedToStop)).then_some(())
+            (grant.is_over() || self.signals.has_flag(WorkFlag::AskedToStop)).then_some(())
         };
         self.poll_grant(key, cx, stopping, ())
     }
@@ -414,14 +414,14 @@ impl ActiveLease {
         let mut wakers = Vec::new();
         {
             let Some(mut state) = self.state() else { return };
-            self.signals.set_mark(Mark::AskedToStop, true);
+            self.signals.set_flag(WorkFlag::AskedToStop, true);
             state.grants.current.watchers.take(&mut wakers);
         }
         crate::sync::wake_all(wakers);
     }
 
     pub(crate) fn is_asked_to_stop(&self) -> bool {
-        self.signals.has_mark(Mark::AskedToStop)
+        self.signals.has_flag(WorkFlag::AskedToStop)
     }
 
     pub(crate) fn heartbeat(&self) {
@@ -434,20 +434,20 @@ impl ActiveLease {
 
     /// Sets whether no heartbeats are expected: between attempts, and after the end of the work.
     pub(crate) fn set_resting(&self, is_resting: bool) {
-        self.signals.set_mark(Mark::Resting, is_resting);
+        self.signals.set_flag(WorkFlag::Resting, is_resting);
     }
 
     pub(crate) fn is_resting(&self) -> bool {
-        self.signals.has_mark(Mark::Resting)
+        self.signals.has_flag(WorkFlag::Resting)
     }
 
     /// Sets whether no polls are expected, because the work blocks a thread.
     pub(crate) fn set_blocks(&self, blocks: bool) {
-        self.signals.set_mark(Mark::Blocks, blocks);
+        self.signals.set_flag(WorkFlag::Blocks, blocks);
     }
 
     pub(crate) fn blocks(&self) -> bool {
-        self.signals.has_mark(Mark::Blocks)
+        self.signals.has_flag(WorkFlag::Blocks)
     }
 
     /// Stops the renewal. Returns false if the lease is over already.

@@ -227,7 +227,7 @@ impl LocalLease {
         let id = Arc::new(id);
         let is_marked = !plan.is_shared() && plan.awaits_release();
         let mark = mark.or_else(|| is_marked.then(|| WaitMark::new(&id)));
-        let signals = GrantSignals::new(0, &plan, &plan, now, None);
+        let signals = GrantSignals::new(0, &plan, now, None);
         let this = Arc::new(Self {
             client,
             id,
@@ -392,8 +392,8 @@ impl LocalLease {
 
     /// P2: returns when a grant ends: earlier than the validity by the lead of timers, so that its
     /// work is dropped before the end of the validity.
-    pub(super) fn stop_at(&self, state: &LeaseState, lead: Duration) -> Timestamp {
-        let plan = state.grants.current.signals.plan(&self.plan);
+    pub(super) fn stop_at(state: &LeaseState, lead: Duration) -> Timestamp {
+        let plan = &state.grants.current.signals.plan;
         state.lease.end().saturating_sub(plan.cap_lead(lead))
     }
 
@@ -484,7 +484,7 @@ impl Wake for LocalLease {
         if self.id.is_shared() {
             (state, is_over) = self.end_own_holds(state);
         }
-        let stop_at = self.stop_at(&state, self.client.timers.lead());
+        let stop_at = Self::stop_at(&state, self.client.timers.lead());
         is_over |= state.grants.is_held() && self.client.clock().now() >= stop_at;
         self.handle(state, if is_over { Event::Stop } else { Event::Wake });
         self.readmit();

@@ -40,7 +40,7 @@ use super::{
 use crate::{
     lock::{queue::HandedOn, released::Released, settings::Plan, stall::StallWatch},
     metrics,
-    protocol::MARK,
+    protocol::WAIT_MARK_TTL,
     quorum::{Event, NextHolder},
     resource::Resource,
     sync::{Guard, atomic::Ordering},
@@ -152,8 +152,7 @@ impl LocalLease {
             && state
                 .granted
                 .is_some_and(|since| now.saturating_duration_since(since) < HAND_OFF_PERIOD);
-        let lingers =
-            || limit > 0 && !signals.plan(&self.plan).linger.is_zero() && self.is_unwanted();
+        let lingers = || limit > 0 && !signals.plan.linger.is_zero() && self.is_unwanted();
         if !(is_short || lingers()) || !self.may_stay(state, now) {
             return None;
         }
@@ -164,10 +163,7 @@ impl LocalLease {
             let next = NextHolder { max_hold: plan.max_hold, auto_extend: plan.auto_extend };
             let hand_off = lease.hand_on(next, now)?;
             self.token.store(hand_off.token, Ordering::Release);
-            Some(ActiveLease::of(
-                self,
-                GrantSignals::new(nth, &self.plan, plan, now, Some(hand_off)),
-            ))
+            Some(ActiveLease::of(self, GrantSignals::new(nth, plan, now, Some(hand_off))))
         };
         let handed = ticket.hand_on(self.plan.ttl, |at_grant| in_turn(nth, at_grant), &mut make);
         // All slots of the process serve its line, so for other processes the time counts, as in a second
@@ -191,7 +187,7 @@ impl LocalLease {
     fn may_stay(&self, state: &LeaseState, now: Timestamp) -> bool {
         state.turn.announced().is_some()
             // Records identify holders by the lease's nonce.
-            && !state.grants.current.signals.plan(&self.plan).keeps_records
+            && !state.grants.current.signals.plan.keeps_records
             && !self.client.is_closed()
             // After a clock jump the lock returns to the nodes.
             && self.client.clock_jumps.epoch() == self.first_epoch
@@ -215,7 +211,7 @@ impl LocalLease {
         now: Timestamp,
     ) -> Result<(), Guard<'a, LeaseState>> {
         let signals = Arc::clone(&state.grants.current.signals);
-        let Plan { linger, .. } = *signals.plan(&self.plan);
+        let Plan { linger, .. } = *signals.plan;
         // Runs under the mutex of the lines: a shutdown closes the manager, then locks that mutex.
         let begin = || {
             let is_counted = self.others.linger_phase() != LingerPhase::Never;
@@ -271,7 +267,7 @@ impl LocalLease {
     /// was refused the lease.
     pub(crate) fn asked(self: &Arc<Self>, at: Timestamp) {
         if self.id.is_shared() {
-            self.close_until(at + MARK);
+            self.close_until(at + WAIT_MARK_TTL);
         } else {
             self.others.ask(at);
             self.end_linger();
@@ -311,8 +307,7 @@ impl LocalLease {
         self.others.set_linger_phase(LingerPhase::TakenOver);
         self.token.store(hand_off.token, Ordering::Release);
         let nth = state.grants.current.signals.nth + 1;
-        let lease =
-            ActiveLease::of(self, GrantSignals::new(nth, &self.plan, plan, now, Some(hand_off)));
+        let lease = ActiveLease::of(self, GrantSignals::new(nth, plan, now, Some(hand_off)));
         let next = Grant::held(Arc::clone(lease.signals()), now);
         let former = std::mem::replace(&mut state.grants.current, next);
         let nudge = self.arm_later(&mut state, now);

@@ -40,7 +40,7 @@ use crate::{
     error::{LockError, LossCause},
     lock::{released::Released, settings::Plan},
     metrics,
-    protocol::{MARK, formulas},
+    protocol::{WAIT_MARK_TTL, formulas},
     quorum::{Event, NextHolder},
     resource::Resource,
     sync::Guard,
@@ -81,7 +81,7 @@ impl ActiveLease {
         let mut wakers = Vec::new();
         grant.watchers.take(&mut wakers);
         self.local.end_checks(grant, &mut wakers);
-        let signals = GrantSignals::new(0, &plan, &plan, now, Some(hand_off));
+        let signals = GrantSignals::new(0, &plan, now, Some(hand_off));
         let shared = self.local.continued(lease, &plan, state.epoch, ticket, &signals, now);
         drop(state);
         if let Some(timer) = timer {
@@ -149,7 +149,7 @@ impl LocalLease {
         let next = NextHolder { max_hold: plan.max_hold, auto_extend: plan.auto_extend };
         let hand_off = state.lease.join(next, at_least, now)?;
         let nth = state.grants.next_number()?;
-        let signals = GrantSignals::new(nth, &self.plan, plan, now, Some(hand_off));
+        let signals = GrantSignals::new(nth, plan, now, Some(hand_off));
         state.grants.add(&signals, now);
         let nudge = self.arm_later(&mut state, now);
         drop(state);
@@ -173,7 +173,7 @@ impl LocalLease {
         self.end_checks(&mut former, &mut wakers);
         if let Some(longest) = state.grants.longest_hold() {
             let signals = Arc::clone(&longest.signals);
-            state.lease.leave(signals.started, signals.plan(&self.plan).max_hold);
+            state.lease.leave(signals.started, signals.plan.max_hold);
         }
         let nudge = self.arm_later(&mut state, now);
         drop(state);
@@ -200,7 +200,7 @@ impl LocalLease {
         while let Some(grant) = state.grants.pop_hold(is_over) {
             let end = grant.signals.valid_until();
             overran.extend(Self::end_early(&grant.signals, end));
-            let loss = LossCause::MaxHold { limit: grant.signals.plan(&self.plan).max_hold };
+            let loss = LossCause::MaxHold { limit: grant.signals.plan.max_hold };
             grant.lose(loss.clone());
             grant.watchers.take(&mut wakers);
             self.end_checks(grant, &mut wakers);
@@ -247,7 +247,9 @@ impl LocalLease {
             // An answer to an earlier round may arrive after the request has withdrawn.
             if self.others.is_news(started) {
                 let next = formulas::renewal_interval(self.plan.validity) + self.plan.node_timeout;
-                self.close_until(now + if has_messages { MARK } else { next.max(MARK) });
+                self.close_until(
+                    now + if has_messages { WAIT_MARK_TTL } else { next.max(WAIT_MARK_TTL) },
+                );
                 self.others.closed_in(started);
             }
         } else if !has_messages && self.others.was_closed_before(started) {

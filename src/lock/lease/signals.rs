@@ -20,15 +20,15 @@ use crate::{
 /// | `end` | the lease, with its state locked | sequentially consistent, with `polls` |
 /// | `polls` | the holder, around each poll | sequentially consistent, with `end` |
 /// | `token` | the lease, with its state locked | release, and acquire to read |
-/// | `beats`, `marks` | the holder, and tasks that have its context | relaxed: nothing else is published with them |
+/// | `beats`, `flags` | the holder, and tasks that have its context | relaxed: nothing else is published with them |
 ///
 /// A poll is counted before `end` is read, and a loss writes `end` before it reads `polls`. In one order of
 /// all four operations, either the loss sees the poll, or the poll sees the loss.
 pub(super) struct GrantSignals {
     /// Number of grants before it under its lease.
     pub(super) nth: u32,
-    /// The settings of its request, unless they are the settings of the lease's first request.
-    own_plan: Option<Arc<Plan>>,
+    /// The settings of its request.
+    pub(super) plan: Arc<Plan>,
     /// Start of the attempt or of the hand-off.
     pub(super) started: Timestamp,
     /// End of the maximum hold time.
@@ -40,8 +40,8 @@ pub(super) struct GrantSignals {
     polls: AtomicU64,
     /// Number of heartbeats.
     beats: AtomicU64,
-    /// Set of [`Mark`]s.
-    marks: AtomicU8,
+    /// Set of [`WorkFlag`]s.
+    flags: AtomicU8,
 }
 
 /// The bit of an end that says that the grant is not held any more. Times of the clock do not reach it.
@@ -49,7 +49,7 @@ const ENDED: u64 = 1 << 63;
 
 /// A fact about the work under a grant.
 #[derive(Clone, Copy)]
-pub(super) enum Mark {
+pub(super) enum WorkFlag {
     /// A poll continued after the end of the validity.
     Overran = 1,
     /// No heartbeats are expected.
@@ -63,11 +63,9 @@ pub(super) enum Mark {
 }
 
 impl GrantSignals {
-    /// Creates the signals of an attempt, or of a grant that was handed on. `own_plan`: the settings of its
-    /// request, unless they are the settings of the lease's first request, which is `first_plan`.
+    /// Creates the signals of an attempt, or of a grant that was handed on.
     pub(super) fn new(
         nth: u32,
-        first_plan: &Arc<Plan>,
         plan: &Arc<Plan>,
         started: Timestamp,
         hand_off: Option<HandOff>,
@@ -77,21 +75,15 @@ impl GrantSignals {
         let hold_until = started + plan.max_hold;
         Arc::new(Self {
             nth,
-            // Cloned only where it has to be: all requests without options of their own share one.
-            own_plan: (!Arc::ptr_eq(plan, first_plan)).then(|| Arc::clone(plan)),
+            plan: Arc::clone(plan),
             started,
             hold_until,
             token: AtomicU64::new(token),
             end: AtomicU64::new(held_until(until.min(hold_until))),
             polls: AtomicU64::new(0),
             beats: AtomicU64::new(0),
-            marks: AtomicU8::new(0),
+            flags: AtomicU8::new(0),
         })
-    }
-
-    /// Returns the settings of its request; `first` are the settings of the lease's first request.
-    pub(super) fn plan<'a>(&'a self, first: &'a Plan) -> &'a Plan {
-        self.own_plan.as_deref().unwrap_or(first)
     }
 
     pub(super) fn token(&self) -> u64 {
@@ -167,24 +159,24 @@ impl GrantSignals {
         self.beats.load(Ordering::Relaxed)
     }
 
-    /// Sets or removes a mark. Returns whether it was set before.
-    pub(super) fn set_mark(&self, mark: Mark, is_set: bool) -> bool {
-        let bit = mark as u8;
+    /// Sets or removes a flag. Returns whether it was set before.
+    pub(super) fn set_flag(&self, flag: WorkFlag, is_set: bool) -> bool {
+        let bit = flag as u8;
         let former = if is_set {
-            self.marks.fetch_or(bit, Ordering::Relaxed)
+            self.flags.fetch_or(bit, Ordering::Relaxed)
         } else {
-            self.marks.fetch_and(!bit, Ordering::Relaxed)
+            self.flags.fetch_and(!bit, Ordering::Relaxed)
         };
         former & bit != 0
     }
 
-    pub(super) fn has_mark(&self, mark: Mark) -> bool {
-        self.marks.load(Ordering::Relaxed) & mark as u8 != 0
+    pub(super) fn has_flag(&self, flag: WorkFlag) -> bool {
+        self.flags.load(Ordering::Relaxed) & flag as u8 != 0
     }
 
     /// Counts an overrun, once: a poll that continued after the end of the validity.
     pub(super) fn note_overrun(&self) {
-        if !self.set_mark(Mark::Overran, true) {
+        if !self.set_flag(WorkFlag::Overran, true) {
             metrics::overrun();
         }
     }

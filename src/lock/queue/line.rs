@@ -159,13 +159,13 @@ pub(super) struct Waiter {
     pub(super) plan: Arc<Plan>,
     /// The time of the request.
     pub(super) since: Timestamp,
-    slot: GivenSlot,
+    cell: GivenCell,
 }
 
 /// Receives what ends the wait of a request. It is filled when the waiter is removed from the line. Written
 /// with the lines locked.
 #[derive(Clone, Debug, Default)]
-pub(super) struct GivenSlot(Arc<Mutex<Option<Given>>>);
+pub(super) struct GivenCell(Arc<Mutex<Option<Given>>>);
 
 /// What ends the wait of a request in a line.
 #[derive(Debug)]
@@ -176,7 +176,7 @@ pub(super) enum Given {
     Verdict(LockError),
 }
 
-impl GivenSlot {
+impl GivenCell {
     pub(super) fn give(&self, given: Given) {
         let former = crate::sync::lock(&self.0).replace(given);
         debug_assert!(former.is_none(), "a wait ends once");
@@ -192,7 +192,7 @@ impl GivenSlot {
 pub(super) struct LinePlace {
     id: u64,
     is_one_shot: bool,
-    pub(super) slot: GivenSlot,
+    pub(super) cell: GivenCell,
 }
 
 impl Line {
@@ -288,13 +288,13 @@ impl Line {
         let id = self.next_id;
         self.next_id += 1;
         let waiter = Waiter::new(resource, plan, since);
-        let slot = waiter.slot.clone();
+        let cell = waiter.cell.clone();
         let is_one_shot = plan.wait.is_zero();
         if plan.is_shared() {
             *self.sharers.entry(plan.ttl).or_default() += 1;
         }
         self.waiters(is_one_shot).insert(id, waiter);
-        LinePlace { id, is_one_shot, slot }
+        LinePlace { id, is_one_shot, cell }
     }
 
     pub(super) fn waiter(&mut self, place: &LinePlace) -> Option<&mut Waiter> {
@@ -351,20 +351,20 @@ impl Waiter {
             resource: resource.clone(),
             plan: Arc::clone(plan),
             since,
-            slot: GivenSlot::default(),
+            cell: GivenCell::default(),
         }
     }
 
-    pub(super) fn slot(&self) -> &GivenSlot {
-        &self.slot
+    pub(super) fn cell(&self) -> &GivenCell {
+        &self.cell
     }
 
-    /// Returns whether this is its slot.
-    pub(super) fn has(&self, slot: &GivenSlot) -> bool {
-        Arc::ptr_eq(&self.slot.0, &slot.0)
+    /// Returns whether this is its cell.
+    pub(super) fn has(&self, cell: &GivenCell) -> bool {
+        Arc::ptr_eq(&self.cell.0, &cell.0)
     }
 
     pub(super) fn give(&self, given: Given) {
-        self.slot.give(given);
+        self.cell.give(given);
     }
 }

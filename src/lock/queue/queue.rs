@@ -205,7 +205,7 @@ impl Queue {
         // A waker is user code, which may leave a line, so it is cloned before the lock and dropped after it.
         let waker = crate::sync::clone_waker(cx.waker());
         let mut lines = self.lines();
-        if let Some(given) = place.slot.take() {
+        if let Some(given) = place.cell.take() {
             return Poll::Ready(given);
         }
         let waiter = lines.names.get_mut(name).and_then(|line| line.waiter(place));
@@ -409,7 +409,7 @@ impl Drop for QueueWait {
             let lines = &mut *guard;
             let waiter = lines.names.get_mut(name).and_then(|line| line.leave(&place));
             let left = waiter.map(|waiter| (waiter, lines.wait_no_more(1)));
-            (place.slot.take(), left)
+            (place.cell.take(), left)
         };
         if let Some((_waiter, left)) = left {
             left.update_gauge();

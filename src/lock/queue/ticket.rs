@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::line::{Given, GivenSlot, HandedOn, HeadState, Line, Queue, Ticket, Waiter};
+use super::line::{Given, GivenCell, HandedOn, HeadState, Line, Queue, Ticket, Waiter};
 use crate::{
     error::LockError,
     lock::{
@@ -138,7 +138,7 @@ impl Ticket {
     /// Makes the head of this line ready to get a slot.
     pub(crate) fn stand_by(&self, plan: &Arc<Plan>, since: Timestamp) -> StandBy {
         let waiter = Waiter::new(&self.resource, plan, since);
-        let slot = waiter.slot().clone();
+        let cell = waiter.cell().clone();
         let name = Arc::clone(&self.resource.shared_names()[0]);
         let former = {
             let mut lines = self.queue.lines();
@@ -146,7 +146,7 @@ impl Ticket {
             line.and_then(|line| line.stand_by.replace(Box::new(waiter)))
         };
         drop(former);
-        StandBy { queue: Arc::clone(&self.queue), name, slot }
+        StandBy { queue: Arc::clone(&self.queue), name, cell }
     }
 
     /// Gives the grant that `make` returns to the first request for any slot of a name that may have this
@@ -200,7 +200,7 @@ impl Drop for Ticket {
 pub(crate) struct StandBy {
     queue: Arc<Queue>,
     name: Arc<str>,
-    slot: GivenSlot,
+    cell: GivenCell,
 }
 
 impl StandBy {
@@ -209,11 +209,11 @@ impl StandBy {
         // A waker is user code: it is cloned before the lock and dropped after it.
         let waker = crate::sync::clone_waker(cx.waker());
         let mut lines = self.queue.lines();
-        if let Some(Given::Granted(grant)) = self.slot.take() {
+        if let Some(Given::Granted(grant)) = self.cell.take() {
             return Poll::Ready(grant);
         }
         let own = lines.names.get_mut(&self.name).and_then(|line| line.stand_by.as_mut());
-        let own = own.filter(|waiter| waiter.has(&self.slot));
+        let own = own.filter(|waiter| waiter.has(&self.cell));
         let replaced = own.map(|waiter| std::mem::replace(&mut waiter.waker, waker));
         drop(lines);
         drop(replaced);
@@ -225,10 +225,10 @@ impl StandBy {
         let (given, waiter) = {
             let mut lines = self.queue.lines();
             let is_own = |line: &&mut Line| {
-                line.stand_by.as_ref().is_some_and(|waiter| waiter.has(&self.slot))
+                line.stand_by.as_ref().is_some_and(|waiter| waiter.has(&self.cell))
             };
             let line = lines.names.get_mut(&self.name).filter(is_own);
-            (self.slot.take(), line.and_then(|line| line.stand_by.take()))
+            (self.cell.take(), line.and_then(|line| line.stand_by.take()))
         };
         drop(waiter);
         match given {

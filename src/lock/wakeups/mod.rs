@@ -12,7 +12,7 @@
 //! # Waiting for other processes (R5)
 //!
 //! *Wake-ups.* A waiter is woken by the release. A refused acquire that will be retried marks the
-//! holder's key (the argument `+` of `acquire.lua` requests the mark), and the release of a marked
+//! holder's key (`acquire.lua` gets the request's mark, `acquire_shared.lua` a `+`), and the release of a marked
 //! key is published; waiters subscribe on a quorum of nodes. Publishing every release would make
 //! each one slower by a tenth. A hint may be lost. The fallback is a retry after the holder's
 //! remaining TTL, at most 1 s or a third of the TTL; while fewer than a quorum of nodes would

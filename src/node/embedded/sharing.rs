@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use crate::{
-    protocol::{HeldAnswer, LeaseId, MARK, Stored, StoredLease},
+    protocol::{HeldAnswer, LeaseId, Stored, StoredLease, WAIT_MARK_TTL},
     time::Timestamp,
 };
 
@@ -103,7 +103,7 @@ impl SharedKeys {
         }
         if let Some(waiter) = waiter {
             key.marks.retain(|(known, _)| known.nonce != waiter.nonce());
-            key.marks.push((stored(waiter), now + MARK));
+            key.marks.push((stored(waiter), now + WAIT_MARK_TTL));
             // Each time, as an earlier message may be lost.
             for (lease, _) in &key.leases {
                 let (owner, name) = (Arc::clone(&lease.owner), Arc::clone(name));

@@ -25,7 +25,7 @@ pub use answer::{
 };
 pub use job_op::{ClaimOp, ForgetJobOp, PrepareOp};
 pub use lease_id::{LeaseId, Nonce};
-pub use op::{AcquireOp, ExtendOp, ForgetOp, MARK, Op, OpId, RaiseOp, RecordOp, RepairOp};
+pub use op::{AcquireOp, ExtendOp, ForgetOp, Op, OpId, RaiseOp, RecordOp, RepairOp, WAIT_MARK_TTL};
 pub use scan::{ScanKind, ScanOp, ScannedAnswer};
 pub use tick_claim::{
     FormerClaim, JobDocument, OnDemandRun, ScheduleMark, TickClaim, TickFates, TickRun,

@@ -155,7 +155,7 @@ impl Op {
 
 /// Time for which a node remembers that an exclusive request waits, from its last attempt on. Requests
 /// repeat their attempts, and withdraw at their end, so this is for those whose process crashed.
-pub const MARK: Duration = Duration::from_secs(2);
+pub const WAIT_MARK_TTL: Duration = Duration::from_secs(2);
 
 /// The parameters of [`Op::Acquire`].
 #[derive(Clone, Debug)]
@@ -173,7 +173,7 @@ pub struct AcquireOp {
     pub expires: Timestamp,
     /// The identity of the request, if it waits when it is refused: the identity of its first attempt. The node
     /// then reports the release; and if shared leases refuse an exclusive request, it takes no further ones
-    /// until the request [withdraws](Op::Withdraw), or for [`MARK`] after its last attempt.
+    /// until the request [withdraws](Op::Withdraw), or for [`WAIT_MARK_TTL`] after its last attempt.
     pub waiter: Option<Arc<LeaseId>>,
 }
 

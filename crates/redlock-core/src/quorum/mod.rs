@@ -16,7 +16,7 @@
 //! | R12: the latest run of a job | [`claims`] |
 //! | R13: whether the work of a name is done | [`records`] |
 //!
-//! N nodes, q = ⌊N/2⌋+1, drift = factor × TTL + 2 ms, validity = TTL − drift.
+//! N nodes, q = ⌊N/2⌋+1, validity = TTL − slack ([`slack`](crate::protocol::formulas::slack)).
 //!
 //! # Invariants
 //!
