@@ -2,6 +2,7 @@
 
 use std::{
     env, fs,
+    net::{Ipv4Addr, SocketAddr},
     os::unix::fs::{MetadataExt, chown},
     path::{Path, PathBuf},
     process::Command,
@@ -59,6 +60,10 @@ impl Cluster {
     /// The address, for another process.
     pub(crate) fn url(&self) -> String {
         url(&self.port)
+    }
+
+    pub(crate) fn addr(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port.number()).into()
     }
 
     pub(crate) fn options(&self) -> PgConnectOptions {

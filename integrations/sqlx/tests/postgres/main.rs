@@ -7,6 +7,7 @@ mod child;
 mod cluster;
 mod example;
 mod fences;
+mod hangs;
 mod once;
 mod processes;
 mod stopped;
