@@ -493,6 +493,17 @@ fn compose_file_has_the_servers_of_the_readme() {
         file.lines().flat_map(|line| line.split(['"', ' ']).filter(|it| it.starts_with("./")));
     let mounted: Vec<_> = mounts.map(|mount| mount.split(':').next().unwrap()).collect();
     assert_eq!(mounted.len(), 3);
+    // The service is the example, over the servers of the file, where Prometheus looks for it.
+    let service = read("examples/service/src/main.rs");
+    for port in [7001, 7002, 7003] {
+        assert!(service.contains(&format!("redis://127.0.0.1:{port}")), "{port}");
+    }
+    assert_eq!(
+        (count("command: cargo run --locked -p service"), count("stop_signal: SIGINT")),
+        (1, 1)
+    );
+    assert!(file.contains("LISTEN: \"0.0.0.0:9000\"") && service.contains("127.0.0.1:9000"));
+    assert!(read("contrib/prometheus/prometheus.yml").contains(":9000\"]"));
     for path in mounted {
         assert!(root().join("contrib").join(path).exists(), "{path}");
     }

@@ -134,7 +134,8 @@ async fn payment_under_hanging_lock_servers_is_made_once() {
     let (_cluster, pool) = Cluster::start().await;
     let servers = RedisServer::start_n(3);
     let redlock = manager(&servers).await;
-    let cases = STEPS.iter().flat_map(|step| HANGS.map(|hang| (*step, hang)));
+    let steps = [Step::Fence, Step::Commit];
+    let cases = steps.iter().flat_map(|step| HANGS.map(|hang| (*step, hang)));
 
     for (account, (step, hang)) in (100..).zip(cases) {
         open_account(&pool, account).await;
