@@ -207,7 +207,7 @@ pub use redlock_core::schedule::Schedule;
 #[doc(inline)]
 pub use redlock_core::token::FencingToken;
 #[cfg(feature = "scheduler")]
-pub use scheduler::{context::JobContext, job::Job, scheduler::Scheduler};
+pub use scheduler::{context::JobContext, handle::SchedulerHandle, job::Job, scheduler::Scheduler};
 
 /// The examples of the README and of these pages are tests.
 #[cfg(all(

@@ -12,7 +12,7 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use http::{Request, Response};
-use tower_redlock::{Redlock, scheduler::SchedulerHandle};
+use tower_redlock::{Redlock, SchedulerHandle};
 use tower_service::Service;
 
 use crate::{access::Authorize, reply::DashboardBody, router::answer, site::Site};

@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use tower_redlock::{
-    Redlock,
-    scheduler::{JobStatus, SchedulerHandle},
-};
+use tower_redlock::{Redlock, SchedulerHandle, scheduler::JobStatus};
 
 use crate::{
     access::{Authorize, Subject},

@@ -41,7 +41,7 @@
 //!
 //! * pass the [fencing token](crate::FencingToken) along with each write, to a resource that checks it;
 //! * give each step a timeout that is shorter than the TTL;
-//! * set [`on_overrun`](BlockingRequest::on_overrun) to [`Overrun::Abort`](crate::lock::Overrun) where a
+//! * set [`overrun`](BlockingRequest::overrun) to [`Overrun::Abort`](crate::lock::Overrun) where a
 //!   second writer is worse than the end of the process. By default the thread of the crate logs at
 //!   WARN that the closure still runs.
 //!

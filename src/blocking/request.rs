@@ -73,8 +73,8 @@ impl BlockingRequest {
         /// See [`LockOptions::auto_extend`].
         pub fn auto_extend(self, auto_extend: bool) -> Self;
 
-        /// See [`LockOptions::on_overrun`]. The closure of [`run`](Self::run) counts as one poll.
-        pub fn on_overrun(self, overrun: Overrun) -> Self;
+        /// See [`LockOptions::overrun`]. The closure of [`run`](Self::run) counts as one poll.
+        pub fn overrun(self, overrun: Overrun) -> Self;
     }
 }
 
@@ -128,7 +128,7 @@ impl BlockingRequest {
     #[track_caller]
     pub fn run<T>(self, work: impl FnOnce(LockContext) -> T) -> Result<T, LockError> {
         let timers = self.timers();
-        let lock = wait(&timers, self.request.acquire())?;
+        let lock = wait(&timers, self.request.acquire_for_work())?;
         let (mut hold, work) = Hold::start(lock, |cx| move || work(cx))?;
         // Nothing polls again: the work returns its output.
         let mut cx = Context::from_waker(Waker::noop());
@@ -149,7 +149,7 @@ impl BlockingRequest {
     /// # Errors
     ///
     /// [`GuardError::Lock`] as [`run`](Self::run) describes, also for work that returned the error of
-    /// [`ensure_valid`](LockContext::ensure_valid); [`GuardError::Service`] is the work's own.
+    /// [`ensure_valid`](LockContext::ensure_valid); [`GuardError::Work`] is the work's own.
     ///
     /// Panics are as for [`run`](Self::run).
     #[track_caller]
@@ -157,7 +157,7 @@ impl BlockingRequest {
         self,
         work: impl FnOnce(LockContext) -> Result<T, E>,
     ) -> Result<T, GuardError<E>> {
-        self.run(work)?.map_err(GuardError::Service)
+        self.run(work)?.map_err(GuardError::Work)
     }
 }
 
@@ -182,11 +182,11 @@ mod tests {
             .slots(5)
             .max_attempts(6)
             .auto_extend(false)
-            .on_overrun(Overrun::Abort);
+            .overrun(Overrun::Abort);
 
         let times = new.ttl(time).wait(time * 2).max_hold(time * 3).linger(time * 4);
         let others = new.shared(true).slots(5).max_attempts(6).auto_extend(false);
-        let expected = times.or(others).on_overrun(Overrun::Abort);
+        let expected = times.or(others).overrun(Overrun::Abort);
         assert_eq!(set.lock_request().set_options(), expected);
     }
 }

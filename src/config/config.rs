@@ -33,7 +33,7 @@ use crate::{
 /// | `wait_without_quorum` | boolean | `false` for layers, `true` for other requests |
 /// | `max_attempts` | number | no limit but the wait |
 /// | `auto_extend` | boolean | `true` |
-/// | `retry_after` | duration | `"30s"` |
+/// | `max_retry_after` | duration | `"30s"` |
 /// | `owner` | text | `program@host:pid` |
 /// | `key_prefix` | text | `redlock` |
 /// | `fencing` | boolean | `true` |
@@ -42,7 +42,7 @@ use crate::{
 /// | `accept_few_servers` | boolean: one or two servers are intended | `false`: a WARN |
 /// | `eviction_guard` | `"warn"` or `"refuse"` | `"warn"` |
 /// | `stop_margin` | duration | a tenth of the validity |
-/// | `on_overrun` | `"warn"` or `"abort"` | `"warn"` |
+/// | `overrun` | `"warn"` or `"abort"` | `"warn"` |
 /// | `max_waiters` | number | 1,000 |
 /// | `max_waiters_in_total` | number | 10,000 |
 /// | `handoff_limit` | number; 0: never | 20 |
@@ -102,7 +102,7 @@ pub struct Config {
     max_attempts: Option<u32>,
     auto_extend: Option<bool>,
     #[serde(with = "humantime_serde")]
-    retry_after: Option<Duration>,
+    max_retry_after: Option<Duration>,
     owner: Option<String>,
     key_prefix: Option<String>,
     fencing: Option<bool>,
@@ -112,7 +112,7 @@ pub struct Config {
     eviction_guard: Option<EvictionGuard>,
     #[serde(with = "humantime_serde")]
     stop_margin: Option<Duration>,
-    on_overrun: Option<Overrun>,
+    overrun: Option<Overrun>,
     max_waiters: Option<usize>,
     max_waiters_in_total: Option<usize>,
     handoff_limit: Option<u32>,
@@ -191,7 +191,7 @@ impl Config {
             wait_without_quorum,
             max_attempts,
             auto_extend,
-            retry_after,
+            max_retry_after,
             owner,
             key_prefix,
             fencing,
@@ -200,7 +200,7 @@ impl Config {
             accept_few_servers,
             eviction_guard,
             stop_margin,
-            on_overrun,
+            overrun,
             max_waiters,
             max_waiters_in_total,
             handoff_limit,
@@ -233,14 +233,15 @@ impl Config {
         set!(wait_without_quorum);
         set!(max_attempts, owner, key_prefix, fencing, restart_guard, eviction_guard);
         set!(max_records, max_stored_response_bytes, max_waiting_body_bytes);
-        set!(stop_margin, on_overrun, max_waiters, max_waiters_in_total, handoff_limit, wakeups);
+        set!(stop_margin, overrun, max_waiters, max_waiters_in_total, handoff_limit, wakeups);
         if assume_new_servers == Some(true) {
             builder = builder.assume_new_servers();
         }
         if accept_few_servers == Some(true) {
             builder = builder.accept_few_servers();
         }
-        builder = builder.options(LockOptions { auto_extend, retry_after, ..LockOptions::new() });
+        builder =
+            builder.options(LockOptions { auto_extend, max_retry_after, ..LockOptions::new() });
         if let Some(DelayRange { min, max }) = retry_delay {
             builder = builder.retry_delay(min..=max);
         }

@@ -53,8 +53,8 @@ fn passwords_are_never_shown() {
 fn misplaced_values_are_never_shown() {
     let url = "redis://:s3cret@h";
     let fields = "nodes sets ttl max_ttl wait max_hold linger node_timeout drift_factor retry_delay wakeups \
-         wait_without_quorum max_attempts auto_extend retry_after owner key_prefix fencing restart_guard \
-         assume_new_servers accept_few_servers eviction_guard stop_margin on_overrun max_waiters \
+         wait_without_quorum max_attempts auto_extend max_retry_after owner key_prefix fencing restart_guard \
+         assume_new_servers accept_few_servers eviction_guard stop_margin overrun max_waiters \
          max_waiters_in_total handoff_limit max_waiting_body_bytes max_records \
          max_stored_response_bytes username password password_file tls";
     let values =

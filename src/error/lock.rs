@@ -18,7 +18,7 @@ pub enum LockError {
     Held {
         /// When to try again: an estimate from the mean hold time of similar names in this process
         /// and the number of other requests, with jitter; about a second without a measurement. At
-        /// most 30 s, or as [`RedlockLayer::retry_after`](crate::RedlockLayer::retry_after) sets.
+        /// most 30 s, or as [`RedlockLayer::max_retry_after`](crate::RedlockLayer::max_retry_after) sets.
         /// `None` only in the log line and the event of one attempt of several, and in an error that was made
         /// from a [`ReleaseError`].
         retry_after: Option<Duration>,

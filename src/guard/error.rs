@@ -12,7 +12,7 @@ pub enum GuardError<E> {
     /// while the work ran, and the outcome is unknown.
     Lock(LockError),
     /// The work ran under the lock, and failed.
-    Service(E),
+    Work(E),
 }
 
 impl<E> From<LockError> for GuardError<E> {
@@ -25,7 +25,7 @@ impl<E: fmt::Display> fmt::Display for GuardError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Lock(error) => error.fmt(f),
-            Self::Service(error) => error.fmt(f),
+            Self::Work(error) => error.fmt(f),
         }
     }
 }
@@ -33,13 +33,13 @@ impl<E: fmt::Display> fmt::Display for GuardError<E> {
 /// Also implemented if `E` is a `Box<dyn Error + Send + Sync>`, as inside tower's `Buffer` or
 /// `Timeout`. `Display` shows the inner error. The chain of causes continues below it for such
 /// boxes, [`LockError`], [`std::io::Error`] and the errors of axum and tonic; the chain of another
-/// `E` is reached through [`Service`](GuardError::Service).
+/// `E` is reached through [`Work`](GuardError::Work).
 impl<E: fmt::Debug + fmt::Display + 'static> std::error::Error for GuardError<E> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         // `Display` already shows the inner error, so the chain continues below it.
         match self {
             Self::Lock(error) => error.source(),
-            Self::Service(error) => source_of(error),
+            Self::Work(error) => source_of(error),
         }
     }
 }
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn is_transparent_for_services_error() {
-        let error = GuardError::Service(Box::<dyn Error + Send + Sync>::from(Outer(fmt::Error)));
+        let error = GuardError::Work(Box::<dyn Error + Send + Sync>::from(Outer(fmt::Error)));
         assert_eq!(error.to_string(), "outer");
         assert!(error.source().is_some_and(<dyn Error>::is::<fmt::Error>));
     }

@@ -47,14 +47,14 @@ impl LockRequest {
         F: FnOnce(LockContext) -> Fut,
         Fut: Future,
     {
-        Run { state: RunState::Acquiring { acquire: self.acquire(), work: Some(work) } }
+        Run { state: RunState::Acquiring { acquire: self.acquire_for_work(), work: Some(work) } }
     }
 
     /// Like [`run`](Self::run), for work that can itself fail.
     ///
     /// # Errors
     ///
-    /// [`GuardError::Lock`] as [`run`](Self::run) describes; [`GuardError::Service`] is the work's own.
+    /// [`GuardError::Lock`] as [`run`](Self::run) describes; [`GuardError::Work`] is the work's own.
     ///
     /// Cancel safety and panics are as for [`run`](Self::run).
     pub fn try_run<F, Fut, T, E>(self, work: F) -> TryRun<F, Fut>
@@ -142,7 +142,7 @@ where
     type Output = Result<T, GuardError<E>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Poll::Ready(ready!(self.project().run.poll(cx))?.map_err(GuardError::Service))
+        Poll::Ready(ready!(self.project().run.poll(cx))?.map_err(GuardError::Work))
     }
 }
 

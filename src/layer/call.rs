@@ -85,7 +85,7 @@ impl<S: Service<Request>, Request, P> RedlockFuture<S, Request, P> {
         call: LockedCall<S, Request>,
         protocol: P,
     ) -> Self {
-        let state = CallState::Acquiring { acquire: lock.acquire(), call: Some(call) };
+        let state = CallState::Acquiring { acquire: lock.acquire_for_work(), call: Some(call) };
         Self { state, resource: Some(resource), protocol }
     }
 
@@ -123,7 +123,7 @@ impl<S: Service<Request>, Request, P> RedlockFuture<S, Request, P> {
                     let result = ready!(future.poll(cx));
                     return Poll::Ready(match result {
                         Ok(response) => Ok((response, None)),
-                        Err(error) => Err(GuardError::Service(error)),
+                        Err(error) => Err(GuardError::Work(error)),
                     });
                 }
                 CallStateProj::Acquiring { acquire, call } => {
@@ -140,7 +140,7 @@ impl<S: Service<Request>, Request, P> RedlockFuture<S, Request, P> {
                     let (result, hold) = ready!(guarded.poll(cx))?;
                     return Poll::Ready(match result {
                         Ok(response) => Ok((response, Some(hold))),
-                        Err(error) => Err(GuardError::Service(error)),
+                        Err(error) => Err(GuardError::Work(error)),
                     });
                 }
             }

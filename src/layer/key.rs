@@ -20,6 +20,7 @@ use crate::resource::{Resource, ResourceError};
             key that finds the caller, or `Scope::none()` where all callers share them",
     note = "other keys are those of `tower_redlock::key`, or a closure `|request: &{Request}| …`"
 )]
+#[doc(alias = "KeyExtractor")]
 pub trait ResourceKey<Request> {
     /// Returns the resource of a request; `None` if it needs no lock.
     ///

@@ -78,8 +78,8 @@ impl<K, P> RedlockLayer<K, P> {
         /// answers 429 instead.
         pub const fn slots(self, slots: u32) -> Self;
 
-        /// See [`LockOptions::retry_after`].
-        pub const fn retry_after(self, max: Duration) -> Self;
+        /// See [`LockOptions::max_retry_after`].
+        pub const fn max_retry_after(self, max: Duration) -> Self;
     }
 }
 

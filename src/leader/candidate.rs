@@ -28,6 +28,7 @@ impl Redlock {
 ///
 /// Options are set by value, before [`run`](Self::run), which uses the options of its handle. Clones are
 /// the same candidate and share its terms: each can make it resign or stop.
+#[doc(alias = "leader_election")]
 #[derive(Clone, Debug)]
 #[must_use = "a candidate does nothing until it is run"]
 pub struct Leader {
@@ -61,7 +62,7 @@ impl Leader {
     /// Sets options of the leader's lock: each that is set in `options`. The others keep their
     /// values. `max_hold` limits a term, which is lost then.
     ///
-    /// `wait`, `max_attempts` and `retry_after` don't apply, as a candidate tries by rules of its
+    /// `wait`, `max_attempts` and `max_retry_after` don't apply, as a candidate tries by rules of its
     /// own. If one of them is set, [`run`](Self::run) fails with [`LockError::InvalidRequest`].
     pub fn options(mut self, options: LockOptions) -> Self {
         if let Err(reason) = options.refuse_waiting() {
@@ -116,8 +117,8 @@ impl Leader {
         /// See [`LockOptions::heartbeat_within`]. Counted from the start of the term.
         pub fn heartbeat_within(self, limit: Duration) -> Self;
 
-        /// See [`LockOptions::on_overrun`].
-        pub fn on_overrun(self, overrun: Overrun) -> Self;
+        /// See [`LockOptions::overrun`].
+        pub fn overrun(self, overrun: Overrun) -> Self;
     }
 }
 

@@ -522,7 +522,12 @@ impl Acquisition {
         if let Err(error) = &mut result {
             error.set_retry_after(|expires_in| {
                 let ahead = core.queue.turn_away(resource);
-                core.client.hold_times.retry_after(resource, ahead, expires_in, plan.retry_after)
+                core.client.hold_times.retry_after(
+                    resource,
+                    ahead,
+                    expires_in,
+                    plan.max_retry_after,
+                )
             });
         }
         let waited = now.saturating_duration_since(*started);

@@ -32,7 +32,7 @@ use crate::{
 const TTL: Duration = Duration::from_secs(10);
 /// Default `max_hold`.
 const MAX_HOLD: Duration = Duration::from_secs(5 * 60);
-/// Default maximum of `retry_after`.
+/// Default of `max_retry_after`.
 const RETRY_AFTER: Duration = Duration::from_secs(30);
 const MAX_OWNER_BYTES: usize = 128;
 /// Maximum length of a key prefix, in bytes.
@@ -220,9 +220,9 @@ impl RedlockBuilder {
             wait_without_quorum: self.options.wait_without_quorum,
             max_attempts: self.options.max_attempts,
             auto_extend: self.options.auto_extend.unwrap_or(true),
-            retry_after: self.options.retry_after.unwrap_or(RETRY_AFTER),
+            max_retry_after: self.options.max_retry_after.unwrap_or(RETRY_AFTER),
             stop_margin: self.stop_margin,
-            on_overrun: self.options.on_overrun.unwrap_or_default(),
+            overrun: self.options.overrun.unwrap_or_default(),
         };
         let bounds = ManagerBounds {
             line: self.line,
@@ -392,7 +392,7 @@ mod tests {
             ("wait", requests.wait),
             ("max_hold", requests.max_hold),
             ("linger", requests.linger),
-            ("retry_after", requests.retry_after),
+            ("max_retry_after", requests.max_retry_after),
             ("node_timeout", settings.node_timeout),
         ] {
             assert_documented(setting, &duration(default));

@@ -180,8 +180,8 @@ impl RedlockBuilder {
         /// See [`LockOptions::max_attempts`]. Default: no limit but the wait.
         pub fn max_attempts(self, attempts: u32) -> Self;
 
-        /// See [`LockOptions::on_overrun`]. Default: a warning.
-        pub fn on_overrun(self, overrun: Overrun) -> Self;
+        /// See [`LockOptions::overrun`]. Default: a warning.
+        pub fn overrun(self, overrun: Overrun) -> Self;
     }
 }
 

@@ -65,6 +65,7 @@ pub(crate) use lease_getters;
 /// or let [`LockRequest::run`](super::LockRequest::run) do it. Locks are not re-entrant: a second
 /// request for the same name in the same process waits like any other. One by the work that runs under
 /// the lock fails at once, as it would wait for itself; a shared one within a shared lock joins.
+#[doc(alias = "mutex", alias = "LockGuard")]
 #[must_use = "a lock is released as soon as it is dropped"]
 pub struct Lock {
     lease: Arc<ActiveLease>,
@@ -88,6 +89,7 @@ impl Lock {
     /// # Cancel safety
     ///
     /// Safe: the renewal continues without the future.
+    #[doc(alias = "renew")]
     pub async fn extend(&self) -> Result<Duration, LockError> {
         if !self.is_valid() {
             return Err(LockError::lost(self.lease.loss()));
@@ -146,6 +148,7 @@ impl Lock {
     /// # Cancel safety
     ///
     /// Safe: the release is sent at the call, not at the first poll.
+    #[doc(alias = "unlock")]
     pub fn release(self) -> Release {
         // The drop calls it again, which has no effect.
         self.give_back()

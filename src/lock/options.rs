@@ -67,9 +67,9 @@ pub struct LockOptions {
     pub(crate) wait_without_quorum: Option<bool>,
     pub(crate) max_attempts: Option<u32>,
     pub(crate) auto_extend: Option<bool>,
-    pub(crate) on_overrun: Option<Overrun>,
+    pub(crate) overrun: Option<Overrun>,
     #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
-    pub(crate) retry_after: Option<Duration>,
+    pub(crate) max_retry_after: Option<Duration>,
     #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
     pub(crate) stall_limit: Option<Duration>,
     #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
@@ -107,8 +107,8 @@ impl LockOptions {
             wait_without_quorum: None,
             max_attempts: None,
             auto_extend: None,
-            on_overrun: None,
-            retry_after: None,
+            overrun: None,
+            max_retry_after: None,
             stall_limit: None,
             heartbeat_within: None,
             slots: None,
@@ -120,6 +120,7 @@ impl LockOptions {
     ///
     /// A crashed holder blocks the resource for this time at most. A TTL above the manager's
     /// `max_ttl` (by default its TTL), or not above the drift allowance, is an error.
+    #[doc(alias = "lease_time", alias = "expiry")]
     pub const fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
@@ -136,6 +137,7 @@ impl LockOptions {
     ///
     /// An error for a [`Job`](crate::Job) and a [`Leader`](crate::Leader), which wait by rules of
     /// their own.
+    #[doc(alias = "timeout", alias = "try_lock_for")]
     pub const fn wait(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
         self
@@ -212,8 +214,8 @@ impl LockOptions {
     ///
     /// An error for a [`Job`](crate::Job) and a [`Leader`](crate::Leader), which have no such
     /// requests.
-    pub const fn retry_after(mut self, max: Duration) -> Self {
-        self.retry_after = Some(max);
+    pub const fn max_retry_after(mut self, max: Duration) -> Self {
+        self.max_retry_after = Some(max);
         self
     }
 }
@@ -240,6 +242,7 @@ impl LockOptions {
     /// [`stall_limit`](Self::stall_limit), [`heartbeat_within`](Self::heartbeat_within) and
     /// `auto_extend(false)`, as a default of the manager, and for a [`Job`](crate::Job), a
     /// [`Leader`](crate::Leader) and [once](mod@crate::once).
+    #[doc(alias = "rwlock", alias = "reader")]
     pub const fn shared(mut self, shared: bool) -> Self {
         self.shared = Some(shared);
         self
@@ -266,6 +269,7 @@ impl LockOptions {
     /// An error for a set of names, with [`linger`](Self::linger), as a default of the manager, and for
     /// a [`Job`](crate::Job), a [`Leader`](crate::Leader) and [once](mod@crate::once), which have one
     /// holder.
+    #[doc(alias = "semaphore", alias = "permits")]
     pub const fn slots(mut self, slots: u32) -> Self {
         self.slots = Some(slots);
         self
@@ -296,8 +300,8 @@ impl LockOptions {
 impl LockOptions {
     /// Sets what is done about work that is inside a poll when its lock has ended. Default: the
     /// manager's ([`Overrun::Warn`]).
-    pub const fn on_overrun(mut self, overrun: Overrun) -> Self {
-        self.on_overrun = Some(overrun);
+    pub const fn overrun(mut self, overrun: Overrun) -> Self {
+        self.overrun = Some(overrun);
         self
     }
 
@@ -309,7 +313,7 @@ impl LockOptions {
     ///
     /// The work is checked every quarter of the limit, so a stall is detected up to a quarter
     /// later. Time in which the machine was suspended, or the process stopped, counts for a quarter
-    /// at most. A poll that hangs can't be dropped: see [`on_overrun`](Self::on_overrun).
+    /// at most. A poll that hangs can't be dropped: see [`overrun`](Self::overrun).
     ///
     /// An error for a [`LockRequest`](crate::LockRequest) that is awaited: a lock that is held by hand has no work that
     /// is polled.
@@ -351,8 +355,8 @@ impl LockOptions {
             wait_without_quorum,
             max_attempts,
             auto_extend,
-            on_overrun,
-            retry_after,
+            overrun,
+            max_retry_after,
             stall_limit,
             heartbeat_within,
             slots,
@@ -370,7 +374,7 @@ impl LockOptions {
             "wait" => self.wait.is_some(),
             "wait_without_quorum" => self.wait_without_quorum.is_some(),
             "max_attempts" => self.max_attempts.is_some(),
-            "retry_after" => self.retry_after.is_some(),
+            "max_retry_after" => self.max_retry_after.is_some(),
             "stall_limit" => self.stall_limit.is_some(),
             "heartbeat_within" => self.heartbeat_within.is_some(),
             "slots" => self.slots.is_some(),
@@ -391,7 +395,7 @@ impl LockOptions {
             ("wait", own),
             ("wait_without_quorum", own),
             ("max_attempts", own),
-            ("retry_after", "nobody is told it"),
+            ("max_retry_after", "nobody is told it"),
         ])
     }
 }
@@ -451,8 +455,8 @@ mod tests {
         }),
         ("max_attempts", NEW.max_attempts(7), |plan| plan.max_attempts == Some(7)),
         ("auto_extend", NEW.auto_extend(false), |plan| !plan.auto_extend),
-        ("on_overrun", NEW.on_overrun(Overrun::Abort), |plan| plan.on_overrun == Overrun::Abort),
-        ("retry_after", NEW.retry_after(TIME), |plan| plan.retry_after == TIME),
+        ("overrun", NEW.overrun(Overrun::Abort), |plan| plan.overrun == Overrun::Abort),
+        ("max_retry_after", NEW.max_retry_after(TIME), |plan| plan.max_retry_after == TIME),
         ("stall_limit", NEW.stall_limit(TIME), |plan| plan.stall_limit == Some(TIME)),
         ("heartbeat_within", NEW.heartbeat_within(TIME), |plan| {
             plan.heartbeat_within == Some(TIME)
@@ -460,7 +464,7 @@ mod tests {
     ];
 
     /// The options that a job and a leader do not take.
-    const OWN_RULES: [&str; 4] = ["wait", "wait_without_quorum", "max_attempts", "retry_after"];
+    const OWN_RULES: [&str; 4] = ["wait", "wait_without_quorum", "max_attempts", "max_retry_after"];
 
     /// The options of locks that may have several holders.
     const SEVERAL_HOLDERS: [(&str, LockOptions); 2] =
@@ -552,7 +556,7 @@ mod tests {
         let by_hand = redlock.lock("x").options(NEW.stall_limit(TIME)).await.unwrap_err();
 
         assert!(invalid(by_hand).contains("stall_limit"));
-        for options in [NEW.wait(TIME), NEW.max_attempts(7), NEW.retry_after(TIME)] {
+        for options in [NEW.wait(TIME), NEW.max_attempts(7), NEW.max_retry_after(TIME)] {
             let option = options.refuse_waiting().unwrap_err();
             let leader = redlock.leader("x").options(options).run(|_| async {}).await.unwrap_err();
             assert_eq!(invalid(leader), option);

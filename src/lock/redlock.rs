@@ -29,6 +29,7 @@ use crate::{
 ///
 /// Build it after the last `fork`, as in a process that daemonizes: neither this thread nor a tokio
 /// runtime survives a fork.
+#[doc(alias = "LockManager")]
 #[derive(Clone)]
 pub struct Redlock {
     /// The only set, or the first of several.
@@ -58,6 +59,7 @@ impl Redlock {
     /// # Panics
     ///
     /// If the operating system gives no thread.
+    #[doc(alias = "in_memory", alias = "mock")]
     pub fn embedded() -> Self {
         Self::builder()
             .nodes_from(&EmbeddedNodes::new(5))
@@ -85,11 +87,13 @@ impl Redlock {
         &self.core.client
     }
 
-    /// Requests a lock on one name or a set of names.
+    /// Requests a lock on one name or a set of names. Without a [`wait`](LockRequest::wait), in the request or as a default
+    /// of the manager, it makes one attempt.
     ///
     /// Awaiting a request for an invalid name fails with [`LockError::InvalidResource`]; nothing is
     /// sent. Names that begin with `job:`, `leader:` or `once:` are invalid, as the library's own
     /// locks have them: see [`Resource::of_job`].
+    #[doc(alias = "try_lock", alias = "acquire")]
     pub fn lock<R>(&self, resource: R) -> LockRequest
     where
         R: TryInto<Resource>,
@@ -193,6 +197,7 @@ impl Redlock {
     /// # Errors
     ///
     /// [`NotReady`], with the reasons.
+    #[doc(alias = "is_ready", alias = "health_check")]
     pub fn readiness(&self) -> Result<(), NotReady> {
         self.sets().iter().try_for_each(|set| set.core.client.readiness())
     }

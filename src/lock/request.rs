@@ -97,8 +97,8 @@ impl LockRequest {
         /// See [`LockOptions::auto_extend`].
         pub fn auto_extend(self, auto_extend: bool) -> Self;
 
-        /// See [`LockOptions::on_overrun`].
-        pub fn on_overrun(self, overrun: Overrun) -> Self;
+        /// See [`LockOptions::overrun`].
+        pub fn overrun(self, overrun: Overrun) -> Self;
     }
 }
 
@@ -145,8 +145,22 @@ impl LockRequest {
         &self.core.client.timers
     }
 
+    /// Acquires the lock, to be held by hand: what `await` does with the request itself. For tasks and combinators that take
+    /// futures only.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Acquire`].
+    pub fn acquire(self) -> Acquire {
+        let why = "a lock held by hand has no work that is polled; use run or try_run";
+        match self.options.refuse(&[("stall_limit", why)]) {
+            Ok(()) => self.acquire_for_work(),
+            Err(reason) => Acquire::failed(LockError::InvalidRequest(reason.into())),
+        }
+    }
+
     /// Starts the request, for work that runs under the lock.
-    pub(crate) fn acquire(self) -> Acquire {
+    pub(crate) fn acquire_for_work(self) -> Acquire {
         let Self { core, resource, options, internal } = self;
         match (options.slots, resource) {
             (Some(count), Ok(resource)) => {
@@ -214,10 +228,6 @@ impl IntoFuture for LockRequest {
     type IntoFuture = Acquire;
 
     fn into_future(self) -> Acquire {
-        let why = "a lock held by hand has no work that is polled; use run or try_run";
-        match self.options.refuse(&[("stall_limit", why)]) {
-            Ok(()) => self.acquire(),
-            Err(reason) => Acquire::failed(LockError::InvalidRequest(reason.into())),
-        }
+        self.acquire()
     }
 }

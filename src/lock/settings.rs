@@ -67,9 +67,9 @@ pub(crate) struct RequestDefaults {
     pub(crate) wait_without_quorum: Option<bool>,
     pub(crate) max_attempts: Option<u32>,
     pub(crate) auto_extend: bool,
-    pub(crate) retry_after: Duration,
+    pub(crate) max_retry_after: Duration,
     pub(crate) stop_margin: Option<Duration>,
-    pub(crate) on_overrun: Overrun,
+    pub(crate) overrun: Overrun,
 }
 
 /// Limits of what a manager keeps at a time.
@@ -175,7 +175,7 @@ pub(crate) struct Plan {
     pub(crate) on_outage: OnOutage,
     pub(crate) max_attempts: Option<u32>,
     pub(crate) auto_extend: bool,
-    pub(crate) on_overrun: Overrun,
+    pub(crate) overrun: Overrun,
     pub(crate) stall_limit: Option<Duration>,
     pub(crate) heartbeat_within: Option<Duration>,
     pub(crate) polled_within: Option<Duration>,
@@ -187,7 +187,7 @@ pub(crate) struct Plan {
     pub(crate) stop_margin: Duration,
     /// Unset at the first attempt of a request that waits.
     pub(crate) lead_node: Option<LeadNode>,
-    pub(crate) retry_after: Duration,
+    pub(crate) max_retry_after: Duration,
     /// Time for which the servers keep the key after the hard stop.
     pub(crate) slack: Duration,
 }
@@ -283,7 +283,7 @@ impl Settings {
             on_outage: self.on_outage(options, internal),
             max_attempts,
             auto_extend: options.auto_extend.unwrap_or(defaults.auto_extend),
-            on_overrun: options.on_overrun.unwrap_or(defaults.on_overrun),
+            overrun: options.overrun.unwrap_or(defaults.overrun),
             stall_limit: options.stall_limit.filter(|limit| *limit <= MAX_DURATION),
             heartbeat_within: options.heartbeat_within.filter(|limit| *limit <= MAX_DURATION),
             polled_within: internal.polled_within.filter(|limit| *limit <= MAX_DURATION),
@@ -295,7 +295,7 @@ impl Settings {
             // they succeed.
             stop_margin: defaults.stop_margin.unwrap_or(validity / 10).min(validity / 2),
             lead_node: internal.lead_node,
-            retry_after: options.retry_after.unwrap_or(defaults.retry_after),
+            max_retry_after: options.max_retry_after.unwrap_or(defaults.max_retry_after),
             slack,
             node_timeout: formulas::node_timeout(self.node_timeout, ttl),
         })

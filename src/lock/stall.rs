@@ -157,7 +157,7 @@ mod tests {
             let clock = ManualClock::new();
             let redlock = Nodes::new(3, &clock).replica("a").redlock();
             let request = request(redlock.lock("x"));
-            let mut acquired = clock.spawn(request.acquire());
+            let mut acquired = clock.spawn(request.acquire_for_work());
             clock.settle();
             let lock = acquired.take().unwrap().unwrap();
             let lost = clock.spawn(lock.lost());
@@ -277,7 +277,7 @@ mod tests {
             LockOptions::new().stall_limit(Duration::ZERO),
             LockOptions::new().heartbeat_within(Duration::ZERO),
         ] {
-            let mut acquire = redlock.lock("x").options(request).acquire();
+            let mut acquire = redlock.lock("x").options(request).acquire_for_work();
             let mut cx = Context::from_waker(Waker::noop());
             let polled = Pin::new(&mut acquire).poll(&mut cx);
             let Poll::Ready(Err(error)) = polled else { panic!("{polled:?}") };

@@ -81,7 +81,7 @@ impl KeyRequest {
         if let Some(outcome) = owed(&redlock, &name, is_settled) {
             return Ok(ControlFlow::Break(outcome));
         }
-        let lock = match lock.acquire().await {
+        let lock = match lock.acquire_for_work().await {
             Ok(lock) => lock,
             Err(refusal) if matches!(refusal.root(), LockError::Held { .. }) => {
                 let answers = redlock.read_record(&name).await;

@@ -29,7 +29,7 @@ impl<E> From<OnceError<E>> for GuardError<E> {
     fn from(error: OnceError<E>) -> Self {
         match error {
             OnceError::Lock(error) => Self::Lock(error),
-            OnceError::Work(error) => Self::Service(error),
+            OnceError::Work(error) => Self::Work(error),
         }
     }
 }

@@ -52,6 +52,7 @@ use crate::{
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias = "idempotent", alias = "dedup")]
 #[derive(Clone, Debug)]
 #[must_use = "a layer does nothing until it wraps a service"]
 pub struct OnceLayer<K, C = Always, P = Plain> {

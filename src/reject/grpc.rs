@@ -88,7 +88,7 @@ impl From<GuardError<Status>> for Status {
     fn from(error: GuardError<Status>) -> Self {
         match error {
             GuardError::Lock(error) => error.into(),
-            GuardError::Service(status) => status,
+            GuardError::Work(status) => status,
         }
     }
 }

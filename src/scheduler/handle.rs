@@ -153,7 +153,7 @@ impl SchedulerHandle {
     /// Runs a job once, here and now, if its lock is free, even while it is paused. Returns at once; the
     /// [`Trigger`], which need not be awaited, and [`events`](Self::events) report the result. Such a
     /// run does not count as a tick: the schedule ignores it, but a tick that comes during it overlaps. A replica
-    /// that does not [lead](Self::leads) skips it.
+    /// that does not [lead](Self::is_active) skips it.
     ///
     /// # Errors
     ///
@@ -201,7 +201,7 @@ impl SchedulerHandle {
 
     /// Returns whether this replica may run jobs now: false only if the scheduler has a
     /// [leader](super::Scheduler::leader_only), and that is another replica.
-    pub fn leads(&self) -> bool {
+    pub fn is_active(&self) -> bool {
         // The scheduler's tasks may not be polled, and not know of a loss.
         let is_leader = self.shared.leader.as_ref().is_none_or(Leader::is_leader);
         self.shared.control().leads && is_leader

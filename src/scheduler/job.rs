@@ -11,7 +11,7 @@ use std::{
 use tower_service::Service;
 
 use super::{
-    Claim, JobContext, JobError, JobResult, Missed, Overlap, StartError,
+    Claim, IntoJobResult, JobContext, JobError, Missed, Overlap, StartError,
     tick_policy::Policy,
     work::{FnWork, JobWork, ServiceWork},
 };
@@ -118,7 +118,7 @@ impl Job {
     pub fn new<F, Fut>(name: impl Into<String>, schedule: impl Into<Schedule>, work: F) -> Self
     where
         F: FnMut(JobContext) -> Fut + Send + 'static,
-        Fut: Future<Output: JobResult> + Send + 'static,
+        Fut: Future<Output: IntoJobResult> + Send + 'static,
     {
         Self::of(name, schedule, Box::new(FnWork(work)), false)
     }
@@ -139,7 +139,7 @@ impl Job {
     ///
     /// A thread can't be stopped from outside, so a hard stop only takes effect between two
     /// attempts. The work must call [`ensure_valid`](crate::LockContext::ensure_valid) at intervals
-    /// and before each effect; [`on_overrun`](Self::on_overrun) decides what happens if it runs past
+    /// and before each effect; [`overrun`](Self::overrun) decides what happens if it runs past
     /// the end of its lock. The lock is not released before the work has ended, but it ends at
     /// [`max_run`](Self::max_run), as any other. For work that may hang before that, set
     /// [`heartbeat_within`](Self::heartbeat_within).
@@ -150,7 +150,7 @@ impl Job {
     ) -> Self
     where
         F: FnMut(JobContext) -> R + Send + 'static,
-        R: JobResult,
+        R: IntoJobResult,
     {
         let work = move |context| ready(work(context).into_result());
         Self::of(name, schedule, Box::new(FnWork(work)), true)
@@ -200,6 +200,7 @@ impl Job {
 impl Job {
     /// Maximum duration of a run, retries included; then it is stopped. Default: 1 h. See
     /// [`LockOptions::max_hold`].
+    #[doc(alias = "timeout")]
     pub fn max_run(self, limit: Duration) -> Self {
         self.options(LockOptions::new().max_hold(limit))
     }
@@ -283,6 +284,7 @@ impl Job {
     /// [`Claim::AtEnd`], as the servers keep the claim of the latest tick alone, with an
     /// [`overlap`](Self::overlap) other than the default, with a schedule that counts from the end
     /// of the last run, and in a scheduler that is [`leader_only`](super::Scheduler::leader_only).
+    #[doc(alias = "concurrency")]
     pub fn parallel(mut self, runs: u32) -> Self {
         self.options.parallel = runs;
         self
@@ -355,8 +357,8 @@ impl Job {
         /// the start of each attempt.
         pub fn heartbeat_within(self, limit: Duration) -> Self;
 
-        /// See [`LockOptions::on_overrun`].
-        pub fn on_overrun(self, overrun: Overrun) -> Self;
+        /// See [`LockOptions::overrun`].
+        pub fn overrun(self, overrun: Overrun) -> Self;
     }
 }
 

@@ -154,7 +154,7 @@ mod error;
 mod event;
 mod event_sink;
 pub(crate) mod fleet;
-mod handle;
+pub(crate) mod handle;
 pub(crate) mod job;
 mod job_task;
 mod options;
@@ -188,7 +188,8 @@ pub use fleet::{
     ControlError, JobCommand, JobControl, JobPause, JobRun, JobRunResult, JobStop, RequestedRun,
     StoredSchedule, UnusedJob,
 };
-pub use handle::{SchedulerHandle, ShutdownReport};
+pub(crate) use handle::SchedulerHandle;
+pub use handle::ShutdownReport;
 pub(crate) use job::Job;
 pub use options::{Claim, Missed, Overlap};
 pub use outcome_hook::JobOutcome;
@@ -200,4 +201,4 @@ pub use status::{
 pub use tick::{TickContext, TickError, TickOutcome, TickRequest};
 pub use trigger::Trigger;
 pub use upkeep::Candidate;
-pub use work::{JobError, JobResult, NotDone};
+pub use work::{IntoJobResult, JobError, NotDone};

@@ -19,18 +19,18 @@ use super::JobContext;
 pub type JobError = Box<dyn Error + Send + Sync>;
 
 /// A return value of a job's closure: nothing, or a result.
-pub trait JobResult {
+pub trait IntoJobResult {
     /// The result; nothing counts as success.
     fn into_result(self) -> Result<(), JobError>;
 }
 
-impl JobResult for () {
+impl IntoJobResult for () {
     fn into_result(self) -> Result<(), JobError> {
         Ok(())
     }
 }
 
-impl<E: Into<JobError>> JobResult for Result<(), E> {
+impl<E: Into<JobError>> IntoJobResult for Result<(), E> {
     fn into_result(self) -> Result<(), JobError> {
         self.map_err(Into::into)
     }
@@ -72,7 +72,7 @@ pub(super) struct FnWork<F>(pub(super) F);
 impl<F, Fut> JobWork for FnWork<F>
 where
     F: FnMut(JobContext) -> Fut + Send,
-    Fut: Future<Output: JobResult> + Send + 'static,
+    Fut: Future<Output: IntoJobResult> + Send + 'static,
 {
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), JobError>> {
         Poll::Ready(Ok(()))

@@ -337,7 +337,7 @@ fn wrapped_boxes_are_errors_with_causes() {
     type Boxed = tower::BoxError;
     const fn error<T: Error + Send + Sync + 'static>(_: &T) {}
     let boxed = || Boxed::from(LockError::from(ResourceError::NoNames));
-    let service = layer::GuardError::Service(boxed());
+    let service = layer::GuardError::Work(boxed());
 
     error(&service);
 
@@ -412,7 +412,7 @@ fn source_texts_are_not_repeated() {
     let wrapped = layer::GuardError::<ResourceError>::Lock(invalid);
     assert_eq!(wrapped.to_string(), text, "transparent");
     assert_eq!(chain(&wrapped), ["a resource's name is empty"], "its text is not in the chain too");
-    let service = layer::GuardError::Service(LockError::from(ResourceError::NoNames));
+    let service = layer::GuardError::Work(LockError::from(ResourceError::NoNames));
     assert_eq!(chain(&service), ["a resource needs at least one name"]);
 
     let system = BuildError::System(Arc::new(std::io::Error::other("no threads left")));

@@ -3,8 +3,8 @@
 use std::{future::pending, sync::Arc, time::Duration};
 
 use tower_redlock::{
-    Job, JobContext, Redlock, Schedule, Scheduler,
-    scheduler::{Missed, SchedulerHandle},
+    Job, JobContext, Redlock, Schedule, Scheduler, SchedulerHandle,
+    scheduler::Missed,
     testing::{ManualClock, Nodes},
 };
 
@@ -15,7 +15,7 @@ const SECOND: Duration = Duration::from_secs(1);
 fn use_handle(handle: &Arc<SchedulerHandle>) {
     let handle = Arc::clone(handle);
     at_every_event(move || {
-        let _ = (handle.jobs(), handle.leads(), handle.events());
+        let _ = (handle.jobs(), handle.is_active(), handle.events());
         let _ = (handle.pause_here("none"), handle.resume_here("none"));
     });
 }
@@ -55,7 +55,7 @@ fn finished_failed_and_skipped_jobs() {
         clock.settle();
         a.partition(0..5);
         clock.advance(60 * SECOND);
-        assert!(second.leads() && !first.leads());
+        assert!(second.is_active() && !first.is_active());
         a.heal(0..5);
         clock.advance(30 * SECOND);
         poll_once(second.shutdown(SECOND));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::Router;
-use tower_redlock::{Redlock, RedlockBuilder, scheduler::SchedulerHandle};
+use tower_redlock::{Redlock, RedlockBuilder, SchedulerHandle};
 use tower_redlock_dashboard::{Access, Authorize, Dashboard};
 
 use crate::{

@@ -11,8 +11,8 @@ use std::{
 
 use tokio::sync::broadcast::Receiver;
 use tower_redlock::{
-    Job, Redlock, Schedule, Scheduler,
-    scheduler::{JobEvent, JobEventKind, JobState, MissReason, SchedulerHandle},
+    Job, Redlock, Schedule, Scheduler, SchedulerHandle,
+    scheduler::{JobEvent, JobEventKind, JobState, MissReason},
 };
 
 use crate::{

@@ -10,8 +10,8 @@ use std::{
 
 use tokio::{sync::Notify, time::sleep};
 use tower_redlock::{
-    FencingToken, Job, JobContext, LockContext, Schedule, Scheduler,
-    scheduler::{SchedulerHandle, StartError},
+    FencingToken, Job, JobContext, LockContext, Schedule, Scheduler, SchedulerHandle,
+    scheduler::StartError,
 };
 
 use crate::{Demo, cluster::Replica, ledger::OverlapCounter};

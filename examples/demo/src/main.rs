@@ -33,7 +33,7 @@ use std::{error::Error, process::ExitCode, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use tokio::task::JoinHandle;
-use tower_redlock::scheduler::SchedulerHandle;
+use tower_redlock::SchedulerHandle;
 
 use crate::{
     args::{Args, Command},

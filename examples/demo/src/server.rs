@@ -22,9 +22,8 @@ use axum::{
 use tokio::net::TcpListener;
 use tower::{ServiceBuilder, ServiceExt};
 use tower_redlock::{
-    LockContext, LockError, RedlockLayer,
+    LockContext, LockError, RedlockLayer, SchedulerHandle,
     layer::{self, KeyError},
-    scheduler::SchedulerHandle,
 };
 use tower_redlock_dashboard::{Access, Dashboard, by_address};
 

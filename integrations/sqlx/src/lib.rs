@@ -74,7 +74,7 @@ mod once;
 mod tables;
 
 pub use fence::{FenceError, fence};
-pub use once::{OnceIn, done_at, forget_done_before, once_in};
+pub use once::{OnceIn, done_at, forget_older_than, once_in};
 pub use tables::{SCHEMA, create_tables};
 
 /// The examples of the README are tests.

@@ -102,7 +102,7 @@ pub async fn done_at(
 /// # Errors
 ///
 /// As the database reports them.
-pub async fn forget_done_before(
+pub async fn forget_older_than(
     database: impl PgExecutor<'_>,
     scope: &str,
     age: Duration,

@@ -36,7 +36,7 @@ impl<K> RedlockLayer<K> {
     ///
     /// | what happened | status | details | did the method run? |
     /// |---|---|---|---|
-    /// | held by another | `ABORTED` | `RetryInfo`: an [estimate](RedlockLayer::retry_after) of when it is free | no |
+    /// | held by another | `ABORTED` | `RetryInfo`: an [estimate](RedlockLayer::max_retry_after) of when it is free | no |
     /// | all [slots](RedlockLayer::slots) held | `RESOURCE_EXHAUSTED` | `ErrorInfo`: `FULL`, domain `tower-redlock`; `RetryInfo` | no |
     /// | no quorum, too slow, shutting down | `UNAVAILABLE` | `RetryInfo`: 1 s | no |
     /// | the wait was over | as what was met last | | no |
@@ -138,7 +138,7 @@ where
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         Poll::Ready(match ready!(self.as_mut().poll_covered(cx)) {
             Ok((response, hold)) => Ok(response.map(|body| GrpcBody::of_service(body, hold))),
-            Err(GuardError::Service(error)) => Err(error),
+            Err(GuardError::Work(error)) => Err(error),
             Err(GuardError::Lock(error)) => {
                 let rejection = Rejection::new(RejectReason::Lock(&error), self.resource());
                 Ok(GrpcBody::of_rejection(self.protocol.rejecter.reject(rejection)))

@@ -103,7 +103,7 @@ where
             let polled = ready!(this.call.as_mut().poll_covered(cx));
             let (response, hold) = match polled {
                 Ok(made) => made,
-                Err(GuardError::Service(error)) => return Poll::Ready(Err(error)),
+                Err(GuardError::Work(error)) => return Poll::Ready(Err(error)),
                 Err(GuardError::Lock(error)) => {
                     return Poll::Ready(Ok(reject(&this.call, connection, &error)));
                 }

@@ -37,7 +37,7 @@ impl<K> RedlockLayer<K> {
     ///
     /// | what happened | status | `Retry-After` | did the handler run? |
     /// |---|---|---|---|
-    /// | held by another | 409 | an [estimate](RedlockLayer::retry_after) of when it is free, in whole seconds | no |
+    /// | held by another | 409 | an [estimate](RedlockLayer::max_retry_after) of when it is free, in whole seconds | no |
     /// | all [slots](RedlockLayer::slots) held | 503 | the same estimate | no |
     /// | no quorum, too slow, shutting down | 503 | 1 s | no |
     /// | the wait was over | as what was met last | | no |

@@ -363,9 +363,9 @@ impl LocalLease {
     /// Checks whether a poll continues after the end of the validity.
     pub(super) fn watch_overrun(self: &Arc<Self>, overran: OverranPoll) {
         let OverranPoll { signals, poll, ended } = overran;
-        let Plan { on_overrun, slack, .. } = *signals.plan;
+        let Plan { overrun, slack, .. } = *signals.plan;
         let lease = ActiveLease::of(self, signals);
-        OverrunWatch::start(&lease, poll, on_overrun, ended, slack);
+        OverrunWatch::start(&lease, poll, overrun, ended, slack);
     }
 
     /// Reports a decision to the local line, then to its watchers. The task of the request does not

@@ -477,7 +477,7 @@ impl SlotRequest {
             error.set_retry_after(|expires_in| {
                 let ahead = core.queue.turn_away(&set.line) / set.all.names().len();
                 let slot = set.slot(0).unwrap_or(&set.line);
-                core.client.hold_times.retry_after(slot, ahead, expires_in, plan.retry_after)
+                core.client.hold_times.retry_after(slot, ahead, expires_in, plan.max_retry_after)
             });
         }
         let (outcome, waited) = (result.as_ref().map(|_| ()), self.elapsed());

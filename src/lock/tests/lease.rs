@@ -43,7 +43,7 @@ impl Fixture {
         before: impl FnOnce(&Lock),
     ) -> Lock {
         let request = request(self.redlock.lock("x").wait(WAIT));
-        let mut next = self.clock.spawn(request.acquire());
+        let mut next = self.clock.spawn(request.acquire_for_work());
         self.clock.settle();
         assert!(!next.is_finished());
         before(&lock);

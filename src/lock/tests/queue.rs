@@ -36,7 +36,7 @@ fn plan(is_one_shot: bool) -> Arc<Plan> {
         on_outage: crate::lock::settings::OnOutage::Wait,
         max_attempts: None,
         auto_extend: true,
-        on_overrun: Overrun::default(),
+        overrun: Overrun::default(),
         stall_limit: None,
         heartbeat_within: None,
         polled_within: None,
@@ -47,7 +47,7 @@ fn plan(is_one_shot: bool) -> Arc<Plan> {
         node_timeout: second / 20,
         stop_margin: second,
         lead_node: None,
-        retry_after: Duration::ZERO,
+        max_retry_after: Duration::ZERO,
         slack: second,
     })
 }

@@ -37,7 +37,7 @@ impl SingleAttempts {
         self.asked_lead = request.internal.lead_node.is_some();
         // Read before the attempt, so that reports in between count.
         self.retries.tried = Some(request.core.client.clock().now());
-        let result = request.acquire().await;
+        let result = request.acquire_for_work().await;
         if let Err(error) = &result {
             self.retries.failed(error.clone(), 0, false);
         }

@@ -232,7 +232,7 @@ async fn running(redlock: &Redlock, job: &Arc<str>) -> Result<u64, ControlError>
         return Err(ControlError::NotRunning { job: Arc::clone(job) });
     }
     let wait = redlock.default_ttl().saturating_mul(2);
-    let lock = redlock.lock_own(Ok::<_, LockError>(resource)).wait(wait).acquire().await;
+    let lock = redlock.lock_own(Ok::<_, LockError>(resource)).wait(wait).acquire_for_work().await;
     Ok(lock.map_err(nodes)?.fencing_token().get())
 }
 
@@ -302,7 +302,7 @@ pub(super) async fn control_lock(redlock: &Redlock, job: &Arc<str>) -> Result<Lo
     // The key of a process that crashed meanwhile expires.
     let wait = redlock.default_ttl().saturating_mul(2);
     let name = Ok::<_, LockError>(Resource::of_control(job));
-    redlock.lock_own(name).wait(wait).acquire().await.map_err(nodes)
+    redlock.lock_own(name).wait(wait).acquire_for_work().await.map_err(nodes)
 }
 
 fn check(what: &str, text: &str, most: usize) -> Result<(), String> {

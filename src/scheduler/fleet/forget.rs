@@ -15,7 +15,7 @@ impl Redlock {
     /// history. Frees its place among the 10,000 jobs of the namespace. Returns whether a server kept
     /// something.
     ///
-    /// [Remove](crate::scheduler::SchedulerHandle::remove) the job from all replicas first: one that still
+    /// [Remove](crate::SchedulerHandle::remove) the job from all replicas first: one that still
     /// has it stores it again with its next tick. If a job of this name is added later, it is a new one:
     /// ticks before that do not belong to it.
     ///
@@ -60,7 +60,7 @@ impl Redlock {
         })?;
         let commands = control_lock(self, &job).await?;
         let request = self.lock_own(Ok::<_, LockError>(resource.clone())).wait(Duration::ZERO);
-        let lock = request.acquire().await.map_err(nodes)?;
+        let lock = request.acquire_for_work().await.map_err(nodes)?;
         let running = self.job_holders(&job).await.map_err(nodes)?;
         if let Some(holder) =
             running.into_iter().find(|holder| resource.names().ne([&*holder.name]))

@@ -89,7 +89,7 @@ impl JobTask {
             return Ok(RunLocks { work: lock, claim: None });
         }
         let slot = self.env.options.slot_request(&self.env.redlock, &self.env.job.name);
-        let slot = slot.acquire().await;
+        let slot = slot.acquire_for_work().await;
         if slot.is_err() {
             // The release of the job's lock frees no slot.
             self.waits.releases = None;
@@ -104,7 +104,7 @@ impl JobTask {
             request = request.wait(CLAIM_WAIT);
         }
         if !matches!(purpose, Purpose::Tick(_)) || !acts_on_releases(&self.env.options) {
-            return request.acquire().await;
+            return request.acquire_for_work().await;
         }
         let attempts = match &mut self.waits.releases {
             Some(attempts) => attempts,

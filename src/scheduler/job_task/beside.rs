@@ -164,7 +164,7 @@ impl RunBeside {
     async fn store_end(&self, ended: &EndedRun) -> Result<(), LockError> {
         let env = &self.runner.env;
         let (redlock, name) = (&env.redlock, &env.job.name);
-        let lock = env.options.request(redlock, name).wait(END_WAIT).acquire().await?;
+        let lock = env.options.request(redlock, name).wait(END_WAIT).acquire_for_work().await?;
         let token = lock.fencing_token().get();
         let (kept, runs) =
             join(claims::prepare(redlock, name, token, &[]), JobRuns::read(redlock, name, token))

@@ -179,7 +179,7 @@ fn held_is_409_with_estimated_delay() {
     assert!(told.iter().all(|told| (3..=9).contains(told)), "{told:?}");
     assert!(told.iter().any(|other| *other != told[0]), "jitter: {told:?}");
 
-    let told = seconds(&layer(&ours).retry_after(Duration::from_secs(2)));
+    let told = seconds(&layer(&ours).max_retry_after(Duration::from_secs(2)));
     assert!(told.iter().all(|told| (1..=2).contains(told)), "{told:?}");
 }
 

@@ -83,13 +83,13 @@ fn process_aborts_where_configured() {
 #[test]
 fn blocks_under_a_manager_that_aborts() {
     let Some(url) = orders() else { return };
-    block(url, Redlock::builder().on_overrun(Overrun::Abort), |request| request);
+    block(url, Redlock::builder().overrun(Overrun::Abort), |request| request);
 }
 
 #[test]
 fn blocks_under_a_request_that_aborts() {
     let Some(url) = orders() else { return };
-    block(url, Redlock::builder(), |request| request.on_overrun(Overrun::Abort));
+    block(url, Redlock::builder(), |request| request.overrun(Overrun::Abort));
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn blocks_as_a_job_that_aborts() {
         // Blocks until the manager ends the process; the limit is a hang guard.
         let job = Job::blocking("x", often, |_| thread::sleep(HANG_GUARD))
             .max_run(TTL)
-            .on_overrun(Overrun::Abort);
+            .overrun(Overrun::Abort);
         let _jobs = Scheduler::new(redlock).job(job).start().unwrap();
         // The process has to end meanwhile.
         tokio::time::sleep(HANG_GUARD).await;
@@ -116,7 +116,7 @@ fn blocks_as_a_leader_that_aborts() {
     let runtime = runtime();
     runtime.block_on(async {
         let redlock = connected(over(Redlock::builder().ttl(TTL), [url])).await;
-        let leader = redlock.leader("x").stall_limit(TTL).on_overrun(Overrun::Abort);
+        let leader = redlock.leader("x").stall_limit(TTL).overrun(Overrun::Abort);
         // Blocks until the manager ends the process; the limit is a hang guard.
         let _ = leader.run(|_| async { thread::sleep(HANG_GUARD) }).await;
         println!("went on");

@@ -127,7 +127,7 @@ async fn inner_service_is_readied_under_lock() {
     for key in ["none", "a"] {
         assert_eq!(service.poll_ready(&mut cx), Poll::Ready(Ok(())), "always");
         let outcome = service.call(Errand { key }).await;
-        assert_eq!(outcome, Err(GuardError::Service("broken")));
+        assert_eq!(outcome, Err(GuardError::Work("broken")));
     }
     drop(redlock.lock("a").await.expect("it is released"));
 }
@@ -199,7 +199,7 @@ async fn each_cause_has_its_own_error() {
         .service(service_fn(|_| async { Err::<(), _>("the service's own") }))
         .oneshot("x")
         .await;
-    assert_eq!(failed, Err(GuardError::Service("the service's own")));
+    assert_eq!(failed, Err(GuardError::Work("the service's own")));
     is_free(&redlock).await;
     redlock.shutdown().await;
     assert_eq!(stuck(layer(&redlock)).await, Err(GuardError::Lock(LockError::Closed)));
@@ -238,7 +238,7 @@ async fn inner_timeout_is_the_services_error() {
     waiting.await.unwrap();
     works.store(true, Ordering::SeqCst);
     let result = service.oneshot("x").await;
-    let Err(GuardError::Service(error)) = result else { panic!("{result:?}") };
+    let Err(GuardError::Work(error)) = result else { panic!("{result:?}") };
     assert!(error.is::<Elapsed>());
     is_free(&redlock).await;
 }

@@ -9,8 +9,7 @@ use std::{
 
 use tokio::sync::Semaphore;
 use tower_redlock::{
-    Job, Redlock, RedlockBuilder, Schedule, Scheduler,
-    scheduler::{JobState, SchedulerHandle},
+    Job, Redlock, RedlockBuilder, Schedule, Scheduler, SchedulerHandle, scheduler::JobState,
 };
 
 use crate::fixture::{HANG_GUARD, RedisServer, eventually_async, in_time, sets::Sets};

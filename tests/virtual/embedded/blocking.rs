@@ -130,7 +130,7 @@ fn lost_lock_is_an_error_of_the_work() {
     let failed = redlock.lock("z").try_run(|_| Err::<(), _>("of the work"));
     let Err(LockError::Lost { cause: LossCause::Expired { .. } }) = ran else { panic!("{ran:?}") };
     assert!(matches!(tried, Err(GuardError::Lock(LockError::Lost { .. }))), "{tried:?}");
-    assert_eq!(failed, Err(GuardError::Service("of the work")));
+    assert_eq!(failed, Err(GuardError::Work("of the work")));
     let lock = redlock.lock("x").ttl(SHORT).auto_extend(false).acquire().unwrap();
     eventually("the lock is lost", || lock.ensure_valid().is_err());
     assert!(matches!(lock.extend(), Err(LockError::Lost { .. })));

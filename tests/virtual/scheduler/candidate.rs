@@ -29,17 +29,17 @@ fn hung_runtime_loses_leadership() {
     let fixture = Fixture::new();
     let [(a, at_a), (_b, at_b)] = pair(&fixture);
     fixture.advance(95 * SECOND);
-    assert!(at_a.handle.leads());
+    assert!(at_a.handle.is_active());
     a.hang(|_| true);
     fixture.advance(DETECTION_TIME + TTL + TTL / 10);
-    assert!(!at_a.handle.leads() && at_b.handle.leads());
+    assert!(!at_a.handle.is_active() && at_b.handle.is_active());
     let ran = fixture.log.hosts().len();
     fixture.advance(100 * SECOND);
     assert_eq!(fixture.log.hosts()[ran..], ["b"; 10]);
     // The replica is on standby when it resumes.
     a.unhang();
     fixture.advance(100 * SECOND);
-    assert!(!at_a.handle.leads() && at_b.handle.leads());
+    assert!(!at_a.handle.is_active() && at_b.handle.is_active());
     assert_eq!(fixture.log.hosts()[ran..], ["b"; 20]);
 }
 
@@ -51,7 +51,7 @@ fn hung_timer_task_loses_leadership() {
     fixture.advance(95 * SECOND);
     a.hang(|number| number == 0);
     fixture.advance(READING_TIMEOUT + DETECTION_TIME + TTL + TTL / 10);
-    assert!(!at_a.handle.leads() && at_b.handle.leads());
+    assert!(!at_a.handle.is_active() && at_b.handle.is_active());
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn polling_runtime_keeps_leadership() {
     let fixture = Fixture::new();
     let [(_a, at_a), (_b, _at_b)] = pair(&fixture);
     fixture.advance(1_000 * SECOND);
-    assert!(at_a.handle.leads());
+    assert!(at_a.handle.is_active());
     assert_eq!(fixture.log.hosts(), ["a"; 100]);
 }
 
@@ -73,14 +73,14 @@ fn options_are_kept() {
         jobs
     });
     fixture.advance(5 * SECOND);
-    assert!(at_a.handle.leads());
+    assert!(at_a.handle.is_active());
     hosts[0].hang(|_| true);
     fixture.advance(5 * SECOND + 2_200 * MS);
-    assert!(at_b.handle.leads());
+    assert!(at_b.handle.is_active());
     hosts[1].crash();
     hosts[0].unhang();
     fixture.advance(2_200 * MS);
-    assert!(at_a.handle.leads());
+    assert!(at_a.handle.is_active());
 }
 
 #[test]
@@ -95,9 +95,9 @@ fn stopped_candidate_runs_no_jobs() {
     let stopped = fixture.clock.spawn(async move { leader.stop().await });
     fixture.advance(20 * MS);
     assert!(stopped.is_finished());
-    assert!(!at_a.handle.leads() && at_b.handle.leads());
+    assert!(!at_a.handle.is_active() && at_b.handle.is_active());
     fixture.advance(100 * SECOND);
-    assert!(!at_a.handle.leads() && at_a.status("j").next_tick.is_none());
+    assert!(!at_a.handle.is_active() && at_a.status("j").next_tick.is_none());
     assert!(fixture.log.hosts()[1..].iter().all(|host| *host == "b"));
 }
 

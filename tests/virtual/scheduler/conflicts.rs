@@ -89,7 +89,7 @@ mod of_leader {
         assert!(finding(&stands_by, "mail").is_some());
         bills.crash();
         fixture.advance(MINUTE);
-        assert!(stands_by.handle.leads());
+        assert!(stands_by.handle.is_active());
         assert_eq!(finding(&stands_by, "mail"), None);
     }
 
@@ -107,7 +107,7 @@ mod of_leader {
         let leads = first.start_led([job(&first, "mail")]);
         bills.crash();
         fixture.advance(MINUTE);
-        assert!(leads.handle.leads());
+        assert!(leads.handle.is_active());
         let mut stands_by = second.start_led([job(&second, "mail")]);
         fixture.advance(20 * MINUTE);
         assert_eq!(new_conflicts(&mut stands_by), []);

@@ -15,11 +15,11 @@ use std::{
 
 use tokio::sync::{broadcast, watch};
 use tower_redlock::{
-    Job, JobContext, Redlock, Schedule, Scheduler,
+    Job, JobContext, Redlock, Schedule, Scheduler, SchedulerHandle,
     lock::Spawner,
     scheduler::{
-        Candidate, JobEvent, JobEventKind, JobRun, JobStatus, SchedulerHandle, ShutdownReport,
-        SkipReason, UnknownJob,
+        Candidate, JobEvent, JobEventKind, JobRun, JobStatus, ShutdownReport, SkipReason,
+        UnknownJob,
     },
     testing::{ManualClock, ManualSpawner, Nodes, Replica, Task},
 };

@@ -57,12 +57,12 @@ fn standby_reports_no_run_of_the_leader() {
         (host, jobs)
     });
     fixture.advance(995 * SECOND);
-    assert!(at_a.handle.leads());
+    assert!(at_a.handle.is_active());
     assert_eq!(fixture.log.hosts(), ["a"; 99]);
     a.crash();
     fixture.nodes.forget(0..5);
     fixture.advance(70 * TTL);
-    assert!(at_b.handle.leads());
+    assert!(at_b.handle.is_active());
     let (ran, reported) = (fixture.log.ticks(), missed(&mut at_b));
     assert!(
         reported.iter().all(|(count, first, _)| *count == 1 && !ran.contains(first)),

@@ -53,7 +53,7 @@ fn next_leader_continues_the_ticks() {
     let [(a, at_a), (b, mut at_b)] = pair(&fixture, job);
     b.wire.sent();
     fixture.advance(95 * SECOND);
-    assert!(at_a.handle.leads() && !at_b.handle.leads());
+    assert!(at_a.handle.is_active() && !at_b.handle.is_active());
     assert_eq!(fixture.log.hosts(), ["a"; 9]);
     let sent = b.wire.sent_by_kind();
     assert!(
@@ -63,7 +63,7 @@ fn next_leader_continues_the_ticks() {
     assert_eq!((at_b.status("j").next_tick, at_b.event_names()), (None, vec![]));
     a.crash();
     fixture.advance(TTL + TTL / 10);
-    assert!(at_b.handle.leads());
+    assert!(at_b.handle.is_active());
     fixture.advance(100 * SECOND);
     let ticks = fixture.log.ticks();
     assert!(ticks.len() >= 18 && ticks.windows(2).all(|pair| pair[0] < pair[1]), "{ticks:?}");
@@ -83,7 +83,7 @@ fn lost_leadership_drops_the_runs() {
         fixture.advance(HOUR * SECOND + SECOND);
         lose_leadership(&a);
         fixture.advance(TTL + TTL / 10);
-        assert!(at_b.handle.leads() && !at_a.handle.leads());
+        assert!(at_b.handle.is_active() && !at_a.handle.is_active());
         let run = &fixture.log.entries()[0];
         assert!(run.ended.is_some() && !run.finished);
         assert_eq!(counts(&at_a).stopped, 1);
@@ -108,7 +108,7 @@ fn trigger_on_standby_is_skipped() {
     fixture.advance(SECOND);
     a.crash();
     fixture.advance(2 * TTL);
-    assert!(at_b.handle.leads());
+    assert!(at_b.handle.is_active());
     assert_eq!(fixture.log.hosts(), ["a"]);
 }
 
@@ -122,7 +122,7 @@ fn lost_leadership_ends_min_hold() {
     assert_eq!(fixture.nodes.key_counts(), [2; 5]);
     lose_leadership(&a);
     fixture.advance(TTL + TTL / 10);
-    assert!(at_b.handle.leads());
+    assert!(at_b.handle.is_active());
     assert_eq!(fixture.nodes.key_counts(), [1; 5], "the leader's lock");
 }
 
@@ -134,19 +134,19 @@ fn shutdown_ends_runs_before_leadership() {
     fixture.advance(11 * SECOND);
     let mut report = fixture.shutdown(&at_a, 3 * SECOND);
     fixture.advance(2_900 * MS);
-    assert!(at_a.handle.leads() && !at_b.handle.leads(), "its run continues");
+    assert!(at_a.handle.is_active() && !at_b.handle.is_active(), "its run continues");
     fixture.advance(200 * MS);
     let report = report.take().expect("the work is over");
     assert_eq!(report.stopped, [Arc::from("j")]);
-    assert!(!at_a.handle.leads());
+    assert!(!at_a.handle.is_active());
     fixture.advance(TTL / 2);
-    assert!(at_b.handle.leads(), "the lock was released");
+    assert!(at_b.handle.is_active(), "the lock was released");
     // A standby replica shuts down at once.
     let mut again = fixture.shutdown(&at_a, 60 * SECOND);
     fixture.clock.settle();
     assert_eq!(again.take().map(|report| report.still_running.len()), Some(0));
     fixture.advance(100 * SECOND);
-    assert!(!at_a.handle.leads());
+    assert!(!at_a.handle.is_active());
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn standby_shuts_down_at_once() {
     b.wire.sent();
     fixture.advance(100 * SECOND);
     assert_eq!(b.wire.sent(), 0, "it does not campaign any more");
-    assert!(at_a.handle.leads());
+    assert!(at_a.handle.is_active());
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn blocking_work_outlasts_leadership() {
         assert_eq!(report.still_running, [Arc::from("j")]);
         assert_eq!(fixture.nodes.key_counts(), [1; 5], "the job's lock");
         fixture.advance(10 * TTL);
-        assert!(!jobs.handle.leads());
+        assert!(!jobs.handle.is_active());
         assert_eq!(fixture.nodes.key_counts(), [1; 5], "it does not lead again");
         work.end.send(()).unwrap();
         wait_for(&fixture, &mut jobs, "finished");

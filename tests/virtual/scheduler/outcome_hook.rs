@@ -197,7 +197,7 @@ fn callback_may_shut_down() {
     let (fixture, [host]) = Fixture::hosts(["a"]);
     let (tell, told) = std::sync::mpsc::channel();
     let scheduler = Scheduler::new(host.redlock.clone());
-    let handle = Arc::new(Mutex::new(None::<tower_redlock::scheduler::SchedulerHandle>));
+    let handle = Arc::new(Mutex::new(None::<tower_redlock::SchedulerHandle>));
     let shared = Arc::clone(&handle);
     let job = host.job("j", Schedule::every(10 * SECOND), MS);
     let jobs = host.run(scheduler.job(job).on_outcome(move |_| {

@@ -8,8 +8,8 @@ use std::{
 };
 
 use tower_redlock::{
-    Job, JobContext, Schedule,
-    scheduler::{JobState, SchedulerHandle, SkipReason},
+    Job, JobContext, Schedule, SchedulerHandle,
+    scheduler::{JobState, SkipReason},
 };
 
 use crate::scheduler::fixture::{Fixture, Host, MS, RunningScheduler, SECOND};

@@ -12,9 +12,9 @@ use std::{
 
 use tokio::sync::{broadcast, watch};
 use tower_redlock::{
-    Job, Redlock, Scheduler,
+    Job, Redlock, Scheduler, SchedulerHandle,
     lock::Spawner,
-    scheduler::{JobEvent, JobEventKind, SchedulerHandle},
+    scheduler::{JobEvent, JobEventKind},
     testing::{ManualClock, ManualSpawner, Nodes, Replica, Task},
 };
 

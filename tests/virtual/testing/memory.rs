@@ -137,7 +137,7 @@ mod schedulers {
             .on_outcome(async |_| ());
         let handle = scheduler.start().unwrap();
         fixture.clock.advance(10 * SECOND);
-        assert!(handle.leads());
+        assert!(handle.is_active());
         drop(handle);
         fixture.end();
     }

@@ -6,8 +6,8 @@ use std::{
 };
 
 use tower_redlock::{
-    Job, JobContext, Schedule, Scheduler,
-    scheduler::{JobEvent, JobEventKind, Overlap, SchedulerHandle},
+    Job, JobContext, Schedule, Scheduler, SchedulerHandle,
+    scheduler::{JobEvent, JobEventKind, Overlap},
     testing::{ManualClock, Nodes},
     time::{Clock, Timestamp},
 };

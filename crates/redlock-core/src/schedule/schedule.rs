@@ -51,6 +51,7 @@ impl Schedule {
     /// [later](Self::offset).
     ///
     /// The period is at least 1 ms, in whole milliseconds.
+    #[doc(alias = "interval")]
     pub fn every(period: Duration) -> Self {
         Self::new(whole_millis(period).map(|period| Rule::Every { period, offset: 0 }))
     }

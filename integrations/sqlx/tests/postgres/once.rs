@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use sqlx::{PgPool, Postgres, Transaction};
-use tower_redlock_sqlx::{OnceIn, done_at, forget_done_before, once_in};
+use tower_redlock_sqlx::{OnceIn, done_at, forget_older_than, once_in};
 
 use crate::{
     cluster::{Cluster, balance, waiting_sessions},
@@ -79,9 +79,9 @@ async fn old_records_are_deleted() {
         "UPDATE tower_redlock_once SET done_at = done_at - interval '2 hours' WHERE key = 'old'";
     sqlx::query(age).execute(&pool).await.unwrap();
 
-    assert_eq!(forget_done_before(&pool, "refunds", HOUR).await.unwrap(), 0);
-    assert_eq!(forget_done_before(&pool, "payments", Duration::MAX).await.unwrap(), 0);
-    assert_eq!(forget_done_before(&pool, "payments", HOUR).await.unwrap(), 1);
+    assert_eq!(forget_older_than(&pool, "refunds", HOUR).await.unwrap(), 0);
+    assert_eq!(forget_older_than(&pool, "payments", Duration::MAX).await.unwrap(), 0);
+    assert_eq!(forget_older_than(&pool, "payments", HOUR).await.unwrap(), 1);
 
     assert_eq!(done_at(&pool, "payments", "old").await.unwrap(), None);
     assert!(done_at(&pool, "payments", "new").await.unwrap().is_some());

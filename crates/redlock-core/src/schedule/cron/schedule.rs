@@ -77,6 +77,7 @@ impl Schedule {
     /// # Errors
     ///
     /// [`ScheduleError`] if the expression is invalid, or no date matches it.
+    #[doc(alias = "crontab")]
     pub fn cron(expression: impl Into<String>) -> Result<CronSchedule, ScheduleError> {
         CronSchedule::new(expression.into())
     }

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::broadcast;
 use tower_redlock::{
-    Job, JobContext, Redlock, Schedule, Scheduler,
-    scheduler::{JobEvent, JobEventKind, MissReason, Missed, SchedulerHandle},
+    Job, JobContext, Redlock, Schedule, Scheduler, SchedulerHandle,
+    scheduler::{JobEvent, JobEventKind, MissReason, Missed},
     time::Clock,
 };
 
