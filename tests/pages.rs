@@ -318,6 +318,11 @@ fn published_manifests_suit_the_registry() {
         assert!((1..=5).contains(&strings(&package["categories"]).len()), "{folder}: categories");
         assert!(package["description"].is_str() && package["readme"].is_str(), "{folder}");
         assert_eq!(read(Path::new(folder).join("LICENSE")), read("LICENSE"), "{folder}");
+        // docs.rs shows what needs a feature, of every library.
+        let has_library = root().join(folder).join("src/lib.rs").exists();
+        let docs = package.get("metadata").map(|metadata| &metadata["docs"]["rs"]);
+        assert_eq!(has_library, docs.is_some(), "{folder}");
+        assert!(docs.is_none_or(|docs| docs["all-features"].as_bool() == Some(true)), "{folder}");
         for shared in ["edition", "license", "repository"] {
             assert_eq!(package[shared], manifest("")["package"][shared], "{folder}: {shared}");
         }
@@ -502,8 +507,15 @@ fn compose_file_has_the_servers_of_the_readme() {
         (count("command: cargo run --locked -p service"), count("stop_signal: SIGINT")),
         (1, 1)
     );
-    assert!(file.contains("LISTEN: \"0.0.0.0:9000\"") && service.contains("127.0.0.1:9000"));
-    assert!(read("contrib/prometheus/prometheus.yml").contains(":9000\"]"));
+    assert_eq!(
+        count("network_mode: host"),
+        3,
+        "what listens on loopback of the host, and asks there"
+    );
+    assert!(service.contains("127.0.0.1:9000"));
+    assert!(read("contrib/prometheus/prometheus.yml").contains("[\"127.0.0.1:9000\"]"));
+    let provisioned = read("contrib/grafana/provisioning/datasources/prometheus.yaml");
+    assert!(file.contains("127.0.0.1:9090") && provisioned.contains("http://127.0.0.1:9090"));
     for path in mounted {
         assert!(root().join("contrib").join(path).exists(), "{path}");
     }

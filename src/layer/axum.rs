@@ -1,4 +1,4 @@
-//! Extractors for axum, and errors of locks as responses of handlers.
+//! Extractors for axum.
 
 use std::{
     convert::Infallible,
@@ -14,40 +14,9 @@ use http::{StatusCode, request::Parts};
 
 use super::http::HeldUpgrade;
 use crate::{
-    error::LockError,
-    guard::{GuardError, LockContext, LockContexts},
-    reject::{RejectReason, Rejection, RequestOutcome},
+    guard::{LockContext, LockContexts},
+    reject::RequestOutcome,
 };
-
-/// Returns the response of a [`RedlockLayer`](crate::RedlockLayer), for a handler that acquires its lock itself.
-impl IntoResponse for LockError {
-    fn into_response(self) -> Response {
-        Rejection::new(RejectReason::Lock(&self), None).response().map(Into::into)
-    }
-}
-
-/// Returns the handler's own response unchanged, or for a lock error the response of a
-/// [`RedlockLayer`](crate::RedlockLayer), so that a handler can return the result of `try_run`:
-///
-/// ```
-/// use axum::{extract::State, http::StatusCode};
-/// use tower_redlock::{GuardError, Redlock};
-///
-/// async fn export(State(redlock): State<Redlock>) -> Result<String, GuardError<StatusCode>> {
-///     let exported = async |_| Ok("exported".to_owned());
-///     redlock.lock("export").try_run(exported).await
-/// }
-/// # let app = axum::Router::new().route("/export", axum::routing::post(export));
-/// # let _: axum::Router = app.with_state(Redlock::embedded());
-/// ```
-impl<E: IntoResponse> IntoResponse for GuardError<E> {
-    fn into_response(self) -> Response {
-        match self {
-            Self::Lock(error) => error.into_response(),
-            Self::Work(response) => response.into_response(),
-        }
-    }
-}
 
 /// Makes a type and its `Option` extractors.
 macro_rules! extractor {

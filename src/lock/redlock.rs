@@ -372,8 +372,7 @@ impl Redlock {
 
     /// Moves the servers of `old` to the set of this manager: after a change of nodes, names,
     /// prefix or guards. A server votes for one set only; clients of the other get an error that
-    /// names both sets. If both sets are the same, servers are moved that a client enrolled in the
-    /// former form of keys; all of them have to be reachable then.
+    /// names both sets.
     ///
     /// Run it before clients of the new set start, or while they see a server of the old one:
     /// clients that find a majority of the new set blank, and no server of the old one, take it for

@@ -87,7 +87,7 @@ fn servers_that_restart_refuse_and_forget() {
         servers[0].set_config("maxmemory-policy", "allkeys-lru");
         told("the server may evict locks: set maxmemory-policy noeviction");
         drop(lock);
-        drop(block_on(redlock.lock("z").into_future()).unwrap());
+        drop(block_on(redlock.lock("z").wait(PATIENT).acquire()).unwrap());
         assert_told(&["node is up", "the node may vote again"]);
     });
 }

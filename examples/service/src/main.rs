@@ -14,7 +14,7 @@
 //! `REDLOCK_NODES=redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3` names other servers than those of
 //! `contrib/compose.yaml`. `LISTEN` is the address to listen on. Ctrl-C or SIGTERM stops it.
 
-use std::{env, error::Error, time::Duration};
+use std::{env, error::Error, future::IntoFuture as _, io, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -26,11 +26,15 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
+    sync::Notify,
+    time,
 };
 use tower_redlock::{
     Job, JobContext, LockContext, OnceLayer, Redlock, RedlockLayer, Schedule, Scheduler, key,
 };
 
+/// Maximum time for requests, and then for runs of jobs, to end after a signal.
+const GRACE: Duration = Duration::from_secs(10);
 const SERVERS: &str = "redis://127.0.0.1:7001,redis://127.0.0.1:7002,redis://127.0.0.1:7003";
 
 fn app(redlock: Redlock, metrics: PrometheusHandle) -> Router {
@@ -74,9 +78,29 @@ fn recorder() -> Result<PrometheusHandle, Box<dyn Error>> {
     Ok(builder.install_recorder()?)
 }
 
+/// Waits for Ctrl-C or SIGTERM.
+async fn signalled() -> io::Result<()> {
+    let (mut interrupt, mut terminate) =
+        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    Ok(())
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
+    tracing_subscriber::fmt().init();
     let metrics = recorder()?;
+    let upkeep = metrics.clone();
+    tokio::spawn(async move {
+        let mut interval = time::interval(Duration::from_secs(5));
+        loop {
+            interval.tick().await;
+            upkeep.run_upkeep();
+        }
+    });
     let servers = env::var("REDLOCK_NODES").unwrap_or_else(|_| SERVERS.into());
     let redlock = Redlock::builder().nodes(servers.split(',')).build()?;
     // A new or restarted server votes after `max_ttl` (10 s): it may have forgotten locks.
@@ -87,17 +111,25 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let listen = env::var("LISTEN").unwrap_or_else(|_| "127.0.0.1:9000".into());
     let listener = TcpListener::bind(listen).await?;
     println!("listening on http://{}", listener.local_addr()?);
-    let (mut interrupt, mut terminate) =
-        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-    let stopped = async move {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
+    let stop = Arc::new(Notify::new());
+    let stopped = Arc::clone(&stop).notified_owned();
+    let server =
+        axum::serve(listener, app(redlock.clone(), metrics)).with_graceful_shutdown(stopped);
+    let limit = async {
+        signalled().await?;
+        stop.notify_one();
+        time::sleep(GRACE).await;
+        Ok::<_, io::Error>(())
     };
-    axum::serve(listener, app(redlock.clone(), metrics)).with_graceful_shutdown(stopped).await?;
+    tokio::select! {
+        ended = server.into_future() => ended?,
+        late = limit => {
+            late?;
+            eprintln!("requests are still under way {GRACE:?} after the signal: they are dropped");
+        }
+    }
     // First the work, then its locks: this waits until the servers have acknowledged every release and record.
-    jobs.shutdown(Duration::from_secs(10)).await;
+    jobs.shutdown(GRACE).await;
     redlock.shutdown().await;
     Ok(())
 }

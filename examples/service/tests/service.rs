@@ -6,7 +6,7 @@ mod support;
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
-    process::{Child, Command, Stdio},
+    process::{Child, ChildStdout, Command, Stdio},
 };
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -17,6 +17,8 @@ use crate::support::{HANG_GUARD, RedisServer, eventually, urls};
 struct Service {
     child: Child,
     address: String,
+    /// Its output, which has to be read while it runs.
+    _output: BufReader<ChildStdout>,
 }
 
 impl Service {
@@ -27,12 +29,16 @@ impl Service {
             .stdout(Stdio::piped())
             .spawn()
             .expect("the service starts");
-        let lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
-        let mut listening = lines
-            .map_while(Result::ok)
-            .filter_map(|line| line.strip_prefix("listening on http://").map(str::to_owned));
-        let address = listening.next().expect("it says where it listens");
-        Self { child, address }
+        let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
+        let mut line = String::new();
+        let address = loop {
+            line.clear();
+            assert_ne!(output.read_line(&mut line).unwrap(), 0, "it says where it listens");
+            if let Some(address) = line.trim().strip_prefix("listening on http://") {
+                break address.to_owned();
+            }
+        };
+        Self { child, address, _output: output }
     }
 
     /// Returns the head and the body of the response.

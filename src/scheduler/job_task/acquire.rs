@@ -7,7 +7,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::{
     super::{JobState, MissReason, Overlap, SkipReason},
     env::{Due, Purpose},
-    reports::Outage,
     task::{JobTask, TaskExit},
     waits::acts_on_releases,
 };
@@ -129,7 +128,7 @@ impl JobTask {
                 let took = self.env.redlock.now().saturating_duration_since(asked);
                 self.held_elsewhere(*expires_in, owner.as_ref(), purpose, took).await;
             }
-            error => self.unavailable(purpose, error, Outage::Nodes),
+            error => self.unavailable(purpose, error),
         }
         Ok(())
     }
@@ -188,8 +187,21 @@ impl JobTask {
         }
     }
 
-    pub(super) fn unavailable(&mut self, purpose: Purpose, error: &LockError, why: Outage) {
-        let error = self.reports.note_unavailable(&self.env, error, why);
+    /// Backs off from nodes that do not answer.
+    pub(super) fn unavailable(&mut self, purpose: Purpose, error: &LockError) {
+        let error = self.reports.note_unavailable(&self.env, error);
+        self.back_off(purpose, error);
+    }
+
+    /// Backs off from nodes that answer, and of which too few store a claim.
+    pub(super) fn unclaimed(&mut self, purpose: Purpose, error: &LockError) {
+        let record = &self.fleet.record;
+        let started = record.tick.unwrap_or(record.base);
+        let error = self.reports.note_unclaimed(&self.env, error, started);
+        self.back_off(purpose, error);
+    }
+
+    fn back_off(&mut self, purpose: Purpose, error: Arc<str>) {
         if purpose != Purpose::Settle || self.reports.obstacle.is_none() {
             self.reports.obstacle = Some(MissReason::Unavailable { error: Arc::clone(&error) });
         }

@@ -14,7 +14,7 @@ use super::{
     acquire::{Acquired, RunLocks, RunSlot},
     env::{Due, Purpose},
     findings::Findings,
-    reports::{Outage, log_cut_off, report_interrupted_beside},
+    reports::{log_cut_off, report_interrupted_beside},
     task::JobTask,
 };
 use crate::{
@@ -42,7 +42,7 @@ impl JobTask {
         let Acquired { locks, slot, purpose, seen } = acquired;
         let token = locks.token();
         if let Err(error) = self.read_under_lock(token, purpose).await {
-            self.unavailable(purpose, &error, Outage::Nodes);
+            self.unavailable(purpose, &error);
             return None;
         }
         self.reports.note_available(&self.env);
@@ -184,7 +184,6 @@ impl JobTask {
             || !findings.is_empty();
         self.fleet.is_lock_over = false;
         if !is_needed {
-            self.reports.note_claimed(&self.env);
             return;
         }
         if let Some(run) = cut_off {
@@ -235,9 +234,8 @@ impl JobTask {
         match self.store(claim).await {
             Ok(()) => {
                 self.fleet.claimed();
-                self.reports.note_claimed(&self.env);
-                for (_, findings) in counted {
-                    self.report(findings);
+                for counted in counted {
+                    self.report(counted.findings);
                 }
                 self.report(findings);
                 // Earlier claims can't count any more.
@@ -248,9 +246,9 @@ impl JobTask {
                 if is_tick {
                     self.fleet.note_never_started(token);
                 }
-                self.keep_unreported(counted.into_iter().chain([(token, findings)]));
+                self.keep_unreported(token, findings, counted);
                 if matches!(purpose, Purpose::Tick(_) | Purpose::Settle) {
-                    self.unavailable(purpose, &error, Outage::Claims);
+                    self.unclaimed(purpose, &error);
                 }
                 false
             }

@@ -3,7 +3,7 @@
 use super::{
     super::{MissReason, claims::millis, fleet::JobRun, tick_policy::OverlappedRun},
     env::MissedTicks,
-    findings::{Findings, InterruptedRun, LostTicks, MAX_COUNTED, count_ticks},
+    findings::{Findings, InterruptedRun, LostTicks, MAX_COUNTED, UnreportedFindings, count_ticks},
     reports::report_findings,
     task::JobTask,
 };
@@ -13,8 +13,7 @@ use crate::{
     schedule::WallTime,
 };
 
-/// Maximum number of unconfirmed claims whose findings are kept: those of five minutes of failures or more. Beyond it,
-/// the older half is dropped.
+/// Maximum number of findings that are kept of unconfirmed claims. Beyond it, the older half is dropped.
 const MAX_UNREPORTED: usize = 64;
 
 impl JobTask {
@@ -166,18 +165,26 @@ impl JobTask {
         report_findings(&self.env, findings);
     }
 
-    /// Keeps what was found under a claim that too few nodes confirmed: it may count nevertheless.
+    /// Keeps what was found under a claim that too few nodes confirmed: it may count nevertheless. If it does, what
+    /// `counted` when it was made does as well, as it says so too.
     pub(super) fn keep_unreported(
         &mut self,
-        unreported: impl IntoIterator<Item = (u64, Findings)>,
+        token: u64,
+        findings: Findings,
+        counted: Vec<UnreportedFindings>,
     ) {
-        let unreported = unreported.into_iter().filter(|(_, findings)| !findings.is_empty());
-        self.unreported.extend(unreported);
+        for mut earlier in counted {
+            earlier.under.push(token);
+            self.unreported.push(earlier);
+        }
+        if !findings.is_empty() {
+            self.unreported.push(UnreportedFindings { under: vec![token], findings });
+        }
         if self.unreported.len() <= MAX_UNREPORTED {
             return;
         }
         let dropped = self.unreported.drain(..MAX_UNREPORTED / 2);
-        let mut dropped = dropped.map(|(token, findings)| (token, findings.until()));
+        let mut dropped = dropped.map(|it| (it.under, it.findings.until()));
         let (first, last) = (dropped.next(), dropped.next_back());
         crate::log::warn!(
             job = %self.env.job.name, ?first, ?last,
@@ -188,18 +195,21 @@ impl JobTask {
 
     /// Takes out what was found under a claim that too few nodes confirmed and that counts, as the latest claim
     /// shows: other replicas take the ticks as reported. The rest may count until a majority stores a later claim.
-    pub(super) fn take_counted(&mut self) -> Vec<(u64, Findings)> {
+    pub(super) fn take_counted(&mut self) -> Vec<UnreportedFindings> {
         let Some(latest) = &self.fleet.latest else { return Vec::new() };
         let former = latest.before.as_ref().map(|before| before.fates.told_under);
-        let under = [Some(latest.fates.told_under), former];
-        self.unreported.extract_if(.., |(token, _)| under.contains(&Some(*token))).collect()
+        let counts = [Some(latest.fates.told_under), former];
+        let counts = |it: &mut UnreportedFindings| {
+            it.under.iter().any(|token| counts.contains(&Some(*token)))
+        };
+        self.unreported.extract_if(.., counts).collect()
     }
 
     /// Reports what was found under a claim that too few nodes confirmed, once a majority stores that.
     pub(super) fn tell_counted(&mut self) {
         if self.fleet.latest.as_ref().is_some_and(|latest| latest.is_replicated) {
-            for (_, findings) in self.take_counted() {
-                self.report(findings);
+            for counted in self.take_counted() {
+                self.report(counted.findings);
             }
         }
     }

@@ -27,6 +27,15 @@ pub(super) struct Findings {
     pub(super) lost: Option<LostTicks>,
 }
 
+/// What was found under a claim that too few nodes confirmed.
+#[derive(Debug)]
+pub(super) struct UnreportedFindings {
+    /// The tokens of that claim, and of those that were made when it counted and that say the same. If one of them
+    /// counts, the ticks are taken as reported.
+    pub(super) under: Vec<u64>,
+    pub(super) findings: Findings,
+}
+
 /// Ticks that no replica could claim: a majority of the nodes was in probation, as it had lost its claims or
 /// was new.
 #[derive(Clone, Debug)]

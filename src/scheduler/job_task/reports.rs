@@ -27,6 +27,8 @@ pub(super) struct Reports {
     pub(super) obstacle: Option<MissReason>,
     /// The outage that was logged at WARN, while it lasts.
     outage: Option<Outage>,
+    /// The latest started tick when it was logged that too few nodes store claims: each tick logs that once.
+    unclaimed_after: Option<WallTime>,
 }
 
 /// A tick that was reported as skipped.
@@ -39,13 +41,11 @@ struct ReportedSkip {
 
 /// Why a job gets no quorum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outage {
+enum Outage {
     /// They don't answer, or have no vote.
     Nodes,
     /// They keep the maximum number of claims.
     Full,
-    /// They answer, and too few of them store claims.
-    Claims,
 }
 
 /// Reports a schedule that was over before the job was known: its last tick is neither run nor
@@ -148,27 +148,16 @@ impl Reports {
 
     /// Records that too few nodes answer for the job; logs the first of consecutive failures. Returns the
     /// error's text.
-    pub(super) fn note_unavailable(
-        &mut self,
-        env: &JobEnv,
-        error: &LockError,
-        why: Outage,
-    ) -> Arc<str> {
+    pub(super) fn note_unavailable(&mut self, env: &JobEnv, error: &LockError) -> Arc<str> {
         let text: Arc<str> = error.to_string().into();
-        let why = if is_full(error) { Outage::Full } else { why };
+        let why = if is_full(error) { Outage::Full } else { Outage::Nodes };
         if why == Outage::Full {
             env.roster.is_full.notify_one();
         }
-        // Until a claim is stored, no answer ends that outage.
-        let is_logged = match self.outage {
-            Some(Outage::Claims) => why != Outage::Full,
-            outage => outage == Some(why),
-        };
-        if !is_logged {
-            self.outage = Some(why);
+        if self.outage.replace(why) != Some(why) {
             let job = &env.job.name;
             match why {
-                Outage::Nodes | Outage::Claims => crate::log::warn!(
+                Outage::Nodes => crate::log::warn!(
                     %job,
                     %error,
                     "too few nodes answer for the job: it is tried again, and its ticks are missed if they start too late"
@@ -184,29 +173,45 @@ impl Reports {
         text
     }
 
+    /// Records that too few nodes store a claim of the job; logs the first of those after the tick that was `started`
+    /// last. Returns the error's text.
+    pub(super) fn note_unclaimed(
+        &mut self,
+        env: &JobEnv,
+        error: &LockError,
+        started: WallTime,
+    ) -> Arc<str> {
+        if is_full(error) {
+            return self.note_unavailable(env, error);
+        }
+        let text: Arc<str> = error.to_string().into();
+        if self.unclaimed_after.replace(started) != Some(started) {
+            crate::log::warn!(
+                job = %env.job.name,
+                %error,
+                "too few nodes store a claim of the job: it is tried again, and its ticks are missed if they start too late"
+            );
+        }
+        env.job.set_state(JobState::WaitingForNodes { error: Arc::clone(&text) });
+        text
+    }
+
     /// Whether the nodes did not answer for the job when it was asked last.
     pub(super) fn is_out(&self) -> bool {
         self.outage.is_some()
     }
 
-    /// Records that a quorum answered, which full nodes do as well.
-    pub(super) fn note_answered(&mut self, env: &JobEnv) {
-        self.end_outage(env, &[Outage::Nodes]);
-    }
-
-    /// Records that a quorum answered under the job's lock.
+    /// Ends an outage: a quorum answered for the job.
     pub(super) fn note_available(&mut self, env: &JobEnv) {
-        self.end_outage(env, &[Outage::Nodes, Outage::Full]);
-    }
-
-    /// Records that a quorum stored a claim.
-    pub(super) fn note_claimed(&mut self, env: &JobEnv) {
-        self.end_outage(env, &[Outage::Nodes, Outage::Full, Outage::Claims]);
-    }
-
-    fn end_outage(&mut self, env: &JobEnv, ended: &[Outage]) {
-        if self.outage.take_if(|outage| ended.contains(outage)).is_some() {
+        if self.outage.take().is_some() {
             crate::log::info!(job = %env.job.name, "enough nodes answer for the job again");
+        }
+    }
+
+    /// A quorum answered, which full nodes do as well.
+    pub(super) fn note_answered(&mut self, env: &JobEnv) {
+        if self.outage == Some(Outage::Nodes) {
+            self.note_available(env);
         }
     }
 

@@ -14,11 +14,11 @@ use super::{
     },
     attempts::backoff,
     env::{Due, JobEnv, NextStep, Purpose},
-    findings::Findings,
+    findings::UnreportedFindings,
     history::HistoryState,
     knowledge::FleetKnowledge,
     lanes::Lanes,
-    reports::{Outage, Reports, report_exhausted},
+    reports::{Reports, report_exhausted},
     waits::Waits,
 };
 use crate::{error::LockError, lock::claims::JobHistory, schedule::WallTime, time::Timestamp};
@@ -40,8 +40,8 @@ pub(in super::super) struct JobTask {
     pub(super) history: HistoryState,
     pub(super) waits: Waits,
     pub(super) reports: Reports,
-    /// What was found under claims that too few nodes confirmed, and their tokens.
-    pub(super) unreported: Vec<(u64, Findings)>,
+    /// What was found under claims that too few nodes confirmed.
+    pub(super) unreported: Vec<UnreportedFindings>,
     /// Another replica led, as last seen: what the fleet has run meanwhile is not known.
     is_behind: bool,
 }
@@ -265,7 +265,7 @@ impl JobTask {
     async fn wait(&mut self, start: Option<WallTime>, unknown: Option<LockError>) {
         let mut until = self.fleet.settle_at;
         if let Some(error) = unknown {
-            let error = self.reports.note_unavailable(&self.env, &error, Outage::Nodes);
+            let error = self.reports.note_unavailable(&self.env, &error);
             self.reports.obstacle.get_or_insert(MissReason::Unavailable { error });
             let again = self.env.redlock.now() + self.waits.pause();
             until = Some(until.map_or(again, |at| at.min(again)));

@@ -106,9 +106,6 @@ async fn paid_over_hanging_database(
     let (paid, ()) = in_time(join(paying, resumed)).await;
 
     assert_eq!(balance_of(&pool, account).await, 99, "{step:?}, {hang:?}: {paid:?}");
-    if step != Step::Commit {
-        assert_eq!(paid, OnceIn::New, "{step:?}, {hang:?}: what did not commit is rolled back");
-    }
 }
 
 #[tokio::test]
