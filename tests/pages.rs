@@ -499,12 +499,15 @@ fn compose_file_has_the_servers_of_the_readme() {
     let mounted: Vec<_> = mounts.map(|mount| mount.split(':').next().unwrap()).collect();
     assert_eq!(mounted.len(), 3);
     // The service is the example, over the servers of the file, where Prometheus looks for it.
-    let service = read("examples/service/src/main.rs");
+    let service = read("examples/demo/examples/service.rs");
     for port in [7001, 7002, 7003] {
         assert!(service.contains(&format!("redis://127.0.0.1:{port}")), "{port}");
     }
     assert_eq!(
-        (count("command: cargo run --locked -p service"), count("stop_signal: SIGINT")),
+        (
+            count("command: cargo run --locked -p demo --example service"),
+            count("stop_signal: SIGINT")
+        ),
         (1, 1)
     );
     assert_eq!(

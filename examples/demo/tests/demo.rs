@@ -1,5 +1,6 @@
 //! The demo as its users run it: the program itself, over nodes inside its process and over servers.
 
+mod service;
 #[path = "../../../tests/support/mod.rs"]
 mod support;
 

@@ -1,11 +1,10 @@
 //! The service as its users run it: over real servers, of which a majority hangs for a while.
 
-#[path = "../../../tests/support/mod.rs"]
-mod support;
-
 use std::{
+    env,
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
+    path::Path,
     process::{Child, ChildStdout, Command, Stdio},
 };
 
@@ -23,12 +22,14 @@ struct Service {
 
 impl Service {
     fn start(servers: &[RedisServer]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_service"))
+        let program = Path::new(env!("CARGO_BIN_EXE_demo")).with_file_name("examples");
+        let program = program.join(format!("service{}", env::consts::EXE_SUFFIX));
+        let mut child = Command::new(program)
             .env("REDLOCK_NODES", urls(servers).join(","))
             .env("LISTEN", "127.0.0.1:0")
             .stdout(Stdio::piped())
             .spawn()
-            .expect("the service starts");
+            .expect("the service starts: cargo build --workspace --examples");
         let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
         let mut line = String::new();
         let address = loop {

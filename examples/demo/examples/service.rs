@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! docker compose -f contrib/compose.yaml up -d
-//! cargo run -p service
+//! cargo run -p demo --example service
 //!
 //! curl -X POST localhost:9000/accounts/1/withdraw
 //! curl -X POST -H 'webhook-id: 7' localhost:9000/hooks/shop
