@@ -126,6 +126,11 @@ async fn newcomer_without_quorum_never_starts() {
     let links = [&new, &b, &c].map(|server| Proxy::start(server.addr()));
     links[1].cut();
     let after = guarded(quick(), links.iter().map(Proxy::url)).build().unwrap();
+    eventually_async("it sees a majority of its servers", async || {
+        let health = after.health();
+        in_probation(&health[0]) && health[2].is_voting()
+    })
+    .await;
     let next = in_time(async { after.lock("x").wait(MAX_TTL * 4).await }).await;
     assert!(next.is_err(), "two clients hold the lock");
     assert!(held.is_valid());
