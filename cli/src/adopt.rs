@@ -27,7 +27,7 @@ const NODE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Moves servers to this configuration, after a confirmation
 ///
 /// Use it after a change of nodes, names or prefix; --from and --from-prefix describe the old set, or the old
-/// sets, as many as the new ones. No client gets a lock for one `max_ttl`; the command waits until a quorum
+/// sets, one for each new one. No client gets a lock for one `max_ttl`; the command waits until a quorum
 /// votes again.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AdoptArgs {
@@ -132,7 +132,7 @@ pub(crate) async fn adopt(shared: &SharedArgs, args: &AdoptArgs) -> Result<ExitC
     })
 }
 
-/// Returns a line for each node. What it means that one belongs to another set is said by the steps.
+/// Returns a line for each node. The steps explain a node that belongs to another set.
 fn nodes(redlock: &Redlock) -> String {
     let line = |node: &NodeHealth| match &node.state {
         NodeState::Refusing { reason: Reason::OtherLayout { found, .. }, .. } => {
