@@ -469,7 +469,7 @@ mod tests {
         assert_eq!(late(&status, 10)[0].kinds[0].0, TroubleKind::Finding);
     }
 
-    /// By a scheduler whose run lasts beyond the next ticks.
+    /// By a scheduler whose run lasts until a tick after it has passed.
     #[tokio::test]
     async fn missed_ticks_need_attention_for_an_hour() {
         let work = |_| async {
@@ -485,17 +485,18 @@ mod tests {
         let mut status = scheduler.jobs().remove(0);
         scheduler.shutdown(Duration::ZERO).await;
         status.next_tick = None;
-        let found = status.last_missed.as_ref().unwrap().found;
+        let tick = status.last_missed.clone().unwrap();
         let after = |seconds| {
-            troubles(&[], std::slice::from_ref(&status), found + Duration::from_secs(seconds))
+            troubles(&[], std::slice::from_ref(&status), tick.found + Duration::from_secs(seconds))
         };
 
         let missed = after(3_599);
 
         let (kind, words) = &missed[0].kinds[0];
         assert_eq!((*kind, missed[0].kinds.len()), (TroubleKind::Missed, 1));
-        let why = "found 59m 59s ago: the run before was still going";
-        assert!(words.starts_with("missed ") && words.ends_with(why), "{words}");
+        // A busy machine can also start the work late.
+        let why = format!("found 59m 59s ago: {}", tick.why);
+        assert!(words.starts_with("missed ") && words.ends_with(&why), "{words}");
         let tile = jobs(Some(&FleetJobs::default()), 1, &missed);
         let note = "0 failed, 0 late, 0 paused, 1 missed a tick in the last hour";
         assert_eq!((tile.level, &*tile.note), (Level::Warn, note));
