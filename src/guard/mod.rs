@@ -16,12 +16,11 @@
 //!
 //! **Late timers.** Timers fire late by their granularity (tokio's by up to 2 ms), and the woken
 //! thread has to be scheduled. Therefore a lock is lost a *lead* before its end: the granularity,
-//! plus twice the lateness of the process's timers beyond it (`time::lateness`: the maximum, halved
-//! every 10 s, 0.5 to 10 ms), as two threads are woken in turn, the crate's and the one that polls
-//! the work. On an idle machine the lead is 3 ms. It is at most an eighth of the validity, so a TTL
-//! of 27 ms or more has the whole lead. The lead applies to the timer only: until it fires, polls are
-//! compared with the end itself, `remaining()` counts down to it, and renewals count. A poll that
-//! ends by the end is not an overrun. A clock with exact timers
+//! plus 1 ms, as two threads are woken in turn, the crate's and the one that polls the work. On a busy
+//! machine the work may be dropped later; it is not polled. The lead is at most an eighth of the
+//! validity, so a TTL of 27 ms or more has the whole lead. It applies to the timer only: until it
+//! fires, polls are compared with the end itself, `remaining()` counts down to it, and renewals
+//! count. A poll that ends by the end is not an overrun. A clock with exact timers
 //! ([`Clock::granularity`](crate::time::Clock::granularity) zero, such as a manual clock) has no
 //! lead.
 //!

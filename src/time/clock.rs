@@ -50,8 +50,8 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Returns the maximum delay of [`wait`](Clock::wait) on an idle machine. The hard stop is
-    /// scheduled earlier by this delay and by the recent lateness beyond it, so that guarded work
-    /// is dropped before the end of its validity.
+    /// scheduled earlier by this delay and 1 ms, so that guarded work is dropped before the end of
+    /// its validity.
     ///
     /// The default is 2 ms, as tokio rounds both a deadline and the current time to whole
     /// milliseconds. Zero means that waits end exactly on time, as on a manual clock; the hard stop

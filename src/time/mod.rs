@@ -11,7 +11,6 @@
 
 mod clock;
 mod corrected;
-mod lateness;
 mod timers;
 
 pub use clock::{Clock, SystemClock};

@@ -10,11 +10,7 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    Clock, Timestamp,
-    clock::MAX_TIMER,
-    lateness::{Lateness, max_lead, min_lead},
-};
+use super::{Clock, Timestamp, clock::MAX_TIMER};
 use crate::sync::{
     Mutex, Notify,
     atomic::{AtomicU64, Ordering},
@@ -27,6 +23,10 @@ const BATCH: usize = 32;
 /// Time after which an entry that is due has to have fired; otherwise the task of [`Timers::run`] is taken
 /// for blocked.
 const OVERDUE: Duration = Duration::from_millis(50);
+
+/// Time to wake two threads on an idle machine, one after the other: the one of [`Timers::run`], and the one that
+/// polls the work.
+const WAKE_UPS: Duration = Duration::from_millis(1);
 
 /// The wakers of renewals, deadlines and retries, ordered by time.
 ///
@@ -41,8 +41,6 @@ pub(crate) struct Timers {
     changed: Notify,
     /// See [`Clock::granularity`].
     granularity: Duration,
-    /// What [`Timers::lead`] returns, in nanoseconds.
-    lead: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -73,7 +71,6 @@ impl Timers {
             armed: AtomicU64::new(0),
             changed: Notify::new(),
             granularity,
-            lead: AtomicU64::new(nanos(min_lead(granularity))),
         }
     }
 
@@ -82,15 +79,9 @@ impl Timers {
     }
 
     /// Returns how long before a deadline a timer must be due for the woken task to be polled in
-    /// time: the granularity of the clock's waits, and their recent lateness. Zero if waits end
-    /// exactly on time.
+    /// time on an idle machine. Zero if the clock's waits end exactly on time.
     pub(crate) fn lead(&self) -> Duration {
-        Duration::from_nanos(self.lead.load(Ordering::Relaxed))
-    }
-
-    /// Returns the maximum of [`lead`](Self::lead).
-    pub(crate) fn max_lead(&self) -> Duration {
-        max_lead(self.granularity)
+        if self.granularity.is_zero() { Duration::ZERO } else { self.granularity + WAKE_UPS }
     }
 
     /// Wakes `waker` once, at or soon after `at`. Must not be called under a mutex, as it may wake the
@@ -173,18 +164,11 @@ impl Timers {
     /// Fires entries until [`close`](Self::close).
     pub(crate) async fn run(self: Arc<Self>) {
         let mut due = Vec::new();
-        let mut lateness = Lateness::new();
-        // The intended end of the wait that has just ended.
-        let mut waited_until = None;
         loop {
             // Set before the entries are read, so that an entry that is inserted in between
             // notifies.
             self.armed.store(u64::MAX, Ordering::SeqCst);
             let now = self.clock.now();
-            if let Some(until) = waited_until.take() {
-                let lead = lateness.record(until, now, self.granularity);
-                self.lead.store(nanos(lead), Ordering::Relaxed);
-            }
             let earliest = {
                 let mut state = self.lock();
                 if state.closed {
@@ -217,13 +201,13 @@ impl Timers {
             let until = if self.granularity.is_zero() {
                 earliest
             } else {
-                // A short wait, to measure the lateness of its end.
+                // A short wait, as timers do not advance while the machine is suspended.
                 earliest.min(now + MAX_TIMER)
             };
             tokio::select! {
                 biased;
                 () = notified => {}
-                () = self.clock.wait(until) => waited_until = Some(until),
+                () = self.clock.wait(until) => {}
             }
         }
     }
@@ -262,10 +246,6 @@ fn wake_each(wakers: impl Iterator<Item = Waker>) {
     for waker in wakers {
         let _ = catch_unwind(AssertUnwindSafe(|| crate::sync::wake(waker)));
     }
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Completes at or after a moment. The task that awaits it needs no runtime.

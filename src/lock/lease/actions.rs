@@ -449,9 +449,7 @@ impl LocalLease {
         let timers = &self.client.timers;
         let mut wanted = state.lease.next_wake();
         if state.grants.is_held() {
-            // The lead depends on the current lateness of timers, so it is read again near the end.
-            let check = Some(Self::stop_at(state, timers.max_lead())).filter(|at| now < *at);
-            let mut at = check.unwrap_or_else(|| Self::stop_at(state, timers.lead()));
+            let mut at = Self::stop_at(state, timers.lead());
             if let Some((first, _)) = state.grants.hold_ends() {
                 at = at.min(first.saturating_sub(timers.lead()));
             }

@@ -61,17 +61,6 @@ fn so_it_is_before_max_hold() {
 }
 
 #[test]
-fn late_timer_moves_stop_ahead() {
-    let (clock, redlock) = fixture(|builder| builder);
-    let work = idle(&clock, &redlock, |request| request);
-    // The timers read the clock every 250 ms.
-    let (look, late) = (Duration::from_millis(250), Duration::from_millis(5));
-    clock.leap(look + late);
-    let lead = MS * 2 + late.saturating_sub(MS * 2) * 2;
-    assert_stops_after(&clock, &work, VALIDITY.saturating_sub(look + late + lead));
-}
-
-#[test]
 fn a_short_validity_loses_an_eighth() {
     let (clock, redlock) = fixture(|builder| builder);
     let ttl = Duration::from_millis(10);
