@@ -1,10 +1,10 @@
-//! What the sources of one copy share: the target, the rate, the keys that are being read, and the progress.
+//! What the sources of one copy share: the target, the rate and the progress.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use super::{NodeSet, key_reservations::KeyReservations, records_report::RecordsReport};
+use super::{NodeSet, records_report::RecordsReport};
 use crate::{
     metrics,
     node::redis::status_detail::Copied,
@@ -26,7 +26,6 @@ pub(super) struct Copier<'a> {
     pub(super) node: usize,
     /// The node's report before the attempt.
     pub(super) begun: &'a RecordsReport,
-    pub(super) reservations: KeyReservations,
     /// Number of sources that share the rate.
     shares: AtomicU32,
     copied: Mutex<Copied>,
@@ -34,14 +33,7 @@ pub(super) struct Copier<'a> {
 
 impl<'a> Copier<'a> {
     pub(super) fn new(set: &'a NodeSet, node: usize, begun: &'a RecordsReport) -> Self {
-        Self {
-            set,
-            node,
-            begun,
-            reservations: KeyReservations::default(),
-            shares: AtomicU32::new(0),
-            copied: Mutex::default(),
-        }
+        Self { set, node, begun, shares: AtomicU32::new(0), copied: Mutex::default() }
     }
 
     /// Waits until a source that made calls in its turn may continue. The sources have equal shares

@@ -11,7 +11,7 @@
 //! | requests to the nodes | `requests` |
 //! | background tasks | `tasks` |
 //! | end of a probation | `activate`, `learnt_state` |
-//! | copying of records | `copy`, `record_source`, `copier`, `records_report`, `key_reservations`, `source_outcomes` |
+//! | copying of records | `copy`, `record_source`, `copier`, `records_report`, `source_outcomes` |
 //! | tasks that a single client runs on behalf of all | `shared_task` |
 //! | connections for bulk data | `bulk_connection` |
 //! | moves between layouts | `adopt` |
@@ -48,7 +48,6 @@ mod copier;
 mod copy;
 #[cfg(any(test, fuzzing))]
 pub(super) mod fuzzing;
-mod key_reservations;
 mod layout;
 mod learnt_state;
 mod lower;

@@ -4,7 +4,7 @@
 //! reply at a time, over separate connections. This bounds the size of a reply and the rate of
 //! bytes and calls. A restarted copy repeats the scan only.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use ::redis::{Pipeline, Value};
 use tokio::time::Instant;
@@ -26,16 +26,12 @@ const ANSWER: usize = 256 * 1024;
 /// Maximum TTL of a copied record, in milliseconds. Redis refuses a TTL that overflows when the
 /// current time is added, and Lua does not print greater numbers as integers.
 const MAX_TTL: i64 = 1 << 53;
-/// Maximum total time for which a source waits for records that other sources are reading.
-const MAX_WAIT: Duration = Duration::from_secs(5);
 
 /// A node whose records are copied.
 pub(super) struct RecordSource<'a> {
     copier: &'a Copier<'a>,
     source: BulkConnection,
     target: BulkConnection,
-    /// The remaining part of [`MAX_WAIT`].
-    max_delay: Duration,
     _share: RateShare<'a>,
 }
 
@@ -57,7 +53,7 @@ impl<'a> RecordSource<'a> {
         // The connection may lead to another server by now.
         RecordsReport::read(set, &mut target).await?.are_those_of(copier.begun)?;
         let share = RateShare::new(copier);
-        let mut this = Self { copier, source, target, max_delay: MAX_WAIT, _share: share };
+        let mut this = Self { copier, source, target, _share: share };
         this.copy_pages().await?;
         // The source may have lost the records meanwhile, or may not be the server that votes.
         let ended = RecordsReport::read(set, &mut this.source).await?;
@@ -93,22 +89,20 @@ impl<'a> RecordSource<'a> {
 
     /// Copies the records of some keys. Returns when the target has, for each of them, the record
     /// of this source or a better one.
+    ///
+    /// Two sources may read the same record at the same time; storing it twice has the same result. Servers
+    /// scan their keys in different orders, so this is rare.
     async fn copy_page(&mut self, mut keys: Vec<Vec<u8>>) -> Result<(), Reason> {
         while !keys.is_empty() {
-            let reserved = self.copier.reservations.take(&mut keys, &mut self.max_delay).await;
             let turn = Instant::now();
-            // Checked after the reservation, as another source may have copied a record just
-            // before.
-            let mut missing = self.missing(reserved.keys()).await?;
+            let mut missing = self.missing(&keys).await?;
             if missing.is_empty() {
-                drop(reserved);
                 self.copier.pace(turn, 1, 0).await;
-                continue;
+                break;
             }
             let answers = self.read(&missing).await?;
             let copied = self.write(&missing, &answers).await?;
-            keys.extend(missing.drain(answers.len() / 2..));
-            drop(reserved);
+            keys = missing.split_off(answers.len() / 2);
             self.copier.report_progress(copied);
             self.copier.pace(turn, 2, copied.bytes).await;
         }
@@ -216,7 +210,6 @@ mod tests {
             copier: &copier,
             source: BulkConnection::over(source),
             target: BulkConnection::over(target),
-            max_delay: MAX_WAIT,
             _share: RateShare::new(&copier),
         };
         let server = if is_source { &mut of_source } else { &mut of_target };
