@@ -44,9 +44,9 @@ impl TokenMemory {
         if let Some(newest) = newest.map(FencingToken::new).filter(|newest| *newest > token) {
             return Err(FencingError::Stale { token, newest });
         }
-        let mut seat = |name| {
-            let (place, newest_token) = table.begin(name, token.get(), &mut woken);
-            Seat { place, newest_token, watch: WakerKey::default() }
+        let mut seat = |name: &Arc<str>| {
+            let newest_token = table.begin(name, token.get(), &mut woken);
+            Seat { name: Arc::clone(name), newest_token, watch: WakerKey::default() }
         };
         let seats = match names {
             [name] => Seats::One(seat(name)),
@@ -80,7 +80,7 @@ enum Seats {
 
 /// The entry of a request under one name of its resource.
 struct Seat {
-    place: usize,
+    name: Arc<str>,
     newest_token: Arc<NewestToken>,
     watch: WakerKey,
 }
@@ -127,7 +127,7 @@ impl Drop for Visit {
         }
         let mut table = sync::lock(&self.memory.table);
         for seat in self.seats.all() {
-            table.end(seat.place);
+            table.end(&seat.name);
         }
     }
 }
