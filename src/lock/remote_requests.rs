@@ -3,7 +3,7 @@
 use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
 use crate::{
-    node::{Hint, HintSink, Hints, Node, Subscription, owner_channel},
+    node::{Hint, Hints, Node, Subscription, owner_channel},
     protocol::formulas,
     resource::Resource,
     sync::{
@@ -106,8 +106,8 @@ impl RemoteRequests {
         self.subscriptions.get_or_init(|| {
             let channel = owner_channel(owner);
             let subscribe = |(i, node): (usize, &Arc<dyn Node>)| {
-                let sink = Arc::clone(&self.reports) as Arc<dyn HintSink>;
-                node.subscribe(&channel, Hints::to_watch(sink, i))
+                let reports = Arc::clone(&self.reports);
+                node.subscribe(&channel, Hints::from_fn(move |hint| reports.hint(i, hint)))
             };
             nodes.iter().enumerate().map(subscribe).collect()
         });
@@ -199,7 +199,7 @@ impl RequestState {
     }
 }
 
-impl HintSink for RequestReports {
+impl RequestReports {
     fn hint(&self, node: usize, hint: Hint) {
         let is_listening = match hint {
             Hint::Asked { name } => return self.asked(&name),

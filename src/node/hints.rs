@@ -31,34 +31,17 @@ pub enum Hint {
 
 /// The receiver of a node's hints about one name, or for one owner.
 #[derive(Clone)]
-pub struct Hints(HintTarget);
-
-#[derive(Clone)]
-enum HintTarget {
-    Watch { node: usize, sink: Arc<dyn HintSink> },
-    Fn(Arc<dyn Fn(Hint) + Send + Sync>),
-}
-
-pub(crate) trait HintSink: Send + Sync {
-    fn hint(&self, node: usize, hint: Hint);
-}
+pub struct Hints(Arc<dyn Fn(Hint) + Send + Sync>);
 
 impl Hints {
     /// Creates hints that are passed to a closure, which must not block or call the node.
     pub fn from_fn(f: impl Fn(Hint) + Send + Sync + 'static) -> Self {
-        Self(HintTarget::Fn(Arc::new(f)))
-    }
-
-    pub(crate) fn to_watch(sink: Arc<dyn HintSink>, node: usize) -> Self {
-        Self(HintTarget::Watch { node, sink })
+        Self(Arc::new(f))
     }
 
     /// Sends a hint.
     pub fn send(&self, hint: Hint) {
-        match &self.0 {
-            HintTarget::Watch { node, sink } => sink.hint(*node, hint),
-            HintTarget::Fn(f) => f(hint),
-        }
+        (self.0)(hint);
     }
 }
 

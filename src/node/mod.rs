@@ -32,7 +32,6 @@ pub use health::{
     Blocked, ClockOffset, CopyProgress, Finding, Memory, NodeHealth, NodeState, Persistence, Role,
     ServerKind,
 };
-pub(crate) use hints::HintSink;
 pub use hints::{Hint, Hints, Subscription};
 pub use reply::Reply;
 pub(crate) use reply::ReplySink;

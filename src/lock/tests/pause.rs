@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     Redlock,
-    node::{EmbeddedNodes, Hint, HintSink as _},
+    node::{EmbeddedNodes, Hint},
 };
 
 /// A request for one of two slots, after a round that tried both.
@@ -25,7 +25,7 @@ impl Fixture {
     fn report(&mut self, slot: usize, nodes: impl IntoIterator<Item = usize>) {
         let releases = Arc::clone(&self.retries.name_waits().nth(slot).unwrap().releases);
         for node in nodes {
-            releases.hint(node, Hint::Freed { listening: Some(1) });
+            releases.hint(node, &Hint::Freed { listening: Some(1) });
         }
     }
 

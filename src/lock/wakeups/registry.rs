@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     lock::waker_set::WakerKey,
-    node::{HintSink, Hints, Node, Subscription},
+    node::{Hints, Node, Subscription},
     resource::Resource,
     sync::{
         Mutex,
@@ -181,8 +181,8 @@ impl Wakeups {
         };
         // Called without the names locked, because a node may send a hint at once.
         let subscribe = |(i, node): (usize, &Arc<dyn Node>)| {
-            let sink = Arc::clone(&releases) as Arc<dyn HintSink>;
-            node.subscribe(name, Hints::to_watch(sink, i))
+            let releases = Arc::clone(&releases);
+            node.subscribe(name, Hints::from_fn(move |hint| releases.hint(i, &hint)))
         };
         let subscriptions = nodes.iter().enumerate().map(subscribe).collect();
         // A name with waiters is not swept.

@@ -6,7 +6,7 @@ use std::{sync::Arc, task::Context};
 use super::turns::{CurrentTurn, ReleaseReports, Streaks};
 use crate::{
     lock::waker_set::{WakerKey, WakerSet},
-    node::{Hint, HintSink},
+    node::Hint,
     resource::Resource,
     sync::{
         Mutex,
@@ -98,8 +98,8 @@ impl ReleaseWatch {
     }
 }
 
-impl HintSink for ReleaseWatch {
-    fn hint(&self, node: usize, hint: Hint) {
+impl ReleaseWatch {
+    pub(crate) fn hint(&self, node: usize, hint: &Hint) {
         let mut wakers = Vec::new();
         {
             let now = self.timers.clock().now();
