@@ -53,7 +53,7 @@ impl EventLog {
             self.add(event);
         }
         for source in sources {
-            runtime.spawn(Following { log: Arc::downgrade(self), source: Some(source) }.run());
+            runtime.spawn(record(Arc::downgrade(self), source));
         }
     }
 }
@@ -74,32 +74,11 @@ fn recorded<E: Clone + Send + 'static>(
     received.filter_map(ready).fuse().boxed()
 }
 
-/// The task that follows one source, until the dashboard or the source is dropped. If its runtime ends, the next
-/// request starts another one.
-struct Following {
-    log: Weak<EventLog>,
-    /// `None` once the source has ended.
-    source: Option<EventStream>,
-}
-
-impl Following {
-    async fn run(mut self) {
-        while let Some(source) = &mut self.source {
-            let received = source.next().await;
-            let Some(log) = self.log.upgrade() else { break };
-            match received {
-                Some(event) => log.add(event),
-                None => self.source = None,
-            }
-        }
-    }
-}
-
-impl Drop for Following {
-    fn drop(&mut self) {
-        if let (Some(log), Some(source)) = (self.log.upgrade(), self.source.take()) {
-            log.sources().push(source);
-        }
+/// Records the events of one source, until it or the dashboard is dropped.
+async fn record(log: Weak<EventLog>, mut source: EventStream) {
+    while let Some(event) = source.next().await {
+        let Some(log) = log.upgrade() else { return };
+        log.add(event);
     }
 }
 
@@ -198,20 +177,6 @@ mod tests {
         refused(&redlock, "invoice:2").await;
         changes.changed().await.unwrap();
         assert_eq!(&*log.after(0)[0].event.names[0], "invoice:2");
-    }
-
-    #[test]
-    fn end_of_runtime_loses_no_event() {
-        let redlock = Redlock::embedded();
-        let log = follow(&redlock);
-        let runtime =
-            || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime().block_on(async { log.start() });
-        let second = runtime();
-        second.block_on(refused(&redlock, "invoice:3"));
-        assert!(log.after(0).is_empty());
-        second.block_on(async { log.start() });
-        assert_eq!(&*log.after(0)[0].event.names[0], "invoice:3");
     }
 
     #[tokio::test]

@@ -60,7 +60,7 @@ impl Recent {
     pub(crate) fn start(self: &Arc<Self>) {
         let Ok(runtime) = Handle::try_current() else { return };
         if !self.is_sampled.swap(true, Ordering::AcqRel) {
-            runtime.spawn(Sampler(Arc::downgrade(self)).run());
+            runtime.spawn(sample_repeatedly(Arc::downgrade(self)));
         }
     }
 
@@ -154,33 +154,20 @@ fn seen_holders(lock: &ShownLock) -> Vec<SeenHolder<'_>> {
     vec![SeenHolder { owner, token: lock.token, is_shared: false, since: lock.since }]
 }
 
-/// The task that samples the counts until the dashboard is dropped. If its runtime ends, the next request starts
-/// another one.
-struct Sampler(Weak<Recent>);
-
-impl Sampler {
-    async fn run(self) {
-        let mut ticks = interval(SAMPLE_INTERVAL);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            ticks.tick().await;
-            let Some(recent) = self.0.upgrade() else { return };
-            recent.sample();
-        }
-    }
-}
-
-impl Drop for Sampler {
-    fn drop(&mut self) {
-        if let Some(recent) = self.0.upgrade() {
-            recent.is_sampled.store(false, Ordering::Release);
-        }
+/// Samples the counts until the dashboard is dropped.
+async fn sample_repeatedly(recent: Weak<Recent>) {
+    let mut ticks = interval(SAMPLE_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let Some(recent) = recent.upgrade() else { return };
+        recent.sample();
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use tokio::{runtime, time::sleep};
+    use tokio::time::sleep;
 
     use super::*;
     use crate::recent::HoldingEnd;
@@ -210,25 +197,6 @@ mod tests {
         let dropped = Arc::downgrade(&recent);
         drop(recent);
         assert!(dropped.upgrade().is_none(), "the task does not keep the records");
-    }
-
-    #[test]
-    fn sampling_continues_in_another_runtime() {
-        let paused = || {
-            runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap()
-        };
-        let redlock = Redlock::embedded();
-        let recent = Arc::new(Recent::new(redlock.clone()));
-        let step = async || {
-            recent.start();
-            acquire(&redlock).await;
-            sleep(2 * SAMPLE_INTERVAL).await;
-        };
-
-        paused().block_on(step());
-        paused().block_on(step());
-
-        assert_eq!(sampled(&recent), 2);
     }
 
     #[tokio::test]
