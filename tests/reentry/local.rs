@@ -63,10 +63,10 @@ fn held_renewed_and_lost_locks() {
         // Its answers may come too late on a busy machine.
         let _ = block_on(lock.release());
 
-        let short = redlock.lock("x").wait(PATIENT).max_hold(100 * MS);
+        let short = redlock.lock("x").wait(PATIENT).max_hold(1_000 * MS);
         let stopped = block_on(short.run(|_| pending::<()>()));
         assert!(matches!(stopped, Err(LockError::Lost { .. })), "{stopped:?}");
-        let short = redlock.lock("x").wait(PATIENT).max_hold(100 * MS);
+        let short = redlock.lock("x").wait(PATIENT).max_hold(1_000 * MS);
         let told = "guarded work blocks past the end of its lock, and can't be dropped";
         let overran = block_on(short.run(|_| async {
             while !was_told(told) {
@@ -205,11 +205,12 @@ fn requests_that_wait_for_another_process() {
 fn work_that_is_done_once() {
     without_deadlock(|| {
         let redlock = manager();
-        let run = |ended: Result<u8, u8>| redlock.once("key").run(move |_| async move { ended });
+        let key = || redlock.once("key").wait(PATIENT);
+        let run = |ended: Result<u8, u8>| key().run(move |_| async move { ended });
         block_on(run(Err(1))).unwrap_err();
         block_on(run(Ok(1))).unwrap();
         block_on(run(Ok(1))).unwrap();
-        block_on(redlock.once("key").forget()).unwrap();
+        block_on(key().forget()).unwrap();
         assert_told(&["once"]);
     });
 }

@@ -19,6 +19,7 @@ async fn broken_lock_stops_command() {
     let command = fixture.line_of("begun");
     let _next = fixture.script(&["--owner", "next"], "echo > next; sleep 60");
     let builder = Redlock::builder().nodes(urls(&fixture.servers)).ttl(Duration::from_secs(30));
+    let builder = builder.node_timeout(Duration::from_secs(3));
     let redlock = connected(builder.restart_guard(RestartGuard::Off)).await;
     let begun = Instant::now();
     let holder = redlock.inspect("a").await.unwrap().unwrap();

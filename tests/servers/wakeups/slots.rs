@@ -1,6 +1,12 @@
 //! The release of any slot wakes one that waits in another process.
 
-use std::future::IntoFuture;
+use std::{
+    future::IntoFuture,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
 
 use tokio::task::JoinHandle;
 use tower_redlock::{Lock, LockError, Redlock};
@@ -45,9 +51,9 @@ async fn release_of_any_slot_wakes_without_polling() {
         let lock = granted(waiting).await;
         let tries = settled_calls(servers).await - before;
         assert_eq!(lock.slot(), Some(released));
-        // On each server: the release, and one attempt; a second one with its release if the hint of
-        // one server was faster than the release on another.
-        assert!((6..=12).contains(&tries), "{tries} calls");
+        // On each server: the release, and one attempt; up to two more, each with its release, if the
+        // hints of servers were faster than the release on others.
+        assert!((6..=18).contains(&tries), "{tries} calls");
         listening_to_all(servers, 0).await;
         drop((held, lock));
         fixture.all_keys_gone().await;
@@ -73,16 +79,19 @@ async fn waiting_process_makes_no_calls() {
 async fn crowd_of_processes_is_served() {
     const ROUNDS: usize = 10;
     let fixture = Fixture::new(3);
+    let holders = Arc::<AtomicU32>::default();
     let mut tasks = Vec::new();
     for _ in 0..3 {
         let redlock = fixture.direct(woken_or_never()).await;
         for _ in 0..5 {
-            let redlock = redlock.clone();
+            let (redlock, holders) = (redlock.clone(), Arc::clone(&holders));
             tasks.push(tokio::spawn(async move {
                 for _ in 0..ROUNDS {
                     let request = redlock.lock("x").slots(SLOTS).wait(6 * HANG_GUARD);
                     let lock = request.await.unwrap();
+                    assert!(holders.fetch_add(1, Ordering::SeqCst) < SLOTS, "one too many");
                     tokio::task::yield_now().await;
+                    holders.fetch_sub(1, Ordering::SeqCst);
                     drop(lock);
                 }
             }));
