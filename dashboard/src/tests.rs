@@ -9,7 +9,7 @@ use http::{
 };
 use http_body_util::{BodyExt as _, Full};
 use tokio::task::JoinHandle;
-use tower_redlock::{Redlock, RedlockBuilder, Schedule, node::EmbeddedNodes, scheduler::TickError};
+use tower_redlock::{Redlock, RedlockBuilder, Schedule, node::EmbeddedNodes};
 use tower_service::Service as _;
 
 use crate::{Access, Dashboard, reply::Reply};
@@ -217,34 +217,6 @@ fn field<'a>(page: &'a str, name: &str) -> &'a str {
 }
 
 #[tokio::test]
-async fn run_is_stopped_by_its_form() {
-    let redlock = embedded();
-    let dashboard = over(&redlock, Access::All);
-    let (start, begun) = tokio::sync::oneshot::channel();
-    let tick = redlock.job_tick("report", Schedule::every(Duration::from_secs(60)));
-    let work = move |_| {
-        start.send(()).unwrap();
-        pending::<Result<(), Infallible>>()
-    };
-    let run = tokio::spawn(tick.stop_grace(Duration::from_millis(10)).run(work));
-    begun.await.unwrap();
-
-    let job = page(&dashboard, "/job?name=report").await;
-    let form = page(&dashboard, "/stop?name=report").await;
-    let holder = field(&form, "holder");
-    let sent = format!("name=report&why=stuck&form={}&holder={holder}", field(&form, "form"));
-    let reply = post(&dashboard, "/stop", &sent).await;
-
-    assert!(job.contains(r#"data-action="stop" href="stop?name=report""#), "{job}");
-    assert!(form.contains("Running on") && form.contains(r#"id="confirm""#), "{form}");
-    assert_eq!(location(&reply), "job?name=report&done=stop");
-    assert_eq!(&*redlock.job_control("report").await.unwrap().stop.unwrap().by, "ann");
-    assert!(matches!(run.await.unwrap(), Err(TickError::Stopped(_))));
-    let after = page(&dashboard, "/job?name=report&done=stop").await;
-    assert!(after.contains("The run was asked to stop"), "{after}");
-}
-
-#[tokio::test]
 async fn idle_job_has_no_stop() {
     let redlock = embedded();
     let dashboard = over(&redlock, Access::All);
@@ -351,22 +323,6 @@ mod slots {
         assert!(form.contains("export, slot 0") && form.contains(r#"value="slot:0:export""#));
         assert_eq!((&api["slot"], &api["slot_of"]), (&0.into(), &"export".into()));
         waiting.abort();
-    }
-
-    #[tokio::test]
-    async fn slot_is_broken_by_its_form() {
-        let (redlock, _held, waiting) = full().await;
-        waiting.abort();
-        let dashboard = over(&redlock, Access::All);
-        let form = page(&dashboard, "/break?name=slot:0:export").await;
-        let (form, holder) = (field(&form, "form"), field(&form, "holder"));
-
-        let sent = format!("name=slot:0:export&form={form}&holder={holder}");
-        let reply = post(&dashboard, "/break", &sent).await;
-
-        assert_eq!(location(&reply), "lock?name=slot%3A0%3Aexport&done=break");
-        let events = page(&dashboard, "/events").await;
-        assert!(events.contains("export, slot 0, by ann: "), "{events}");
     }
 
     #[tokio::test]

@@ -1,8 +1,5 @@
 //! Servers that replicate others.
 
-use std::net::SocketAddr;
-
-use super::proxy::Proxy;
 use super::server::RedisServer;
 use super::wait::eventually;
 
@@ -11,23 +8,12 @@ impl RedisServer {
     /// restarted.
     #[track_caller]
     pub fn replica_of(&self, master: &RedisServer) {
-        self.follow(master, master.addr());
-    }
-
-    /// Does the same through a proxy in front of the master, which can withhold writes from the
-    /// replica.
-    #[track_caller]
-    pub fn replica_through(&self, proxy: &Proxy, master: &RedisServer) {
-        self.follow(master, proxy.addr());
-    }
-
-    #[track_caller]
-    fn follow(&self, master: &RedisServer, at: SocketAddr) {
         // Otherwise the master would wait 5 s for further replicas.
         master.set_config("repl-diskless-sync-delay", "0");
         if let Some(password) = master.password() {
             self.set_config("masterauth", password);
         }
+        let at = master.addr();
         self.order(&["REPLICAOF", &at.ip().to_string(), &at.port().to_string()]);
         self.catch_up_with(master);
     }

@@ -88,11 +88,6 @@ impl RedisServer {
         if self.password().is_some() { "redis://".into() } else { acl::login() }
     }
 
-    /// The same server with a database other than 0.
-    pub fn url_of_database(&self, number: u8) -> String {
-        format!("{}/{number}", self.url())
-    }
-
     pub fn addr(&self) -> SocketAddr {
         self.port.addr()
     }

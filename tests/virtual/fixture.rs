@@ -2,15 +2,23 @@
 
 use std::{
     future::{Future, IntoFuture},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::Wake,
+    time::Duration,
 };
 
+use rustix::time::{ClockId, clock_gettime};
 use tower_redlock::{
-    Lock, LockError, LockRequest, Redlock,
+    Lock, LockError, LockRequest, Redlock, RedlockBuilder,
     error::Reason,
-    node::{Answer, Op, Reply},
+    node::{Answer, Node, Op, Reply},
     testing::{ManualClock, Nodes, Task},
 };
+
+use crate::support::mock_node::{MockNode, with_nodes};
 
 /// A request that may wait.
 pub(crate) type Acquiring = Task<Result<Lock, LockError>>;
@@ -97,6 +105,40 @@ impl DirectNode {
     pub(crate) fn replies(&self) -> Vec<Result<Answer, Reason>> {
         std::mem::take(&mut *self.replies.lock().unwrap())
     }
+}
+
+/// A manager over the nodes of another one, and the number of acquires that it sent.
+pub(crate) fn counted(
+    clock: &ManualClock,
+    lender: &Redlock,
+    with: impl FnOnce(RedlockBuilder) -> RedlockBuilder,
+) -> (Redlock, Arc<AtomicUsize>) {
+    let acquires = Arc::<AtomicUsize>::default();
+    let count = |node: &Arc<dyn Node>| {
+        let acquires = Arc::clone(&acquires);
+        MockNode::observing(node, move |op| {
+            acquires.fetch_add(usize::from(matches!(op, Op::Acquire(_))), Ordering::SeqCst);
+        })
+    };
+    let builder = Redlock::builder().clock(clock.clone()).spawner(clock.spawner());
+    let builder = with_nodes(builder, lender.nodes().iter().map(count));
+    (with(builder).build().unwrap(), acquires)
+}
+
+/// Counts wake-ups.
+#[derive(Default)]
+pub(crate) struct Woken(pub(crate) AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// The processor time of this thread, which runs all tasks of the clock.
+pub(crate) fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.try_into().unwrap())
 }
 
 /// Returns the lock of a request that must have been granted.

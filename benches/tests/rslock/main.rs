@@ -1,4 +1,4 @@
-//! rslock and this crate on the same keys, and the rows of the table in the README.
+//! rslock and this crate: the rows of the table in the README.
 //!
 //! Each module of a row has a test for each column: a lock by `SET NX PX` on one server, rslock over three servers,
 //! and this crate over three servers. All use real server processes.
@@ -12,6 +12,5 @@ mod support;
 mod clients;
 mod outlived;
 mod restart;
-mod same_keys;
 mod servers_change;
 mod stall;

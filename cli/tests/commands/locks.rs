@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     fixture::{enrolled, redlock, store},
-    program::{Outcome, PATIENT, run, with_fleet},
+    program::Outcome,
     support::RedisServer,
 };
 
@@ -71,23 +71,6 @@ fn lists_locks_as_json_lines() {
     assert_eq!(rows[1]["quorum"], false);
 }
 
-#[test]
-fn patterns_choose_names() {
-    let servers = enrolled(1);
-    for name in ["invoice:42", "invoice:7", "report", "a*b"] {
-        store(&servers, name, "me", 1);
-    }
-    let names = |glob: &str| {
-        let outcome = redlock(&servers, &["ls", glob]);
-        cells(outcome.is(0, &[])).into_iter().map(|row| row[0].clone()).collect::<Vec<_>>()
-    };
-    assert_eq!(names("invoice:*"), ["invoice:42", "invoice:7"]);
-    assert_eq!(names("*:?"), ["invoice:7"]);
-    assert_eq!(names(r"*\**"), ["a*b"]);
-    assert_eq!(names("invoice"), [""; 0]);
-    assert_eq!(redlock(&servers, &["ls", "nothing"]).is(0, &[]).stdout, "");
-}
-
 /// Locks with names of slots, and the lock of the bare name.
 fn export_slots() -> Vec<RedisServer> {
     let servers = enrolled(3);
@@ -116,6 +99,7 @@ fn slots_are_listed_by_name_and_number() {
     assert_eq!(names(&["ls", "export"]), ["export", "export, slot 10", "export, slot 2"]);
     assert_eq!(names(&["ls", "slot:*:export"]), ["export, slot 10", "export, slot 2"]);
     assert_eq!(names(&["ls", "slot:2:*"]), ["export, slot 2", "report, slot 2"]);
+    assert_eq!(redlock(&servers, &["ls", "nothing"]).is(0, &[]).stdout, "");
 
     let json = redlock(&servers, &["ls", "--json", "slot:2:export"]).is(0, &[]).json();
     assert_eq!(json["name"], "slot:2:export");
@@ -152,35 +136,12 @@ fn slot_is_inspected_and_broken_by_its_name() {
     }
 }
 
-#[tokio::test]
-async fn many_locks_are_listed_once() {
-    let (servers, fleet) = with_fleet().await;
-    for i in 0..250 {
-        store(&servers, &format!("n{i:03}"), "me", i + 1);
-    }
-    let outcome = redlock(&servers, &["ls"]);
-    let names: Vec<_> = cells(outcome.is(0, &[])).into_iter().map(|row| row[0].clone()).collect();
-    let expected: Vec<_> = (0..250).map(|i| format!("n{i:03}")).collect();
-    assert_eq!(names, expected);
-    fleet.shutdown().await;
-}
-
 #[test]
 fn degraded_set_lists_its_locks() {
     let mut servers = enrolled(3);
     store(&servers, "a", "me", 1);
     servers[0].kill();
     assert_eq!(cells(redlock(&servers, &["ls"]).is(0, &[]))[0][5], "2/3");
-}
-
-#[test]
-fn without_quorum_locks_may_be_missing() {
-    let mut servers = enrolled(3);
-    store(&servers, "a", "me", 1);
-    servers[0].kill();
-    servers[1].kill();
-    redlock(&servers, &["ls"]).is(69, &["may be missing", "too few votes count"]);
-    redlock(&servers, &["ls", "--json"]).is(69, &["may be missing"]);
 }
 
 /// Text that clears a screen, and that looks like another when it is shown.
@@ -244,24 +205,4 @@ fn is_harmless(outcome: &Outcome) {
         let is_harmful = |c: char| c == '\u{202e}' || c.is_control() && c != '\n';
         assert!(!text.contains(is_harmful), "{outcome:#?}");
     }
-}
-
-#[test]
-fn sets_of_servers_are_used_together() {
-    let servers = RedisServer::start_n(2);
-    let redlock = |order: [usize; 2], args: &[&str]| {
-        let nodes = order.map(|server| servers[server].url()).join("; ");
-        run(&nodes, &[&PATIENT[..], args].concat())
-    };
-    for i in 0..8 {
-        redlock([0, 1], &["run", &format!("n{i}"), "--", "true"]).is(0, &[]);
-    }
-    assert!(servers.iter().all(|server| !server.keys("redlock:*").is_empty()), "both are in use");
-    store(&servers[..1], "one", "night-shift", 17);
-    store(&servers[1..], "two", "day-shift", 18);
-
-    redlock([0, 1], &["ls"]).is(0, &["one", "two"]);
-    let json = redlock([0, 1], &["status", "--json"]).is(0, &[]).json();
-    assert_eq!(json["nodes"].as_array().map(Vec::len), Some(2), "{json}");
-    redlock([1, 0], &["status"]).says(&["another set", "0 of 1 nodes of set 2 vote"]);
 }

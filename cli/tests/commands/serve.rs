@@ -121,19 +121,6 @@ fn names_of_the_proxy_are_accepted() {
 }
 
 #[test]
-fn other_sites_load_nothing_in_the_background() {
-    let served = Served::start(NOWHERE, &[], None);
-    let cross = "Sec-Fetch-Site: cross-site";
-
-    let image = ["Sec-Fetch-Mode: no-cors", "Sec-Fetch-Dest: image"];
-    let refused = served.get("/api/once?key=a", &[cross, image[0], image[1]]);
-    assert_eq!(refused.status, 403, "{refused:?}");
-
-    let link = ["Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"];
-    assert_eq!(served.get("/nodes", &[cross, link[0], link[1]]).status, 200);
-}
-
-#[test]
 fn pages_restore_no_record() {
     let mut servers = enrolled(3);
     let record = "redlock:done:once:order:7";
@@ -270,29 +257,6 @@ fn strangers_keep_no_place_by_requests() {
 
     assert_eq!(served.get("/nodes", &[RIGHT]).status, 200);
     busy.join().unwrap();
-}
-
-#[test]
-fn idle_reader_makes_room() {
-    let served = Served::start(NOWHERE, &["--max-connections=1"], None);
-    let request = format!("GET /nodes HTTP/1.1\r\n{}\r\n\r\n", host(served.address));
-    let mut idle = answered(&served, &request);
-
-    assert_eq!(served.get("/nodes", &[]).status, 200);
-
-    assert!(is_closed(&mut idle));
-}
-
-#[test]
-fn burst_beyond_the_limit_is_answered() {
-    let served = Served::start(NOWHERE, &["--max-connections=2"], None);
-    thread::scope(|scope| {
-        let gets: Vec<_> =
-            (0..20).map(|_| scope.spawn(|| served.get("/nodes", &[]).status)).collect();
-        for get in gets {
-            assert_eq!(get.join().unwrap(), 200);
-        }
-    });
 }
 
 #[test]

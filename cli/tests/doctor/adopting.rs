@@ -108,15 +108,6 @@ fn another_old_set_is_left_alone() {
     three.run(&["--no-probe"]).is(0, &["HEALTHY"]);
 }
 
-#[test]
-fn same_set_is_not_adopted() {
-    let servers = RedisServer::start_n(3);
-    let all = urls(&servers);
-    let three = Doctor::guarded(&all, "1s");
-    let outcome = three.command(&["adopt", "--from", &all.join(","), "--yes"]);
-    outcome.is(78, &["not adopted", "are the same"]);
-}
-
 /// A program ran once with too short a list.
 #[test]
 fn captured_servers_are_freed() {

@@ -61,16 +61,6 @@ async fn paced_restarts_never_stop_the_set() {
     redlock.shutdown().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn unpaced_restarts_stop_the_set() {
-    let mut servers = RedisServer::start_n(3);
-    let redlock = fleet(&servers).await;
-    servers[0].restart();
-    servers[1].restart();
-    let refused = redlock.lock("x").wait(TTL / 3).await;
-    assert!(refused.is_err(), "{refused:?}");
-}
-
 #[test]
 fn further_restart_waits_for_other_nodes() {
     let mut servers = RedisServer::start_n(3);
@@ -85,14 +75,6 @@ fn further_restart_waits_for_other_nodes() {
     assert_eq!((&json["votes"], &json["may_restart_another"]), (&true.into(), &false.into()));
     let json = doctor.run(&["--json", "--timeout=300ms", "--wait", &name(&servers[2])]);
     assert_eq!(json.is(1, &["not within 300ms"]).json()["votes"], false);
-}
-
-#[test]
-fn wait_ends_at_its_timeout() {
-    let servers = RedisServer::start_n(3);
-    let doctor = Doctor::guarded(&urls(&servers), "60s");
-    let outcome = doctor.run(&[&format!("--wait={}", name(&servers[0])), "--timeout", "300ms"]);
-    outcome.is(2, &["not within 300ms", "in probation", "NO QUORUM"]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Moving several sets of servers, and lowering `max_ttl` on all of them.
+//! Several sets of servers: lists to which they cannot move, and servers of another set.
 
 use std::time::Duration;
 
@@ -36,23 +36,6 @@ async fn holder(sets: &[&[RedisServer]]) -> (Redlock, Vec<Lock>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sets_move_to_others_by_the_command() {
-    let servers = RedisServer::start_n(12);
-    let (old, new) = ([&servers[..3], &servers[3..6]], [&servers[6..9], &servers[9..]]);
-    let (_old_client, held) = holder(&old).await;
-    let after = doctor(&new, SETTINGS);
-
-    let outcome = after.command(&["adopt", "--from", &list(&old), "--yes", "--no-probe"]);
-
-    outcome.is(0, &["step 3: moved; the new set votes in", "6 of 6 nodes vote", "HEALTHY"]);
-    assert!(!held.iter().any(Lock::is_valid), "two sets grant at the same time");
-    let (_new_client, next) = holder(&new).await;
-    for (next, held) in next.iter().zip(&held) {
-        assert!(next.fencing_token() > held.fencing_token());
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn adoption_of_sets_that_cannot_move_names_them() {
     let mut servers = RedisServer::start_n(9);
     let old = [&servers[..3], &servers[3..6]];
@@ -75,26 +58,6 @@ async fn adoption_of_sets_that_cannot_move_names_them() {
     let outcome = half.command(&["adopt", "--from", &from, "--yes"]);
     outcome.is(69, &["not adopted: nothing was moved: of the new set 2 of 2", "then retry"]);
     assert!(held.iter().all(Lock::is_valid), "the old sets grant");
-}
-
-#[test]
-fn max_ttl_of_all_sets_is_lowered_by_the_command() {
-    let mut servers = RedisServer::start_n(6);
-    let all = |servers: &[RedisServer]| list(&[&servers[..3], &servers[3..]]);
-    let sets = all(&servers);
-    let lower = |ttl: &str| Doctor::configured(&[&sets], &format!("ttl = '{ttl}'"));
-    lower("3s").run(&["--wait", "--no-probe"]).is(0, &["HEALTHY"]);
-
-    let outcome = lower("2s").command(&["lower-max-ttl"]);
-    outcome.is(0, &["lowering max_ttl from 3s to 2s", "max_ttl is 2s at most on all 6 nodes"]);
-
-    servers[..3].iter_mut().for_each(RedisServer::kill);
-    let outcome = lower("1s").command(&["lower-max-ttl"]);
-    outcome.is(69, &["not every node accepted the lower max_ttl (set 1 of 2: "]);
-    outcome.says(&["; set 2 of 2 is lowered; run it again for the rest"]);
-    let json = lower("1s").command(&["lower-max-ttl", "--json"]).is(69, &[]).json();
-    assert_eq!(json["lowered"], false);
-    assert!(json["error"].as_str().unwrap().contains("set 2 of 2 is lowered"), "{json}");
 }
 
 /// The reason is long, and the same for all nodes of a set.

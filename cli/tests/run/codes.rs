@@ -196,23 +196,6 @@ fn full_servers_are_waited_for() {
     run.ends(0, "ran");
 }
 
-/// They vote again once they have replicas.
-#[test]
-fn servers_without_replicas_are_waited_for() {
-    let fixture = Fixture::new();
-    let set = |replicas| {
-        for server in &fixture.servers {
-            server.set_config("min-replicas-to-write", replicas);
-        }
-    };
-    set("1");
-    fixture.script(&["-w", "3s"], "true").ends(69, "NOREPLICAS");
-    let mut run = fixture.script(&[], "echo ran");
-    eventually("it waits", || run.output().contains("NOREPLICAS"));
-    set("0");
-    run.ends(0, "ran");
-}
-
 #[test]
 fn environment_has_mode_and_slot_of_own_lock_only() {
     let fixture = Fixture::new();

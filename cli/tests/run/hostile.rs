@@ -86,6 +86,7 @@ fn escaped_processes_end_with_watchdog() {
     for pid in pids {
         assert!(!is_alive(&pid), "{pid} outlived the lock");
     }
+    eventually("the lock is released", || fixture.held_on("a") == 0);
 }
 
 #[test]

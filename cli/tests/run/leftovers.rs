@@ -2,10 +2,7 @@
 
 use rustix::process::Signal;
 
-use crate::{
-    fixture::{Fixture, is_alive, is_gone},
-    support::eventually,
-};
+use crate::fixture::{Fixture, is_alive, is_gone};
 
 /// A command with a child, with one that left the process group, and with a daemon whose parent has ended.
 const FAMILY: &str = "sleep 61 & echo $! > child; setsid sleep 62 & echo $! > session; \
@@ -72,24 +69,6 @@ fn stubborn_leftovers_are_killed() {
 }
 
 #[test]
-fn killed_program_takes_command_along() {
-    let fixture = Fixture::new();
-    for _ in 0..10 {
-        for name in ["begun", "child"] {
-            let _ = std::fs::remove_file(fixture.file(name));
-        }
-        let mut run = fixture.script(&[], "sleep 61 & echo $! > child; echo $$ > begun; wait");
-        let [command, child] = ["begun", "child"].map(|name| fixture.line_of(name));
-        run.signal(Signal::KILL);
-        run.wait();
-        is_gone(&command);
-        is_gone(&child);
-        // The lock ends by its TTL; here it is taken away.
-        fixture.servers.iter().for_each(|server| drop(server.cli(&["DEL", "redlock:lock:a"])));
-    }
-}
-
-#[test]
 fn suspended_program_takes_command_along() {
     let fixture = Fixture::with_ttl("1s");
     let mut run = fixture.script(&[], "sleep 61 & echo $! > child; echo $$ > begun; wait");
@@ -99,22 +78,4 @@ fn suspended_program_takes_command_along() {
     is_gone(&child);
     run.signal(Signal::CONT);
     run.ends(70, "the lock was lost");
-}
-
-#[test]
-fn command_without_watchdog_is_killed() {
-    let fixture = Fixture::new();
-    let mut run = fixture.script(&[], "echo $$ > begun; sleep 60");
-    let command = fixture.line_of("begun");
-    let of = |pid: &str| {
-        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-        children.unwrap_or_default().split_whitespace().map(str::to_owned).collect::<Vec<_>>()
-    };
-    let own = run.pid().as_raw_nonzero().to_string();
-    let watchdog = of(&own).into_iter().find(|pid| *pid != command).expect("a watchdog runs");
-    let pid = rustix::process::Pid::from_raw(watchdog.parse().unwrap()).unwrap();
-    rustix::process::kill_process(pid, Signal::KILL).unwrap();
-    run.ends(71, "could not be watched");
-    assert!(!is_alive(&command));
-    eventually("the lock is released", || fixture.held_on("a") == 0);
 }

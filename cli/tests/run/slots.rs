@@ -62,20 +62,6 @@ fn released_slot_goes_to_a_waiting_run() {
 }
 
 #[test]
-fn other_slot_is_granted_to_an_inner_run() {
-    let fixture = Fixture::new();
-    let script = format!("echo $REDLOCK_SLOT; {}", nested("--slots 2 -n", "echo $REDLOCK_SLOT"));
-
-    let mut run = fixture.script(&["--slots", "2"], &script);
-
-    assert_eq!(run.code(), 0, "{}", run.output());
-    let output = run.output();
-    let mut slots: Vec<_> = output.lines().collect();
-    slots.sort_unstable();
-    assert_eq!(slots, ["0", "1"]);
-}
-
-#[test]
 fn inner_run_waits_for_a_slot_of_another_process() {
     let fixture = Fixture::new();
     let (other, slot) = holder(&fixture, "other");

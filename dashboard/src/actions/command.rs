@@ -190,6 +190,18 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn pause_ends_after_its_hours() {
+        let redlock = Redlock::embedded();
+
+        command(Action::PauseJob, "name=report&why=&hours=2").run(&redlock).await.unwrap();
+
+        let pause = redlock.job_control("report").await.unwrap().paused.unwrap();
+        let left = pause.until.unwrap().duration_since(pause.at).unwrap();
+        assert_eq!(left.as_secs().div_ceil(60), 120);
+        assert_eq!((&*pause.by, pause.why), ("ann", None));
+    }
+
+    #[tokio::test]
     async fn later_holder_keeps_its_lock() {
         let redlock = Redlock::embedded();
         let shown = async || {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tower_redlock::{
+    Job, Scheduler,
     error::Reason,
     node::{Node, NodeHealth, NodeState, Op, Reply},
 };
@@ -141,6 +142,23 @@ async fn names_of_another_set_are_still_listed() {
         assert_eq!(api["fleet"]["locks"][0]["set"], up);
         assert_eq!(json(&dashboard, "/api/jobs").await["fleet"]["jobs"][0]["set"], up);
     }
+}
+
+#[tokio::test]
+async fn job_of_this_process_has_its_set() {
+    let redlock = with_down(2);
+    let [_, name, _] = names(&redlock, 2);
+    let work = |_| async { Ok::<_, Infallible>(()) };
+    let job = Job::new(&*name, Schedule::every(Duration::from_secs(60)), work);
+    let scheduler = Scheduler::new(redlock.clone()).job(job).start().unwrap();
+    let dashboard = over(&redlock, Access::ReadOnly).jobs(scheduler.clone());
+
+    let jobs = page(&dashboard, "/jobs").await;
+
+    let (_, row) = jobs.split_once(&format!("data-job-here=\"{name}\"")).unwrap();
+    let row = row.split_inclusive("</tr>").next().unwrap();
+    assert!(row.ends_with(r#"<td class="set">set 2 of 2</td></tr>"#), "{row}");
+    scheduler.shutdown(Duration::ZERO).await;
 }
 
 #[tokio::test]

@@ -42,25 +42,6 @@ async fn broken_lock_is_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn later_holder_keeps_its_lock() {
-    let (fixture, site, browser) = served().await;
-    let other = fixture.process("worker-7").await;
-    let first = other.lock("invoice:42").await.unwrap();
-    browser.open(&site.page("break?name=invoice:42")).await;
-    browser.wait_for("#confirm").await;
-    first.release().await.unwrap();
-    let second = other.lock("invoice:42").await.unwrap();
-    browser.click("#confirm").await;
-    browser.wait_text("main", "Another holder").await;
-    browser.assert_usable().await;
-    // It is still there on all servers.
-    let answer = http::get(&site.page("api/lock?name=invoice:42")).await.json();
-    assert_eq!(answer["fleet"]["holder"]["token"], second.fencing_token().get());
-    assert_eq!(answer["fleet"]["holder"]["kept"], 3);
-    browser.assert_no_errors(&[409]).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn once_keys_are_marked_and_forgotten() {
     let (fixture, site, browser) = served().await;
     browser.open(&site.page("once")).await;

@@ -17,7 +17,7 @@ use tower_redlock::{
 
 use crate::{
     fixture::{Fixture, Site, served, with},
-    web::{Browser, eventually, http},
+    web::{Browser, eventually},
 };
 
 const PERIOD: Duration = Duration::from_millis(250);
@@ -209,24 +209,6 @@ async fn run_of_another_process_is_stopped() {
     browser.wait_text("#job-events li[data-event=stop]", "ada").await;
     browser.assert_no_errors(&[]).await;
     worker.shutdown(Duration::from_secs(5)).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn pause_ends_by_itself() {
-    let fixture = Fixture::new().await;
-    let site = fixture.serve().await;
-    let form = "name=import&why=&hours=2";
-    assert_eq!(http::post(&site.page("pause"), &[], form).await.status, 303);
-    let control = fixture.redlock.job_control("import").await.unwrap();
-    let pause = control.paused.expect("it is paused");
-    let left = pause.until.expect("it ends").duration_since(pause.at).unwrap();
-    assert_eq!(left.as_secs().div_ceil(60), 120);
-    assert_eq!((&*pause.by, pause.why), ("ada", None));
-    for hours in ["-1", "x", "1e300", "NaN", "0"] {
-        let answer =
-            http::post(&site.page("pause"), &[], &format!("name=import&hours={hours}")).await;
-        assert_eq!(answer.status, 409, "{hours}: {}", answer.body);
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

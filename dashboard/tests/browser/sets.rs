@@ -1,8 +1,6 @@
 //! Two sets of servers, of which one is down: what an operator sees and does.
 
-use std::{convert::Infallible, time::Duration};
-
-use tower_redlock::{Job, Redlock, Resource, Schedule, Scheduler};
+use tower_redlock::Redlock;
 use tower_redlock_dashboard::Dashboard;
 
 use crate::{
@@ -35,17 +33,8 @@ impl TwoSets {
 
     /// Returns a name of a lock in the set with this number, from 1.
     fn lock(&self, number: usize) -> String {
-        self.named(number, "invoice", |name| name.into())
-    }
-
-    /// Returns a name of a job in it.
-    fn job(&self, number: usize) -> String {
-        self.named(number, "report", |name| Resource::of_job(name).unwrap().to_string())
-    }
-
-    fn named(&self, number: usize, what: &str, lock: impl Fn(&str) -> String) -> String {
-        let mut names = (0..).map(|nth| format!("{what}-{nth}"));
-        names.find(|name| self.redlock.set_index(&lock(name)) + 1 == number).unwrap()
+        let mut names = (0..).map(|nth| format!("invoice-{nth}"));
+        names.find(|name| self.redlock.set_index(name) + 1 == number).unwrap()
     }
 }
 
@@ -110,51 +99,6 @@ async fn operator_finds_the_set_that_is_down() {
 
     browser.wait_text("#works", "Names of all sets can be locked.").await;
     browser.assert_no_errors(&[]).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn jobs_of_the_other_set_are_steered() {
-    let mut fixture = TwoSets::new().await;
-    let (up, down) = (fixture.job(1), fixture.job(2));
-    let job = |name: &str| {
-        Job::new(name, Schedule::every(Duration::from_secs(2)), |_| async {
-            Ok::<_, Infallible>(())
-        })
-    };
-    let scheduler =
-        Scheduler::new(fixture.redlock.clone()).jobs([job(&up), job(&down)]).start().unwrap();
-    let dashboard = Dashboard::new(fixture.redlock.clone()).access(everything);
-    let site = Site::of(dashboard.jobs(scheduler.clone())).await;
-    let browser = Browser::start().await;
-    browser.open_with(&site.page("jobs?refresh=1"), &with("data-job", &down)).await;
-
-    fixture.kill();
-
-    browser.wait_gone(&with("data-job", &down)).await;
-    browser.wait_text(&with("data-job", &up), "set 1 of 2").await;
-    browser.wait_text(&with("data-job-here", &down), "set 2 of 2").await;
-    browser.wait_text("#fleet-jobs .trouble", "set 2 of 2: ").await;
-    let refused = http::post(&site.page("pause"), &[], &format!("name={down}")).await;
-    assert_eq!(refused.status, 503);
-    assert!(refused.body.contains("set 2 of 2: "), "{}", refused.body);
-    browser.open(&site.page(&format!("pause?name={up}"))).await;
-    browser.wait_text("main [data-set=\"1\"]", "This name belongs to set 1 of 2.").await;
-    browser.click("#confirm").await;
-    browser.wait_text("[role=status].notice", "paused").await;
-    let control = fixture.redlock.job_control(&up).await.unwrap();
-    assert_eq!(&*control.paused.unwrap().by, "ada");
-
-    // Its ticks of the outage are late, and known to be missed once the servers say that no replica ran them.
-    let row = with("data-trouble", &down);
-    browser.open_with(&site.page("?refresh=1"), &format!("{row} [data-kind=late]")).await;
-    fixture.restart();
-    browser.wait_for(&format!("{row} [data-kind=missed]")).await;
-    browser.wait_text(&row, "not connected").await;
-    browser.wait_text(&with("data-tile", "jobs"), "missed a tick in the last hour").await;
-    browser.wait_text("#job-troubles", "A missed tick is shown for 1h after it was found.").await;
-    browser.wait_text("#state h2", "Something needs attention").await;
-    browser.assert_no_errors(&[]).await;
-    scheduler.shutdown(Duration::from_secs(5)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

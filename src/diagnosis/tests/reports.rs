@@ -34,6 +34,7 @@ fn problems_come_before_hints() {
     ];
 
     assert_eq!(order, expected);
+    assert_eq!(advice[3].what, "its clock is 2.0s ahead of ours");
 }
 
 #[test]
@@ -41,10 +42,19 @@ fn wrong_clock_is_reported_once() {
     let mut found = Findings::healthy(3);
     found.health[0].findings.push(Finding::ServerClock { ahead_micros: -90_000_000 });
     found.refusing(0, Reason::TokenAhead);
-    assert_eq!(only(&found).code, "clock");
+    let clock = only(&found);
+    assert_eq!(clock.code, "clock");
+    assert!(clock.what.starts_with("its wall clock is 90.0s behind "), "{clock}");
     found.health[0].state = NodeState::Voting;
     found.votes[0] = Some(Err(Reason::TokenAhead));
     assert_eq!(only(&found).code, "clock");
+
+    let mut found = Findings::healthy(3);
+    for health in &mut found.health {
+        health.clock = Some(ClockOffset::new(-90_000_000, MS));
+        health.findings.push(Finding::OwnClock { ahead_micros: 90_000_000 });
+    }
+    assert_eq!(only(&found).code, "own-clock");
 }
 
 #[test]

@@ -1,8 +1,6 @@
 //! Names from bodies.
 
 use http::{Method, Request};
-use proptest::{collection::vec, prelude::*};
-use serde_json::{Value, json};
 
 use super::{error, get, some};
 use crate::{
@@ -199,56 +197,6 @@ fn no_error_quotes_the_body() {
 fn invalid_pointer_panics_when_made() {
     for pointer in ["id", "#/id", "/a~", "/a~2", "/~x"] {
         assert!(std::panic::catch_unwind(|| key::json_pointer(pointer)).is_err(), "{pointer}");
-    }
-}
-
-fn document() -> impl Strategy<Value = Value> {
-    let leaf = prop_oneof![
-        Just(json!(null)),
-        any::<bool>().prop_map(|value| json!(value)),
-        any::<i64>().prop_map(|value| json!(value)),
-        any::<f64>().prop_map(|value| json!(value)),
-        "[a-c~/0-2\"\\\\ä]{0,3}".prop_map(|value| json!(value)),
-    ];
-    leaf.prop_recursive(4, 40, 4, |inner| {
-        prop_oneof![
-            vec(inner.clone(), 0..4).prop_map(Value::from),
-            vec(("[ab~/0]{0,2}", inner), 0..4)
-                .prop_map(|members| Value::Object(members.into_iter().collect())),
-        ]
-    })
-}
-
-proptest! {
-    #[test]
-    fn agrees_with_a_full_parser(
-        document in document(),
-        steps in vec("[ab~/0]{0,2}|[0-3]", 0..4),
-    ) {
-        let pointer = steps.iter().fold(String::new(), |pointer, step| {
-            pointer + "/" + &step.replace('~', "~0").replace('/', "~1")
-        });
-        let expected = match document.pointer(&pointer) {
-            Some(Value::String(text)) if !text.is_empty() => Some(text.clone()),
-            Some(Value::Number(number)) if !number.is_f64() => Some(number.to_string()),
-            _ => None,
-        };
-
-        let key = key::json_pointer(pointer);
-
-        for body in [document.to_string(), format!("{document:#}")] {
-            prop_assert_eq!(name_in(&key, &get("/"), body).ok().flatten(), expected.clone());
-        }
-    }
-
-    #[test]
-    fn garbage_does_not_panic(body in vec(any::<u8>(), 0..60), json in "[\\[\\]{}\":,0-9a-b\\\\ ]{0,40}") {
-        for body in [body.as_slice(), json.as_bytes()] {
-            let is_json = serde_json::from_slice::<Value>(body).is_ok();
-            let found = name_in(&key::json_pointer("/a"), &get("/"), body);
-            let refused = found.is_err_and(|text| text.starts_with("the body is not JSON"));
-            prop_assert!(!is_json || !refused);
-        }
     }
 }
 

@@ -327,8 +327,6 @@ fn claim(value: Option<&Value>) -> Result<Option<TickClaim>, Reason> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::{collection::vec, prelude::*};
-
     use super::*;
     use crate::{
         protocol::{AcquireOp, ExtendOp, ForgetJobOp, LeaseId, PrepareOp, RaiseOp},
@@ -363,35 +361,11 @@ mod tests {
                 max_delay,
             }),
             Op::Release(lease()),
-            Op::Inspect([Arc::from("a")].into()),
             Op::Prepare(PrepareOp { job: "a".into(), token: 1, max_delay }),
             Op::ForgetJob(ForgetJobOp::new("a".into(), 1, max_delay)),
             Op::ReadRecord("a".into()),
             Op::Claims(vec!["a".into(), "b".into()].into()),
-            Op::EndShared("a".into()),
         ]
-    }
-
-    /// Replies of any form, most of them lists that begin as valid replies do.
-    fn replies() -> impl Strategy<Value = Value> {
-        let text = prop_oneof![
-            vec(any::<u8>(), 0..40),
-            "[0-9a-f]{32} [0-9]{0,14} .{0,8}".prop_map(String::into_bytes),
-            "[0-9]{0,20}( [0-9-]{0,20}){0,9}".prop_map(String::into_bytes),
-        ];
-        let leaf = prop_oneof![
-            Just(Value::Nil),
-            Just(Value::Okay),
-            (-1_i64..17).prop_map(Value::Int),
-            any::<i64>().prop_map(Value::Int),
-            text.prop_map(Value::BulkString),
-        ];
-        let any = leaf.prop_recursive(3, 24, 6, |inner| vec(inner, 0..6).prop_map(Value::Array));
-        let ours = (0_i64..17, vec(any.clone(), 0..6)).prop_map(|(code, mut items)| {
-            items.insert(0, Value::Int(code));
-            Value::Array(items)
-        });
-        prop_oneof![1 => any, 4 => ours]
     }
 
     fn decoded(op: &Op, answer: Value) -> Decoded {
@@ -471,7 +445,7 @@ mod tests {
     #[test]
     fn numbers_that_are_missing_are_unexpected() {
         let ops = ops();
-        for op in [&ops[1], &ops[5], &ops[6], &ops[8]] {
+        for op in [&ops[1], &ops[4], &ops[5], &ops[7]] {
             for items in [&[1][..], &[1, 5]] {
                 let decoded = decoded(op, list(items));
                 assert!(is_unexpected(&decoded), "{op:?}: {decoded:?}");
@@ -479,7 +453,7 @@ mod tests {
         }
 
         // Of a raise, as the answer to a promise; and no record, without a time.
-        for (op, items) in [(&ops[5], &[1, 5, 7][..]), (&ops[7], &[1])] {
+        for (op, items) in [(&ops[4], &[1, 5, 7][..]), (&ops[6], &[1])] {
             assert!(is_unexpected(&decoded(op, list(items))), "{op:?}");
         }
     }
@@ -504,19 +478,6 @@ mod tests {
         for wrong in [Value::Int(0), Value::Int(2), list(&[]), Value::Nil] {
             let decoded = decoded(acquire, wrong);
             assert!(is_unexpected(&decoded), "{decoded:?}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn any_reply_is_decoded(reply in replies()) {
-            for op in ops() {
-                let Decoded { result, granted, .. } = decoded(&op, reply.clone());
-                let grants = matches!(op, Op::Acquire(_) | Op::Raise(_) | Op::Extend(_));
-                prop_assert!(grants || !granted, "{op:?}");
-                let takes = matches!(result, Ok(Answer::Granted(_)));
-                prop_assert!(!takes || (granted && matches!(op, Op::Acquire(_))), "{op:?}");
-            }
         }
     }
 }

@@ -37,11 +37,6 @@ async fn excludes(site: &Site) {
 }
 
 #[tokio::test]
-async fn around_a_whole_server() {
-    excludes(&Site::open(|layer| layer).await).await;
-}
-
-#[tokio::test]
 async fn wrapped_service_keeps_its_name() {
     let site = site(async |layer, orders| {
         let service = layer.layer(OrdersServer::new(orders));

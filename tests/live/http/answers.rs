@@ -228,25 +228,17 @@ fn too_slow_is_503() {
 #[test]
 fn wait_timeout_has_the_last_answer() {
     let wait = Duration::from_secs(2);
-    let (clock, ours, other) = two();
-    let _lock = hold(&other);
-    let answer = ask(&layer(&ours).wait(wait), || clock.advance(wait));
-    answer.assert_problem(409, Some(SOON), "held", "not-run");
+    for is_ours in [false, true] {
+        let (clock, ours, other) = two();
+        let _lock = hold(if is_ours { &ours } else { &other });
+        let answer = ask(&layer(&ours).wait(wait), || clock.advance(wait));
+        answer.assert_problem(409, Some(SOON), "held", "not-run");
+    }
 
     let clock = HandClock::unwatched();
     let redlock = bad(&clock, None);
     let answer = ask(&layer(&redlock).wait(wait), || clock.advance(wait));
     answer.assert_problem(503, Some("1"), "no-quorum", "not-run");
-}
-
-#[test]
-fn wait_in_local_line_reports_holder() {
-    let (clock, ours, _) = two();
-    let lock = hold(&ours);
-    let wait = Duration::from_secs(3);
-    let answer = ask(&layer(&ours).wait(wait), || clock.advance(wait));
-    answer.assert_problem(409, Some(SOON), "held", "not-run");
-    drop(lock);
 }
 
 #[test]

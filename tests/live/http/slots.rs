@@ -14,7 +14,7 @@ use axum::{
 use http::{StatusCode, header};
 use tokio::sync::Semaphore;
 use tower_redlock::{
-    LockContext, LockOptions, RedlockLayer, Resource,
+    LockContext, RedlockLayer, Resource,
     layer::http::RedlockHttp,
     reject::Rejection,
     testing::{ManualClock, Nodes, Task},
@@ -28,23 +28,19 @@ use crate::support::LONG;
 struct Desk {
     /// The slots whose requests run now.
     inside: Arc<Mutex<Vec<Resource>>>,
-    /// Greatest number of requests that ran at a time.
-    most: Arc<Mutex<usize>>,
     /// Has a permit for each handler that may end.
     gate: Arc<Semaphore>,
 }
 
 impl Desk {
     fn new() -> Self {
-        Self { inside: Arc::default(), most: Arc::default(), gate: Arc::new(Semaphore::new(0)) }
+        Self { inside: Arc::default(), gate: Arc::new(Semaphore::new(0)) }
     }
 
     fn enter(&self, slot: &Resource) -> Inside {
         let mut inside = self.inside.lock().unwrap();
         assert!(!inside.contains(slot), "two requests in {slot}");
         inside.push(slot.clone());
-        let mut most = self.most.lock().unwrap();
-        *most = inside.len().max(*most);
         Inside { desk: self.clone(), slot: slot.clone() }
     }
 
@@ -75,12 +71,8 @@ async fn export(State(desk): State<Desk>, lock: LockContext) -> String {
     lock.slot().expect("a slot").to_string()
 }
 
-type Key = fn(&Request) -> Option<String>;
+type Key = fn(&Request) -> &'static str;
 type Layer = RedlockLayer<Key, RedlockHttp>;
-
-fn tenant(request: &Request) -> Option<String> {
-    Some(format!("export:{}", request.headers().get("tenant")?.to_str().ok()?))
-}
 
 /// Two processes.
 struct Site {
@@ -90,21 +82,22 @@ struct Site {
 }
 
 impl Site {
-    /// Each tenant has two slots.
+    /// All requests are for one key.
     fn new(around: impl Fn(Layer, Router) -> Router) -> Self {
         let (desk, clock) = (Desk::new(), ManualClock::new());
         let nodes = Nodes::new(3, &clock);
         let apps = ["a", "b"].map(|process| {
             let redlock = nodes.replica(process).redlock();
-            let layer = RedlockLayer::new(redlock, tenant as Key).slots(2).http();
+            let key: Key = |_| "export:x";
+            let layer = RedlockLayer::new(redlock, key).slots(2).http();
             around(layer, Router::new().fallback(any(export)).with_state(desk.clone()))
         });
         Self { clock, desk, apps }
     }
 
     /// Sends a request, and lets it come as far as it does at once.
-    fn send(&self, process: usize, tenant: &str) -> Task<Answer> {
-        let request = Request::post("/").header("tenant", tenant).body(Body::empty()).unwrap();
+    fn send(&self, process: usize) -> Task<Answer> {
+        let request = Request::post("/").body(Body::empty()).unwrap();
         let task = self.clock.spawn(Answer::of(self.apps[process].clone(), request));
         self.clock.settle();
         task
@@ -129,11 +122,11 @@ fn answer(mut task: Task<Answer>) -> Answer {
 #[test]
 fn request_beyond_the_slots_gets_503() {
     let site = Site::new(|layer, app| app.layer(layer));
-    let running = [site.send(0, "x"), site.send(1, "x")];
+    let running = [site.send(0), site.send(1)];
     assert_eq!(site.desk.inside(), ["slot:0:export:x", "slot:1:export:x"]);
 
     for process in [0, 1] {
-        let refused = answer(site.send(process, "x"));
+        let refused = answer(site.send(process));
 
         assert_eq!(refused.problem(), (503, "full".into(), "not-run".into()));
         assert!((1..=2).contains(&retry_after(&refused)), "{refused:?}");
@@ -145,23 +138,7 @@ fn request_beyond_the_slots_gets_503() {
     let mut slots = running.map(|task| answer(task).text);
     slots.sort_unstable();
     assert_eq!(slots, ["0", "1"]);
-    assert_eq!(answer(site.send(0, "x")).status, StatusCode::OK, "a slot is free");
-}
-
-#[test]
-fn each_key_has_slots_of_its_own() {
-    let site = Site::new(|layer, app| app.layer(layer));
-    let running =
-        [(0, "x"), (1, "x"), (0, "y"), (1, "y")].map(|(process, key)| site.send(process, key));
-
-    for tenant in ["x", "y"] {
-        assert_eq!(answer(site.send(0, tenant)).status, StatusCode::SERVICE_UNAVAILABLE);
-    }
-
-    let expected = ["slot:0:export:x", "slot:0:export:y", "slot:1:export:x", "slot:1:export:y"];
-    assert_eq!(site.desk.inside(), expected);
-    site.end(4);
-    assert!(running.map(answer).iter().all(|answer| answer.status == StatusCode::OK));
+    assert_eq!(answer(site.send(0)).status, StatusCode::OK, "a slot is free");
 }
 
 #[test]
@@ -175,31 +152,19 @@ fn on_reject_may_answer_429() {
             response
         }))
     });
-    let _running = [site.send(0, "x"), site.send(0, "x")];
+    let _running = [site.send(0), site.send(0)];
 
-    let refused = answer(site.send(1, "x"));
+    let refused = answer(site.send(1));
 
     assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS);
     assert!(retry_after(&refused) >= 1);
 }
 
 #[test]
-fn number_from_a_file_applies() {
-    let options: LockOptions = toml::from_str("slots = 3").unwrap();
-    let site = Site::new(|layer, app| app.layer(layer.options(options)));
-    let _running = [site.send(0, "x"), site.send(1, "x"), site.send(0, "x")];
-
-    let refused = answer(site.send(1, "x"));
-
-    assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);
-    assert_eq!(site.desk.inside().len(), 3);
-}
-
-#[test]
 fn waiting_request_gets_the_released_slot() {
     let site = Site::new(|layer, app| app.layer(layer.wait(LONG)));
-    let [first, second] = [site.send(0, "x"), site.send(0, "x")];
-    let waiting = site.send(1, "x");
+    let [first, second] = [site.send(0), site.send(0)];
+    let waiting = site.send(1);
     site.clock.advance(2 * TTL);
     assert_eq!(site.desk.inside().len(), 2, "the third waits");
 
@@ -211,17 +176,4 @@ fn waiting_request_gets_the_released_slot() {
     for task in [second, waiting] {
         assert_eq!(answer(task).status, StatusCode::OK);
     }
-}
-
-#[test]
-fn crowd_never_exceeds_the_slots() {
-    let site = Site::new(|layer, app| app.layer(layer.wait(LONG)));
-    let tasks: Vec<_> = (0..40).map(|i| site.send(i % 2, "x")).collect();
-
-    for _ in &tasks {
-        site.end(1);
-    }
-
-    assert!(tasks.into_iter().all(|task| answer(task).status == StatusCode::OK));
-    assert_eq!(*site.desk.most.lock().unwrap(), 2);
 }

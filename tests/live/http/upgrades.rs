@@ -83,6 +83,7 @@ fn work_does_not_begin_after_the_end() {
     let fixture = Fixture::new();
     let handle = upgraded(&fixture);
     fixture.clock.advance(VALIDITY);
+    assert!(handle.context().ensure_valid().is_err());
     let end = poll(pin!(handle.run(async |_| panic!("it is lost"))));
     assert!(matches!(end, Poll::Ready(Err(LockError::Lost { .. }))), "{end:?}");
 }

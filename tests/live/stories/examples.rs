@@ -22,8 +22,13 @@ use tokio::{
     time::timeout,
 };
 
-use crate::stories::orders::generated::{PlaceRequest, TrackRequest, orders_client::OrdersClient};
+use self::generated::{PlaceRequest, TrackRequest, orders_client::OrdersClient};
 use crate::support::{RedisServer, eventually_async};
+
+mod generated {
+    #![allow(clippy::all, clippy::pedantic, missing_docs, unreachable_pub, reason = "generated")]
+    include!("../../../examples/proto/orders.v1.rs");
+}
 
 const HANG_GUARD: Duration = Duration::from_secs(60);
 

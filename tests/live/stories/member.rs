@@ -1,11 +1,11 @@
-//! Members of a story that are started, killed, frozen and stopped: processes over real servers,
-//! runtimes of their own over embedded nodes.
+//! Members of a story: processes that are started, killed, frozen and stopped.
 //!
 //! A process is this test binary, run again for the one test [`member`].
 
 use std::{
     env,
-    io::Write,
+    fmt::Display,
+    io::{self, Write},
     process::Stdio,
     sync::{Arc, Mutex, mpsc},
     thread,
@@ -16,30 +16,26 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     process::{Child, ChildStdin, Command},
-    runtime::Runtime,
     sync::mpsc::{UnboundedReceiver, unbounded_channel},
-    task::JoinHandle,
     time::timeout,
 };
 use tower_redlock::RedlockBuilder;
 
 use crate::stories::{
-    Failure, fencing, leader,
-    nodes::{Link, Nodes, over},
-    scheduler, webhooks,
+    Failure, fencing,
+    nodes::{Nodes, over},
+    webhooks,
 };
 
 const VARIABLE: &str = "TOWER_REDLOCK_MEMBER";
 /// Distinguishes a member's lines from the test harness's lines.
 const PREFIX: &str = "> ";
 /// Limit for the next line, and for the end, of a member.
-pub(crate) const HANG_GUARD: Duration = Duration::from_secs(60);
+const HANG_GUARD: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Role {
-    Candidate,
     Receiver,
-    Replica,
     Worker,
 }
 
@@ -57,38 +53,35 @@ impl Part {
         Self { role, name: name.to_owned(), arg: arg.to_string() }
     }
 
-    async fn run(self, builder: RedlockBuilder, io: Io) -> Result<(), Failure> {
+    async fn run(self, builder: RedlockBuilder, input: Input) -> Result<(), Failure> {
         let builder = builder.owner(&*self.name);
         match self.role {
-            Role::Candidate => leader::stand(builder, io).await,
-            Role::Receiver => webhooks::receive(builder, self, io).await,
-            Role::Replica => scheduler::replicate(builder, self, io).await,
-            Role::Worker => fencing::work(builder, self, io).await,
+            Role::Receiver => webhooks::receive(builder, self, input).await,
+            Role::Worker => fencing::work(builder, self, input).await,
         }
     }
 }
 
-/// The input and output of a member.
-#[derive(Clone)]
-pub(crate) struct Io {
-    print: Arc<dyn Fn(String) + Send + Sync>,
-    input: Arc<Mutex<mpsc::Receiver<()>>>,
+/// Prints a line of a member.
+pub(crate) fn print(line: &impl Display) {
+    // At the end of the test process the reader is gone.
+    let _ = writeln!(io::stdout(), "{PREFIX}{line}");
 }
 
-impl Io {
-    pub(crate) fn print(&self, line: &(impl ToString + ?Sized)) {
-        (self.print)(line.to_string());
-    }
+/// The input of a member.
+#[derive(Clone)]
+pub(crate) struct Input(Arc<Mutex<mpsc::Receiver<()>>>);
 
+impl Input {
     /// Blocks the thread until the next input; false at the end of the input.
-    pub(crate) fn next_input(&self) -> bool {
-        self.input.lock().unwrap().recv().is_ok()
+    pub(crate) fn next(&self) -> bool {
+        self.0.lock().unwrap().recv().is_ok()
     }
 
     /// Waits for the end of the input, which asks the member to stop.
     pub(crate) async fn stopped(&self) {
-        let io = self.clone();
-        let end = tokio::task::spawn_blocking(move || while io.next_input() {});
+        let input = self.clone();
+        let end = tokio::task::spawn_blocking(move || while input.next() {});
         end.await.expect("it does not panic");
     }
 }
@@ -100,146 +93,77 @@ async fn member() {
 
     let [role, name, arg, urls] = text.split(' ').collect::<Vec<_>>()[..] else { panic!("{text}") };
 
-    let roles = [Role::Candidate, Role::Receiver, Role::Replica, Role::Worker];
+    let roles = [Role::Receiver, Role::Worker];
     let role = roles.into_iter().find(|known| format!("{known:?}") == role).expect("a role");
-    let (sender, input) = mpsc::channel();
+    let (sender, inputs) = mpsc::channel();
     thread::spawn(move || {
-        let mut lines = std::io::stdin().lines();
+        let mut lines = io::stdin().lines();
         while let Some(Ok(_)) = lines.next() {
             let _ = sender.send(());
         }
     });
-    let print = |line| {
-        // At the end of the test process the reader is gone.
-        let _ = writeln!(std::io::stdout(), "{PREFIX}{line}");
-    };
-    let io = Io { print: Arc::new(print), input: Arc::new(Mutex::new(input)) };
+    let input = Input(Arc::new(Mutex::new(inputs)));
     let builder = over(urls.split(',').map(ToOwned::to_owned));
-    Part::new(role, name, &arg).run(builder, io).await.unwrap();
+    Part::new(role, name, &arg).run(builder, input).await.unwrap();
 }
 
 /// A running member. Dropping it kills it.
 pub(crate) struct Member {
     pub(crate) name: String,
-    body: Option<Body>,
+    child: Child,
+    input: ChildStdin,
 }
-
-enum Body {
-    Process { child: Child, input: ChildStdin },
-    Runtime { runtime: Background, link: Link, input: mpsc::Sender<()>, ended: Ended },
-}
-
-type Ended = JoinHandle<Result<(), Failure>>;
 
 impl Member {
-    /// Starts a member; `on_line` is called with each line that it prints.
-    pub(crate) fn start(
-        nodes: &Nodes,
-        part: Part,
-        on_line: impl Fn(String) + Send + Sync + 'static,
-    ) -> Result<Self, Failure> {
-        let name = part.name.clone();
-        let body = match nodes {
-            Nodes::Servers(_) => start_process(&part, &nodes.urls(), on_line)?,
-            Nodes::Embedded(nodes) => {
-                let (input, inputs) = mpsc::channel();
-                let io = Io { print: Arc::new(on_line), input: Arc::new(Mutex::new(inputs)) };
-                let link = Link::default();
-                let builder = link.builder(nodes);
-                let runtime = tokio::runtime::Builder::new_multi_thread()
-                    .worker_threads(1)
-                    .enable_all()
-                    .build()?;
-                let ended = runtime.spawn(part.run(builder, io));
-                Body::Runtime { runtime: Background(Some(runtime)), link, input, ended }
-            }
-        };
-        Ok(Self { name, body: Some(body) })
-    }
-
-    /// The same; the lines are received from the channel.
-    pub(crate) fn start_with_lines(nodes: &Nodes, part: Part) -> Result<(Self, Lines), Failure> {
+    /// Starts a member, whose lines are received from the channel.
+    pub(crate) fn start(nodes: &Nodes, part: Part) -> Result<(Self, Lines), Failure> {
+        let Part { role, name, arg } = part;
+        let mut child = Command::new(env::current_exe()?)
+            .args(["stories::member::member", "--exact", "--nocapture"])
+            .env(VARIABLE, format!("{role:?} {name} {arg} {}", nodes.urls().join(",")))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let input = child.stdin.take().ok_or("no input")?;
+        let output = child.stdout.take().ok_or("no output")?;
         let (sender, receiver) = unbounded_channel();
-        let on_line = move |line| drop(sender.send(line));
-        Ok((Self::start(nodes, part, on_line)?, Lines(receiver)))
+        tokio::spawn(async move {
+            let mut lines = BufReader::new(output).lines();
+            while let Ok(Some(line)) = lines.next_line().await {
+                if let Some(line) = line.strip_prefix(PREFIX) {
+                    // At the end of the test the receiver is gone.
+                    let _ = sender.send(line.to_owned());
+                }
+            }
+        });
+        Ok((Self { name, child, input }, Lines(receiver)))
     }
 
     /// Sends it one input.
     pub(crate) async fn send_input(&mut self) -> Result<(), Failure> {
-        match self.body.as_mut().expect("it runs") {
-            Body::Process { input, .. } => Ok(input.write_all(b"go\n").await?),
-            Body::Runtime { input, .. } => Ok(input.send(())?),
-        }
+        Ok(self.input.write_all(b"go\n").await?)
     }
 
-    /// Sends SIGSTOP or SIGCONT to a process. Has no effect on a runtime, whose work blocks itself.
+    /// Sends SIGSTOP or SIGCONT.
     pub(crate) fn signal(&self, signal: Signal) -> Result<(), Failure> {
-        if let Some(Body::Process { child, .. }) = &self.body {
-            let id = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
-            kill_process(id.ok_or("the process has ended")?, signal)?;
-        }
-        Ok(())
+        let id = self.child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
+        Ok(kill_process(id.ok_or("the process has ended")?, signal)?)
     }
 
-    /// Sends SIGKILL to a process. A runtime is cut off from the nodes before it is dropped, so
-    /// that they are not notified of its end either.
+    /// Sends SIGKILL.
     pub(crate) async fn kill(mut self) -> Result<(), Failure> {
-        match self.body.take().expect("it runs") {
-            Body::Process { mut child, .. } => child.kill().await?,
-            Body::Runtime { runtime, link, .. } => {
-                link.cut();
-                drop(runtime);
-            }
-        }
-        Ok(())
+        Ok(self.child.kill().await?)
     }
 
     /// Ends its input, and waits for its end.
-    pub(crate) async fn stop(mut self) -> Result<(), Failure> {
-        let end = async {
-            match self.body.take().expect("it runs") {
-                Body::Process { mut child, input } => {
-                    drop(input);
-                    let status = child.wait().await?;
-                    if status.success() { Ok(()) } else { Err(status.to_string().into()) }
-                }
-                Body::Runtime { runtime, input, ended, .. } => {
-                    drop(input);
-                    let result = ended.await?;
-                    drop(runtime);
-                    result
-                }
-            }
-        };
-        let ended = timeout(HANG_GUARD, end).await;
-        ended.map_err(|_| format!("{} does not end", self.name))?
+    pub(crate) async fn stop(self) -> Result<(), Failure> {
+        let Self { name, mut child, input } = self;
+        drop(input);
+        let ended = timeout(HANG_GUARD, child.wait()).await;
+        let status = ended.map_err(|_| format!("{name} does not end"))??;
+        if status.success() { Ok(()) } else { Err(status.to_string().into()) }
     }
-}
-
-fn start_process(
-    part: &Part,
-    urls: &[String],
-    on_line: impl Fn(String) + Send + Sync + 'static,
-) -> Result<Body, Failure> {
-    let Part { role, name, arg } = part;
-    let mut child = Command::new(env::current_exe()?)
-        .args(["stories::member::member", "--exact", "--nocapture"])
-        .env(VARIABLE, format!("{role:?} {name} {arg} {}", urls.join(",")))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()?;
-    let input = child.stdin.take().ok_or("no input")?;
-    let output = child.stdout.take().ok_or("no output")?;
-    tokio::spawn(async move {
-        let mut lines = BufReader::new(output).lines();
-        while let Ok(Some(line)) = lines.next_line().await {
-            if let Some(line) = line.strip_prefix(PREFIX) {
-                on_line(line.to_owned());
-            }
-        }
-    });
-    Ok(Body::Process { child, input })
 }
 
 /// The lines of one member.
@@ -249,16 +173,5 @@ impl Lines {
     pub(crate) async fn next(&mut self) -> Result<String, Failure> {
         let next = timeout(HANG_GUARD, self.0.recv()).await;
         Ok(next.map_err(|_| "the member hangs")?.ok_or("the member has ended")?)
-    }
-}
-
-/// A runtime that is dropped without waiting for its tasks.
-struct Background(Option<Runtime>);
-
-impl Drop for Background {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.0.take() {
-            runtime.shutdown_background();
-        }
     }
 }

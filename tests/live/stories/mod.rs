@@ -1,34 +1,21 @@
 //! Whole services under faults: replicas that are killed, holders that are frozen, events that are
 //! delivered again and forged; checks of what the clients see.
 //!
-//! Each story runs over nodes inside this process and over real servers, where its members are
-//! processes of their own. The examples are run as their users run them.
+//! Each story runs over real servers, and its members are processes of their own. The examples are
+//! run as their users run them.
 
-mod accounts;
 mod examples;
 mod fencing;
-mod leader;
 mod member;
 mod nodes;
-mod orders;
-mod overlap;
-mod scheduler;
 mod webhooks;
 
-use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use tokio::sync::Mutex;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Stories that judge times run beside each other, but not beside those that keep the machine busy.
-static MACHINE: RwLock<()> = RwLock::const_new(());
-
-async fn quiet_machine() -> RwLockReadGuard<'static, ()> {
-    MACHINE.read().await
-}
-
-async fn busy_machine() -> RwLockWriteGuard<'static, ()> {
-    MACHINE.write().await
-}
+/// A story that judges times does not run beside one that keeps the machine busy.
+static MACHINE: Mutex<()> = Mutex::const_new(());
 
 /// Prints each check with what was counted; panics if one of them failed.
 #[track_caller]

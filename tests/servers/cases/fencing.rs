@@ -26,25 +26,6 @@ fn grows(last: &mut FencingToken, next: FencingToken) {
 }
 
 #[tokio::test]
-async fn tokens_grow_across_differing_clocks() {
-    let fixture = Fixture::new(5);
-    let right = fixture.direct(patient()).await;
-    let slow = fixture.direct(patient().clock(HandClock::skewed(-5_000))).await;
-    let fast = fixture.direct(patient().clock(HandClock::skewed(5_000))).await;
-    let mut last = FencingToken::default();
-    for _ in 0..10 {
-        for redlock in [&slow, &right, &fast, &right, &slow] {
-            grows(&mut last, token(redlock).await);
-        }
-    }
-    // A manager that has seen no fence.
-    let fresh = fixture.direct(patient().clock(HandClock::skewed(-50_000))).await;
-    grows(&mut last, token(&fresh).await);
-
-    grows(&mut last, token(&right).await);
-}
-
-#[tokio::test]
 async fn tokens_grow_despite_frozen_minorities() {
     let fixture = Fixture::new(5);
     let slow = fixture.direct(patient().clock(HandClock::skewed(-5_000))).await;

@@ -1,35 +1,13 @@
 //! The local queue of one process.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    task::Poll,
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
-use tower_redlock::{LockError, RedlockBuilder};
+use tower_redlock::LockError;
 
 use crate::fixture::{Fixture, HANG_GUARD, LONG, Proxy, patient, poll_once};
-
-use super::nodes::noted;
-
-#[tokio::test]
-async fn local_conflict_fails_without_asking() {
-    let fixture = Fixture::new(3);
-    let lender = fixture.direct(patient()).await;
-    let (nodes, answers) = noted(&lender);
-    let builder = nodes.into_iter().fold(patient().owner("ourselves"), RedlockBuilder::node);
-    let redlock = builder.build().unwrap();
-    let _lock = redlock.lock("x").await.unwrap();
-    crate::fixture::eventually("all answers have arrived", || answers.lock().unwrap().len() == 3);
-    let result = poll_once(&mut redlock.lock("x").into_future());
-    let Poll::Ready(Err(LockError::Held { owner, expires_in: Some(_), .. })) = result else {
-        panic!("{result:?}")
-    };
-    assert_eq!(owner.as_deref(), Some("ourselves"));
-    assert_eq!(answers.lock().unwrap().len(), 3);
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn overlapping_sets_exclude_without_deadlock() {

@@ -1,16 +1,13 @@
 //! The owner of an idle lease gets a hint when a request is refused.
 
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::Arc;
 
-use tower_redlock::node::{Answer, HeldAnswer, Hint, Hints, Op, Stored, Subscription};
+use tower_redlock::node::{Answer, HeldAnswer, Hint, Op, Stored};
 
 use crate::fixture::eventually_async;
 
 use super::contender::EXTENDED;
-use super::{Subject, granted, raised};
+use super::{Subject, granted, raised, subject::Received};
 
 on_both! {
     first_refusal_sends_the_owner_a_hint
@@ -21,51 +18,34 @@ on_both! {
     inspection_shows_that_it_lingers
 }
 
-#[derive(Debug, Default)]
-struct Asks {
-    is_listening: AtomicBool,
-    names: Mutex<Vec<Arc<str>>>,
-}
+/// The channel of the owner of all contenders.
+const OWNER: &str = "\rsomeone";
 
-impl Asks {
-    fn names(&self) -> Vec<Arc<str>> {
-        self.names.lock().unwrap().clone()
-    }
-}
-
-/// Subscribes as the owner of all contenders.
-async fn subscribe(subject: &Subject) -> (Arc<Asks>, Subscription) {
-    let asks = Arc::<Asks>::default();
-    let received = Arc::clone(&asks);
-    let hints = Hints::from_fn(move |hint| match hint {
-        Hint::Listening => received.is_listening.store(true, Ordering::SeqCst),
-        Hint::Asked { name } => received.names.lock().unwrap().push(name),
+fn names(asks: &Received) -> Vec<Arc<str>> {
+    let name = |hint: &Hint| match hint {
+        Hint::Listening => None,
+        Hint::Asked { name } => Some(Arc::clone(name)),
         other => panic!("{other:?}"),
-    });
-    let subscription = subject.node().subscribe(&"\rsomeone".into(), hints);
-    eventually_async("the subscription is active", async || {
-        asks.is_listening.load(Ordering::SeqCst)
-    })
-    .await;
-    (asks, subscription)
+    };
+    asks.lock().unwrap().iter().filter_map(name).collect()
 }
 
 /// Waits for the hints, and for one about another lease that is sent after them.
-async fn assert_asks(subject: &Subject, asks: &Asks, names: &[&str]) {
+async fn assert_asks(subject: &Subject, asks: &Received, expected: &[&str]) {
     let last = subject.contender("last").lingering();
     assert_eq!(last.acquire().await, granted(false, 0));
     assert!(lingers(&subject.contender("last").acquire().await));
     assert!(matches!(last.release().await, Ok(Answer::Released(_))));
     eventually_async("the last ask arrives", async || {
-        asks.names().last().is_some_and(|name| &**name == "last")
+        names(asks).last().is_some_and(|name| &**name == "last")
     })
     .await;
-    let found = asks.names();
+    let found = names(asks);
     assert!(
-        found.iter().map(|name| &**name).eq(names.iter().copied().chain(["last"])),
+        found.iter().map(|name| &**name).eq(expected.iter().copied().chain(["last"])),
         "{found:?}"
     );
-    asks.names.lock().unwrap().clear();
+    asks.lock().unwrap().clear();
 }
 
 fn lingers(response: &Result<Answer, tower_redlock::error::Reason>) -> bool {
@@ -79,7 +59,7 @@ fn lingers(response: &Result<Answer, tower_redlock::error::Reason>) -> bool {
 }
 
 async fn first_refusal_sends_the_owner_a_hint(subject: &Subject) {
-    let (asks, _subscription) = subscribe(subject).await;
+    let (asks, _subscription) = subject.subscribe(OWNER).await;
     let holder = subject.contender("a").lingering();
     assert_eq!(holder.acquire().await, granted(false, 0));
     assert_asks(subject, &asks, &[]).await;
@@ -90,14 +70,14 @@ async fn first_refusal_sends_the_owner_a_hint(subject: &Subject) {
 }
 
 async fn ordinary_lease_sends_no_hint(subject: &Subject) {
-    let (asks, _subscription) = subscribe(subject).await;
+    let (asks, _subscription) = subject.subscribe(OWNER).await;
     assert_eq!(subject.contender("a").acquire().await, granted(false, 0));
     assert!(!lingers(&subject.contender("a").acquire().await));
     assert_asks(subject, &asks, &[]).await;
 }
 
 async fn ask_names_the_refused_one(subject: &Subject) {
-    let (asks, _subscription) = subscribe(subject).await;
+    let (asks, _subscription) = subject.subscribe(OWNER).await;
     let holder = subject.contender(["a", "b"]).lingering();
     assert_eq!(holder.acquire().await, granted(false, 0));
     assert!(lingers(&subject.contender(["b", "c"]).acquire().await));
@@ -105,7 +85,7 @@ async fn ask_names_the_refused_one(subject: &Subject) {
 }
 
 async fn raise_and_extension_keep_the_mark(subject: &Subject) {
-    let (asks, _subscription) = subscribe(subject).await;
+    let (asks, _subscription) = subject.subscribe(OWNER).await;
     let holder = subject.contender("a").lingering();
     assert_eq!(holder.acquire().await, granted(false, 0));
     assert_eq!(holder.raise(7).await, raised(true, 0));
@@ -115,7 +95,7 @@ async fn raise_and_extension_keep_the_mark(subject: &Subject) {
 }
 
 async fn waiters_are_marked_as_well(subject: &Subject) {
-    let (asks, _subscription) = subscribe(subject).await;
+    let (asks, _subscription) = subject.subscribe(OWNER).await;
     let holder = subject.contender("a").lingering();
     assert_eq!(holder.acquire().await, granted(false, 0));
     // A single attempt causes a hint, and a request that waits marks the key later.
@@ -139,7 +119,7 @@ async fn inspection_shows_that_it_lingers(subject: &Subject) {
     };
     let holder = subject.contender("a").lingering();
     assert_eq!(holder.acquire().await, granted(false, 0));
-    let (_asks, _subscription) = subscribe(subject).await;
+    let (_asks, _subscription) = subject.subscribe(OWNER).await;
     assert_eq!(shown(inspect().await), (true, false));
     assert!(lingers(&subject.contender("a").impatient().acquire().await));
     assert_eq!(shown(inspect().await), (true, false), "asked");

@@ -37,23 +37,23 @@ impl Contender {
 
     /// Makes it the same lease, which its owner may keep idle.
     pub(super) fn lingering(self) -> Self {
-        let (resource, owner) = (self.lease.resource().clone(), Arc::clone(self.lease.owner()));
-        let lease = LeaseId::new(resource, self.lease.nonce(), owner, self.lease.since());
-        Self { lease: Arc::new(lease.lingering(true)), ..self }
+        self.with(|lease| lease.lingering(true))
     }
 
     /// Makes it the same lease, which others may share.
     pub(super) fn shared(self) -> Self {
-        let (resource, owner) = (self.lease.resource().clone(), Arc::clone(self.lease.owner()));
-        let lease = LeaseId::new(resource, self.lease.nonce(), owner, self.lease.since());
-        Self { lease: Arc::new(lease.shared(true)), ..self }
+        self.with(|lease| lease.shared(true))
     }
 
     /// Makes it the same lease, on a name that is believed to be free.
     pub(super) fn free(self, token: u64) -> Self {
+        self.with(|lease| lease.with_single_token(token))
+    }
+
+    fn with(self, change: impl FnOnce(LeaseId) -> LeaseId) -> Self {
         let (resource, owner) = (self.lease.resource().clone(), Arc::clone(self.lease.owner()));
         let lease = LeaseId::new(resource, self.lease.nonce(), owner, self.lease.since());
-        Self { lease: Arc::new(lease.with_single_token(token)), ..self }
+        Self { lease: Arc::new(change(lease)), ..self }
     }
 
     /// Returns the same lease on another node.

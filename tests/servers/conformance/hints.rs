@@ -1,16 +1,11 @@
 //! Subscribers are notified of a release if a waiter was refused before.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicUsize, Ordering},
-};
-
-use tower_redlock::node::{Answer, Hint, Hints, Op, RaisedAnswer, Subscription};
+use tower_redlock::node::{Answer, Hint, Op, RaisedAnswer};
 
 use crate::fixture::eventually_async;
 
 use super::contender::{EXTENDED, released};
-use super::{Subject, assert_held, granted};
+use super::{Subject, assert_held, granted, subject::Received};
 
 on_both! {
     release_after_refusal_sends_a_hint
@@ -21,40 +16,15 @@ on_both! {
     inspection_reports_waiters
 }
 
-#[derive(Debug, Default)]
-pub(super) struct HintCounter {
-    listening: AtomicBool,
-    freed: AtomicUsize,
-    others: AtomicUsize,
-}
-
-pub(super) async fn subscribe(subject: &Subject, name: &str) -> (Arc<HintCounter>, Subscription) {
-    let counter = Arc::<HintCounter>::default();
-    let received = Arc::clone(&counter);
-    let hints = Hints::from_fn(move |hint| match hint {
-        Hint::Listening => received.listening.store(true, Ordering::SeqCst),
-        Hint::Freed { listening } => {
-            received.others.store(listening.unwrap_or(0), Ordering::SeqCst);
-            received.freed.fetch_add(1, Ordering::SeqCst);
-        }
-        other => panic!("{other:?}"),
-    });
-    let subscription = subject.node().subscribe(&name.into(), hints);
-    eventually_async("the subscription is active", async || {
-        counter.listening.load(Ordering::SeqCst)
-    })
-    .await;
-    (counter, subscription)
-}
-
-pub(super) async fn assert_hints(counter: &HintCounter, times: usize) {
-    eventually_async("the hints arrive", async || counter.freed.load(Ordering::SeqCst) >= times)
-        .await;
-    assert_eq!(counter.freed.load(Ordering::SeqCst), times);
+pub(super) async fn assert_hints(received: &Received, times: usize) {
+    let is_freed = |hint: &&Hint| matches!(hint, Hint::Freed { .. });
+    let freed = || received.lock().unwrap().iter().filter(is_freed).count();
+    eventually_async("the hints arrive", async || freed() >= times).await;
+    assert_eq!(freed(), times);
 }
 
 async fn release_after_refusal_sends_a_hint(subject: &Subject) {
-    let (counter, _subscription) = subscribe(subject, "a").await;
+    let (counter, _subscription) = subject.subscribe("a").await;
     let (holder, other) = (subject.contender("a"), subject.contender("a"));
     assert_eq!(holder.acquire().await, granted(false, 0));
     assert_eq!(holder.release().await, released(true, false));
@@ -79,8 +49,8 @@ async fn impatient_attempt_causes_no_hint(subject: &Subject) {
 }
 
 async fn hints_name_only_awaited_names(subject: &Subject) {
-    let (a, _a) = subscribe(subject, "a").await;
-    let (b, _b) = subscribe(subject, "b").await;
+    let (a, _a) = subject.subscribe("a").await;
+    let (b, _b) = subject.subscribe("b").await;
     let (holder, other) = (subject.contender(["a", "b"]), subject.contender("b"));
     assert_eq!(holder.acquire().await, granted(false, 0));
     assert_held(&other.acquire().await, "someone");
@@ -90,7 +60,7 @@ async fn hints_name_only_awaited_names(subject: &Subject) {
 }
 
 async fn raise_and_extension_keep_waiters(subject: &Subject) {
-    let (counter, _subscription) = subscribe(subject, "a").await;
+    let (counter, _subscription) = subject.subscribe("a").await;
     let (holder, other) = (subject.contender("a"), subject.contender("a"));
     assert_eq!(holder.acquire_with(1_000).await, granted(true, 0));
     assert_held(&other.acquire().await, "someone");
@@ -101,8 +71,8 @@ async fn raise_and_extension_keep_waiters(subject: &Subject) {
 }
 
 async fn all_subscribers_get_their_count(subject: &Subject) {
-    let (first, _first) = subscribe(subject, "a").await;
-    let (second, gone) = subscribe(subject, "a").await;
+    let (first, _first) = subject.subscribe("a").await;
+    let (second, gone) = subject.subscribe("a").await;
     let (holder, other) = (subject.contender("a"), subject.contender("a"));
     for times in [1, 2] {
         assert_eq!(holder.acquire().await, granted(false, 0));
@@ -111,7 +81,8 @@ async fn all_subscribers_get_their_count(subject: &Subject) {
         assert_hints(&first, times).await;
     }
     assert_hints(&second, 2).await;
-    assert!(first.others.load(Ordering::SeqCst) >= 1);
+    let told = first.lock().unwrap().last().cloned();
+    assert!(matches!(told, Some(Hint::Freed { listening: Some(1..) })), "{told:?}");
     drop(gone);
     assert_eq!(holder.acquire().await, granted(false, 0));
     assert_held(&other.acquire().await, "someone");

@@ -55,6 +55,17 @@ async fn set_release_leaves_foreign_keys(subject: &Subject) {
 /// Number of releases and acquires that are sent at once, so that single calls have some of both.
 const AT_ONCE: usize = 50;
 
+/// The holders of that many names, each of which begins with `name`.
+async fn holders(subject: &Subject, name: &str) -> Vec<Contender> {
+    let mut holders = Vec::new();
+    for i in 0..AT_ONCE {
+        let holder = subject.contender_named("they", &*format!("{name}{i}"));
+        assert_eq!(holder.acquire().await, granted(false, 0));
+        holders.push(holder);
+    }
+    holders
+}
+
 async fn mixed_calls_release_own_keys(subject: &Subject) {
     let names = |i| (format!("a{i}"), [format!("b{i}"), format!("c{i}")]);
     let contenders = |i| {
@@ -90,19 +101,14 @@ async fn mixed_calls_release_own_keys(subject: &Subject) {
 }
 
 async fn mixed_calls_keep_their_order(subject: &Subject) {
-    let mut holders = Vec::new();
-    for i in 0..AT_ONCE {
-        let holder = subject.contender_named("they", &*format!("x{i}"));
-        assert_eq!(holder.acquire().await, granted(false, 0));
-        holders.push((i, holder));
-    }
-    let send = |(i, holder): &(usize, Contender)| {
+    let holders = holders(subject, "x").await;
+    let send = |(i, holder): (usize, &Contender)| {
         let next = subject.contender(&*format!("x{i}"));
         let (ended, acquired) =
             (holder.ask(holder.release_op()), next.ask(next.acquire_op(TTL, 0)));
         (ended, acquired, next.ask(next.release_op()))
     };
-    let answers: Vec<_> = holders.iter().map(send).collect();
+    let answers: Vec<_> = holders.iter().enumerate().map(send).collect();
     for (ended, acquired, again) in answers {
         assert_eq!(ended.await, released(true, false));
         assert_eq!(acquired.await, granted(false, 0));
@@ -111,12 +117,7 @@ async fn mixed_calls_keep_their_order(subject: &Subject) {
 }
 
 async fn mixed_calls_leave_foreign_keys(subject: &Subject) {
-    let mut holders = Vec::new();
-    for i in 0..AT_ONCE {
-        let holder = subject.contender_named("they", &*format!("held{i}"));
-        assert_eq!(holder.acquire().await, granted(false, 0));
-        holders.push(holder);
-    }
+    let holders = holders(subject, "held").await;
     let send = |i| {
         let ours = subject.contender(&*format!("held{i}"));
         let other = subject.contender(&*format!("free{i}"));
@@ -133,18 +134,15 @@ async fn mixed_calls_leave_foreign_keys(subject: &Subject) {
 }
 
 async fn mixed_calls_tell_of_waiters(subject: &Subject) {
-    let mut holders = Vec::new();
+    let holders = holders(subject, "held").await;
     for i in 0..AT_ONCE {
-        let holder = subject.contender_named("they", &*format!("held{i}"));
-        assert_eq!(holder.acquire().await, granted(false, 0));
         assert_held(&subject.contender(&*format!("held{i}")).acquire().await, "they");
-        holders.push((i, holder));
     }
-    let send = |(i, holder): &(usize, Contender)| {
+    let send = |(i, holder): (usize, &Contender)| {
         let other = subject.contender(&*format!("free{i}"));
         (holder.ask(holder.release_op()), other.ask(other.acquire_op(TTL, 0)))
     };
-    let answers: Vec<_> = holders.iter().map(send).collect();
+    let answers: Vec<_> = holders.iter().enumerate().map(send).collect();
     for (ended, acquired) in answers {
         assert_eq!(ended.await, released(true, true));
         assert_eq!(acquired.await, granted(false, 0));

@@ -1,13 +1,10 @@
 //! Shared leases stand beside each other, and never beside an exclusive one.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use tower_redlock::{
     error::Reason,
-    node::{AcquireOp, Answer, ExtendedAnswer, HeldAnswer, Hint, Hints, Op, Stored, Subscription},
+    node::{AcquireOp, Answer, ExtendedAnswer, HeldAnswer, Hint, Op, Stored},
 };
 
 use crate::fixture::eventually_async;
@@ -47,7 +44,6 @@ on_both! {
     attempts_of_a_request_have_one_mark
     set_that_is_refused_keeps_marks
     set_withdraws_from_all_names
-    renewal_reports_the_waiter
     release_of_a_shared_lease_ends_its_exclusive_form
 }
 
@@ -71,18 +67,6 @@ async fn inspect(subject: &Subject) -> Option<Stored> {
         Ok(Answer::Inspected(mut found)) => found.pop().expect("one answer for one name"),
         other => panic!("{other:?}"),
     }
-}
-
-/// The hints that arrive on a channel.
-type Received = Arc<Mutex<Vec<Hint>>>;
-
-async fn subscribe(subject: &Subject, channel: &str) -> (Received, Subscription) {
-    let received = Received::default();
-    let sink = Arc::clone(&received);
-    let hints = Hints::from_fn(move |hint| sink.lock().unwrap().push(hint));
-    let subscription = subject.node().subscribe(&channel.into(), hints);
-    eventually_async("it listens", async || received.lock().unwrap().len() == 1).await;
-    (received, subscription)
 }
 
 async fn shared_leases_stand_beside_each_other(subject: &Subject) {
@@ -148,7 +132,7 @@ async fn exclusive_lease_becomes_a_shared_one(subject: &Subject) {
     let (same, other) = (writer.clone().shared(), reader(subject, "two"));
     assert_eq!(writer.acquire().await, granted(false, 0));
     assert_held(&other.acquire().await, "one");
-    let (hints, _subscription) = subscribe(subject, "a").await;
+    let (hints, _subscription) = subject.subscribe("a").await;
     assert_eq!(same.extend().await, EXTENDED);
     eventually_async("the waiter is woken", async || hints.lock().unwrap().len() == 2).await;
     assert_eq!(inspect(subject).await.expect("a key").sharing, 1);
@@ -178,7 +162,7 @@ async fn last_shared_lease_leaves_the_turn_to_the_waiter(subject: &Subject) {
     assert_eq!(two.acquire().await, granted(false, 0));
     let writer = subject.contender_named("writer", "a");
     assert!(is_shared(&writer.acquire().await));
-    let (hints, _subscription) = subscribe(subject, "a").await;
+    let (hints, _subscription) = subject.subscribe("a").await;
     assert_eq!(one.release().await, released(true, true));
     assert_eq!(hints.lock().unwrap().len(), 1, "another one has it still");
     assert_eq!(two.release().await, released(true, true));
@@ -203,8 +187,8 @@ async fn owners_are_asked_each_time(subject: &Subject) {
     let (one, two) = (reader(subject, "one"), reader(subject, "two"));
     assert_eq!(one.acquire().await, granted(false, 0));
     assert_eq!(two.acquire().await, granted(false, 0));
-    let (asked_one, _first) = subscribe(subject, "\rone").await;
-    let (asked_two, _second) = subscribe(subject, "\rtwo").await;
+    let (asked_one, _first) = subject.subscribe("\rone").await;
+    let (asked_two, _second) = subject.subscribe("\rtwo").await;
     for _ in 0..3 {
         assert!(is_shared(&subject.contender("a").acquire().await));
     }
@@ -350,7 +334,7 @@ async fn end_of_all_leaves_the_turn_to_the_waiter(subject: &Subject) {
     }
     let writer = subject.contender_named("writer", "a");
     assert_eq!(readers(&writer.acquire().await), 2);
-    let (hints, _subscription) = subscribe(subject, "a").await;
+    let (hints, _subscription) = subject.subscribe("a").await;
     assert_eq!(end_all(subject).await, released(true, true));
     eventually_async("it is published", async || hints.lock().unwrap().len() == 2).await;
     assert!(matches!(hints.lock().unwrap()[1], Hint::Freed { .. }));
@@ -380,7 +364,7 @@ async fn withdrawn_request_keeps_nobody_out(subject: &Subject) {
     let kept_out = reader(subject, "two");
     let refused = kept_out.acquire().await;
     assert_eq!((readers(&refused), waiter(&refused)), (0, Some("writer")));
-    let (hints, _subscription) = subscribe(subject, "a").await;
+    let (hints, _subscription) = subject.subscribe("a").await;
     assert_eq!(withdraw(&writer).await, Ok(Answer::Withdrawn(true)));
     eventually_async("the reader is woken", async || hints.lock().unwrap().len() == 2).await;
     assert!(matches!(hints.lock().unwrap()[1], Hint::Freed { .. }));
@@ -394,7 +378,7 @@ async fn request_that_withdraws_leaves_the_marks_of_others(subject: &Subject) {
     let [first, second] = ["first", "second"].map(|owner| subject.contender_named(owner, "a"));
     assert_held(&first.acquire().await, "one");
     assert_held(&second.acquire().await, "one");
-    let (hints, _subscription) = subscribe(subject, "a").await;
+    let (hints, _subscription) = subject.subscribe("a").await;
     assert_eq!(withdraw(&first).await, Ok(Answer::Withdrawn(true)));
     assert_eq!(waiter(&reader(subject, "two").acquire().await), Some("second"));
     assert_eq!(hints.lock().unwrap().len(), 1, "it wakes nobody");
@@ -411,12 +395,13 @@ async fn withdrawal_beside_leases_reopens_them(subject: &Subject) {
     assert_eq!(one.acquire().await, granted(false, 0));
     let writer = subject.contender_named("writer", "a");
     assert_held(&writer.acquire().await, "one");
-    let (asked, _owner) = subscribe(subject, "\rone").await;
-    let (hints, _subscription) = subscribe(subject, "a").await;
+    let (asked, _owner) = subject.subscribe("\rone").await;
+    let (hints, _subscription) = subject.subscribe("a").await;
     assert_eq!(withdraw(&writer).await, Ok(Answer::Withdrawn(true)));
     let withdrawn = Hint::Withdrawn { name: "a".into() };
     eventually_async("the owner is told", async || asked.lock().unwrap().len() == 2).await;
     assert_eq!(asked.lock().unwrap()[1], withdrawn);
+    assert_eq!(one.extend().await, EXTENDED, "nobody waits");
     eventually_async("readers are woken", async || hints.lock().unwrap().len() == 2).await;
     assert_eq!(reader(subject, "two").acquire().await, granted(false, 0));
     assert_eq!(one.release().await, released(true, false));
@@ -460,22 +445,12 @@ async fn set_withdraws_from_all_names(subject: &Subject) {
     }
 }
 
-async fn renewal_reports_the_waiter(subject: &Subject) {
-    let one = reader(subject, "one");
-    assert_eq!(one.acquire().await, granted(false, 0));
-    let writer = subject.contender_named("writer", "a");
-    assert_held(&writer.acquire().await, "one");
-    assert_eq!(one.extend().await, Ok(Answer::Extended(ExtendedAnswer::new(true))));
-    assert_eq!(withdraw(&writer).await, Ok(Answer::Withdrawn(true)));
-    assert_eq!(one.extend().await, EXTENDED);
-}
-
 /// A renewal that would have changed the form was lost.
 async fn release_of_a_shared_lease_ends_its_exclusive_form(subject: &Subject) {
     let writer = subject.contender_named("one", "a");
     assert_eq!(writer.acquire().await, granted(false, 0));
     assert_held(&reader(subject, "two").acquire().await, "one");
-    let (hints, _subscription) = subscribe(subject, "a").await;
+    let (hints, _subscription) = subject.subscribe("a").await;
     assert_eq!(reader(subject, "three").release().await, released(false, false));
     assert_eq!(writer.shared().release().await, released(true, true));
     eventually_async("the waiter is woken", async || hints.lock().unwrap().len() == 2).await;

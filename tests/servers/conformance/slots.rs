@@ -10,7 +10,7 @@ use tower_redlock::node::{Answer, Op, RaisedAnswer, ReleasedAnswer};
 use crate::fixture::eventually_async;
 
 use super::contender::{EXTENDED, released};
-use super::hints::{assert_hints, subscribe};
+use super::hints::assert_hints;
 use super::{Contender, Subject, assert_held, granted};
 
 on_both! {
@@ -47,7 +47,7 @@ async fn key_is_marked_from_the_start(subject: &Subject) {
 }
 
 async fn raise_and_extension_keep_the_mark(subject: &Subject) {
-    let (counter, _subscription) = subscribe(subject, NAME).await;
+    let (counter, _subscription) = subject.subscribe(NAME).await;
     let holder = contender(subject);
     assert_eq!(holder.acquire_with(1_000).await, granted(true, 0));
     assert_eq!(holder.raise(3_000).await, Ok(Answer::Raised(RaisedAnswer::new(true, 1_255))));
@@ -59,7 +59,7 @@ async fn raise_and_extension_keep_the_mark(subject: &Subject) {
 }
 
 async fn key_that_is_stored_again_is_marked(subject: &Subject) {
-    let (counter, _subscription) = subscribe(subject, NAME).await;
+    let (counter, _subscription) = subject.subscribe(NAME).await;
     let holder = contender(subject);
     assert_eq!(holder.acquire_for(Duration::from_millis(20)).await, granted(false, 0));
     eventually_async("the key expires", async || holder.raise(0).await == Err(Reason::KeyGone))
@@ -82,8 +82,8 @@ async fn single_attempt_keeps_the_mark(subject: &Subject) {
 
 /// Without a refusal before it.
 async fn release_is_published(subject: &Subject) {
-    let (counter, _subscription) = subscribe(subject, NAME).await;
-    let (other, _other) = subscribe(subject, "slot:4:export").await;
+    let (counter, _subscription) = subject.subscribe(NAME).await;
+    let (other, _other) = subject.subscribe("slot:4:export").await;
     let holder = contender(subject);
     for times in [1, 2] {
         assert_eq!(holder.acquire().await, granted(false, 0));
@@ -100,7 +100,7 @@ async fn listeners_make_a_release_awaited(subject: &Subject) {
         holder.release().await
     };
     assert_eq!(release().await, released(true, false), "none listens");
-    let (_, subscription) = subscribe(subject, NAME).await;
+    let (_, subscription) = subject.subscribe(NAME).await;
     assert_eq!(release().await, released(true, true));
     drop(subscription);
     eventually_async("the subscription ends", async || release().await == released(true, false))
@@ -108,7 +108,7 @@ async fn listeners_make_a_release_awaited(subject: &Subject) {
 }
 
 async fn foreign_release_is_not_published(subject: &Subject) {
-    let (counter, _subscription) = subscribe(subject, NAME).await;
+    let (counter, _subscription) = subject.subscribe(NAME).await;
     let (holder, other) = (contender(subject), contender(subject));
     assert_eq!(holder.acquire().await, granted(false, 0));
     let nothing = Answer::Released(ReleasedAnswer::new(false, false));
@@ -121,7 +121,7 @@ async fn foreign_release_is_not_published(subject: &Subject) {
 
 /// Also the lock of the name that has slots.
 async fn other_locks_are_marked_by_waiters(subject: &Subject) {
-    let (counter, _subscription) = subscribe(subject, "export").await;
+    let (counter, _subscription) = subject.subscribe("export").await;
     let holder = subject.contender("export");
     assert_eq!(holder.acquire().await, granted(false, 0));
     assert_eq!(mark(subject, "export").await, Some(false));

@@ -1,13 +1,13 @@
 //! The node under test.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tower_redlock::node::{LeaseId, Node, Nonce};
+use tower_redlock::node::{Hint, Hints, LeaseId, Node, Nonce, Subscription};
 use tower_redlock::{Redlock, Resource, node::EmbeddedNodes};
 
-use crate::fixture::{RedisServer, over};
+use crate::fixture::{RedisServer, eventually_async, over};
 
 use super::Contender;
 use super::contender::TTL;
@@ -19,6 +19,9 @@ pub(super) struct Subject {
     _manager: Option<Redlock>,
     server: Option<RedisServer>,
 }
+
+/// The hints that arrive on a channel, the first of which is [`Hint::Listening`].
+pub(super) type Received = Arc<Mutex<Vec<Hint>>>;
 
 impl Subject {
     pub(super) fn embedded() -> Self {
@@ -44,6 +47,16 @@ impl Subject {
     /// Only for cases about the keys on a server.
     pub(super) fn redis(&self) -> &RedisServer {
         self.server.as_ref().expect("a subject with a server")
+    }
+
+    /// Subscribes to a channel, and waits until it listens.
+    pub(super) async fn subscribe(&self, channel: &str) -> (Received, Subscription) {
+        let received = Received::default();
+        let sink = Arc::clone(&received);
+        let hints = Hints::from_fn(move |hint| sink.lock().unwrap().push(hint));
+        let subscription = self.node.subscribe(&channel.into(), hints);
+        eventually_async("it listens", async || received.lock().unwrap().len() == 1).await;
+        (received, subscription)
     }
 
     /// A contender for the resource, with a new lease.

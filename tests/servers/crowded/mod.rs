@@ -2,13 +2,11 @@
 //! a few of them at a time, after the others.
 
 mod costs;
-mod duplicates;
 mod herd;
 mod line;
 mod memory;
 mod minority;
 mod pause;
-mod processes;
 #[cfg(feature = "http")]
 mod quota;
 mod renewals;

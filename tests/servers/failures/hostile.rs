@@ -1,29 +1,26 @@
 //! Servers that try to exhaust, block or mislead their clients.
 
 use std::{
-    io,
-    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    task::{Context, Poll, ready},
     time::Duration,
 };
 
 use futures_util::future::join_all;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tower_redlock::{
     Redlock, RedlockBuilder,
     error::Reason,
     lock::Released,
-    node::redis::{Address, Connecting, Connector, IoStream, SocketConnector},
+    node::redis::{Address, Connecting, Connector, SocketConnector},
 };
 
 use crate::fixture::{
     FakeServer, HANG_GUARD, Reaction, RedisServer, eventually_async, fake,
     faults::{down, patient, works},
     in_time,
+    tap::tapped,
 };
 
 /// Maximum number of bytes that a connection reads of needless replies: the limit of one write's
@@ -80,53 +77,14 @@ impl Meter {
 
 impl Connector for Meter {
     fn connect(&self, address: &Address) -> Connecting {
-        let opening = SocketConnector::new().connect(address);
-        let meter = (address.to_string() == self.address).then(|| Arc::clone(&self.most));
-        Box::pin(async move {
-            let stream = opening.await?;
-            Ok(match meter {
-                Some(most) => Box::new(MeteredStream { stream, most, read: 0 }),
-                None => stream,
-            })
+        if address.to_string() != self.address {
+            return SocketConnector::new().connect(address);
+        }
+        let (most, mut read) = (Arc::clone(&self.most), 0);
+        tapped(address, move |bytes| {
+            read += bytes.len();
+            most.fetch_max(read, Ordering::SeqCst);
         })
-    }
-}
-
-struct MeteredStream {
-    stream: Box<dyn IoStream>,
-    most: Arc<AtomicUsize>,
-    read: usize,
-}
-
-impl AsyncRead for MeteredStream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buf.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
-        self.read += buf.filled().len() - before;
-        self.most.fetch_max(self.read, Ordering::SeqCst);
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for MeteredStream {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
 

@@ -2,16 +2,15 @@
 
 use std::sync::Mutex;
 
-use tokio::sync::oneshot;
-use tower_redlock::Redlock;
 use tower_redlock::error::Reason;
-use tower_redlock::node::{Answer, Nonce, Op, Reply};
+use tower_redlock::node::{Nonce, Op};
 
 use crate::fixture::{
     FakeServer, Reaction, RedisServer, all_vote, eventually_async, fake,
     faults::{
         assert_refused, down, lease_with, manager, only_a_majority_of_these_matters, settled,
     },
+    jobs::ask,
 };
 
 /// Well-formed replies that no script gives.
@@ -112,18 +111,6 @@ async fn shifted_answers_end_the_connection() {
     eventually_async("it connects again", async || server.connections() > 1).await;
 }
 
-async fn ask(redlock: &Redlock, op: Op) -> Result<Answer, Reason> {
-    let (answer, answered) = oneshot::channel();
-    redlock.nodes()[0].send(op, Reply::from_fn(move |response| drop(answer.send(response))));
-    answered.await.expect("an answer")
-}
-
-#[tokio::test]
-async fn only_a_malformed_majority_is_named() {
-    let server = || fake::greeting(|_| Reaction::simple("PONG"));
-    only_a_majority_of_these_matters(server, |it| matches!(it, Reason::Protocol(_))).await;
-}
-
 #[tokio::test]
 async fn bytes_no_protocol_break_connection() {
     for garbage in
@@ -215,6 +202,8 @@ async fn a_greeting_without_end_is_cut() {
 async fn errors_of_servers_are_recognised_or_passed_on() {
     let place = "ERR Error running script (call to f_2fa2b029f72572e803ff55a09b1282699aecae6a): \
                  @user_script:22: @user_script: 22:";
+    let denied = "ACL failure in script: User app has no permissions to access the 'redlock:a' key";
+    let script = "script: 2fa2b029f72572e803ff55a09b1282699aecae6a, on @user_script:22.";
     let other = |text: &str| Reason::Server(text.into());
     for (error, expected) in [
         ("ERR unknown command 'EVALSHA'", other("ERR unknown command 'EVALSHA'")),
@@ -238,13 +227,16 @@ async fn errors_of_servers_are_recognised_or_passed_on() {
             &*format!("{place} -MISCONF Redis is configured to save RDB snapshots "),
             Reason::PersistenceFailing,
         ),
+        // The form of missing permissions since Redis 7.2.
+        (&*format!("ERR {denied} {script}"), Reason::NoPermission(denied.into())),
     ] {
         let reply = Reaction::error(error);
         let server = fake::greeting(move |_| reply.clone());
         let redlock = manager([server.url()]);
         settled(&redlock).await;
         assert_refused(&redlock, &[0], |reason| match (reason, &expected) {
-            (Reason::Server(text), Reason::Server(words)) => text.contains(&**words),
+            (Reason::Server(text), Reason::Server(words))
+            | (Reason::NoPermission(text), Reason::NoPermission(words)) => text.contains(&**words),
             _ => *reason == expected,
         })
         .await;
@@ -269,7 +261,7 @@ async fn assert_nonce_not_shown(url: String) {
     let nonce = Nonce::from_bytes([0xab; 16]);
     let redlock = manager([url]);
     settled(&redlock).await;
-    let response = ask(&redlock, Op::Release(lease_with(nonce))).await;
+    let response = ask(&redlock.nodes()[0], Op::Release(lease_with(nonce))).await;
     let shown = format!("{response:?}");
     assert!(response.is_err() && !shown.contains("abababababab"), "{shown}");
 }

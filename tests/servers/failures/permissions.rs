@@ -16,7 +16,7 @@ use tower_redlock::{
 
 use crate::fixture::{
     Reaction, RedisServer, Resp, acl, all_vote, eventually, eventually_async, fake,
-    faults::{manager, only_a_majority_matters, only_a_majority_of_these_matters, refused, works},
+    faults::{manager, only_a_majority_matters, refused, works},
     in_time, urls,
 };
 
@@ -50,23 +50,6 @@ async fn missing_permission_is_the_reason() {
     ] {
         let [first, second] = logins(&servers, rules).try_into().expect("two servers");
         only_a_majority_matters([first, second], manager, is_no_permission).await;
-    }
-}
-
-/// The texts of Redis and Valkey 8.
-#[tokio::test]
-async fn refusals_inside_scripts_are_recognised() {
-    for words in [
-        "ACL failure in script: User app has no permissions to run the 'set' command",
-        "ACL failure in script: User app has no permissions to access the 'redlock:lock:a' key",
-    ] {
-        let script = "script: 2fa2b029f72572e803ff55a09b1282699aecae6a, on @user_script:22.";
-        let error = format!("ERR {words} {script}");
-        let server = || {
-            let error = error.clone();
-            fake::greeting(move |_| Reaction::error(&error))
-        };
-        only_a_majority_of_these_matters(server, is_no_permission).await;
     }
 }
 

@@ -61,36 +61,6 @@ async fn votes_are_counted_or_named() {
 }
 
 #[tokio::test]
-async fn renewal_is_traced() {
-    let log = Log::new();
-    let Scene { clock, redlock, .. } = embedded(&log);
-    let lock = redlock.lock("invoice:42").await.unwrap();
-    assert_eq!(log.text(), "", "nothing is logged outside of the span");
-    clock.advance(TTL / 2);
-    log.wait_for("DEBUG", &["message=renewed", "resource=invoice:42"]).await;
-    let text = log.text();
-    let lines = ["DEBUG message=renewing", "DEBUG message=renewed"]
-        .map(|line| format!("{line} resource=invoice:42"));
-    assert_eq!(text.lines().collect::<Vec<_>>(), lines);
-    assert!(lock.is_valid());
-    log.assert_keeps(&[]);
-}
-
-#[tokio::test]
-async fn loss_is_a_warning() {
-    let log = Log::new();
-    let Scene { clock, redlock, .. } = embedded(&log);
-    let lock = redlock.lock("invoice:42").await.unwrap();
-    clock.advance(TTL);
-    let cause = in_time(lock.lost()).await;
-    assert!(matches!(cause, LossCause::Expired { .. }), "{cause}");
-    let line = format!("WARN message=lock lost resource=invoice:42 cause={cause}");
-    log.wait_for("WARN", &["message=lock lost"]).await;
-    assert_eq!(log.text(), line);
-    log.assert_keeps(&[]);
-}
-
-#[tokio::test]
 async fn loss_of_a_stopped_process_says_so() {
     let log = Log::new();
     let Scene { clock, redlock, .. } = embedded(&log);

@@ -1,26 +1,22 @@
 //! The identity that servers report: ids of other forms, no id, and the id of another server on the
 //! same connection. The servers are real, and their answers are altered.
 
-use std::{
-    io,
-    pin::Pin,
-    sync::{Arc, Mutex},
-    task::{Context, Poll, ready},
-};
+use std::sync::{Arc, Mutex};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tower_redlock::{
     Redlock,
     node::{
         Finding, NodeHealth,
-        redis::{Address, Connecting, Connector, IoStream, RestartGuard, SocketConnector},
+        redis::{Address, Connecting, Connector, RestartGuard},
     },
 };
 
 use crate::fixture::{
     RedisServer, Resp, all_vote, eventually_async,
     guard::{forgets, guarded, quick, refused, tag, taken},
-    over, urls,
+    over,
+    tap::tapped,
+    urls,
 };
 
 async fn settled_by(servers: &[RedisServer], connector: Altered) -> Redlock {
@@ -120,18 +116,9 @@ impl Altered {
 
 impl Connector for Altered {
     fn connect(&self, address: &Address) -> Connecting {
-        let opening = SocketConnector::new().connect(address);
-        let changes = self.clone();
-        Box::pin(async move {
-            let stream = AlteredStream { stream: opening.await?, changes };
-            Ok(Box::new(stream) as Box<dyn IoStream>)
-        })
+        let read = Arc::clone(&self.read);
+        tapped(address, move |bytes| alter(bytes, &read.lock().unwrap()))
     }
-}
-
-struct AlteredStream {
-    stream: Box<dyn IoStream>,
-    changes: Altered,
 }
 
 fn alter(bytes: &mut [u8], changes: &[Change]) {
@@ -142,36 +129,5 @@ fn alter(bytes: &mut [u8], changes: &[Change]) {
                 bytes[at..at + length].copy_from_slice(to.as_bytes());
             }
         }
-    }
-}
-
-impl AsyncRead for AlteredStream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buf.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
-        alter(&mut buf.filled_mut()[before..], &self.changes.read.lock().unwrap());
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for AlteredStream {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }

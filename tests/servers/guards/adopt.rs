@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tower_redlock::{
-    LockError, Redlock, RedlockBuilder,
+    LockError, Redlock,
     error::{AdoptError, Reason, VoteOutcome},
     node::redis::RestartGuard,
 };
@@ -11,7 +11,8 @@ use tower_redlock::{
 use crate::fixture::{
     Proxy, RedisServer, all_vote, eventually_async,
     guard::{
-        MAX_TTL, fences, guarded, quick, reason, refusal, refused, settled, slow, tag, taken, works,
+        MAX_TTL, fences, guarded, named, quick, reason, refusal, refused, settled, slow, tag,
+        taken, works,
     },
     in_time, urls,
 };
@@ -87,9 +88,7 @@ async fn set_moves_to_others() {
 /// An operator's client of the servers 0, 1, 2, of which it reaches only 0.
 async fn cut_off(servers: &[RedisServer]) -> (Redlock, Vec<Proxy>) {
     let proxies: Vec<_> = servers[..3].iter().map(|server| Proxy::start(server.addr())).collect();
-    let add =
-        |builder: RedlockBuilder, i: usize| builder.named_node(name(&servers[i]), proxies[i].url());
-    let operator = (0..3).fold(quick(), add).build().unwrap();
+    let operator = named(quick(), (0..3).map(|i: usize| (name(&servers[i]), proxies[i].url())));
     all_vote(&operator).await;
     proxies[1].cut();
     proxies[2].cut();
@@ -153,9 +152,7 @@ async fn half_adopted_set_does_not_start() {
     let held = taken(&holder, "x").await;
 
     let ways: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
-    let add =
-        |builder: RedlockBuilder, i: usize| builder.named_node(name(&servers[i]), ways[i].url());
-    let client = (0..5).fold(quick(), add).build().unwrap();
+    let client = named(quick(), (0..5).map(|i: usize| (name(&servers[i]), ways[i].url())));
     eventually_async("every node is connected", async || {
         client.health().iter().all(|health| health.run_id.is_some())
     })
@@ -200,11 +197,8 @@ async fn absent_old_node_is_moved_later() {
     let servers = RedisServer::start_n(5);
     let way = Proxy::start(servers[2].addr());
     let over = |nodes: std::ops::Range<usize>| {
-        let add = |builder: RedlockBuilder, i: usize| {
-            let url = if i == 2 { way.url() } else { servers[i].url() };
-            builder.named_node(name(&servers[i]), url)
-        };
-        nodes.fold(quick(), add).build().unwrap()
+        let url = |i: usize| if i == 2 { way.url() } else { servers[i].url() };
+        named(quick(), nodes.map(|i| (name(&servers[i]), url(i))))
     };
     let operator = over(0..3);
     all_vote(&operator).await;
@@ -264,9 +258,7 @@ async fn blank_server_does_not_stand_in() {
     way.cut();
     let reached = || [blank.url(), b.url(), way.url()];
     let operator = guarded(quick(), reached()).build().unwrap();
-    let renamed = ["x", "y", "z"].into_iter().zip(reached());
-    let client = renamed.fold(quick(), |builder, (name, url)| builder.named_node(name, url));
-    let client = client.build().unwrap();
+    let client = named(quick(), ["x", "y", "z"].into_iter().zip(reached()));
     let adopted = in_time(client.adopt(&operator)).await;
 
     let next = in_time(async { client.lock("x").wait(MAX_TTL * 4).await }).await;
@@ -284,9 +276,7 @@ async fn hidden_foreign_node_blocks_new_set() {
     let held = taken(&old, "x").await;
     let way = Proxy::start(servers[2].addr());
     let urls = [way.url(), servers[3].url(), servers[4].url()];
-    let add =
-        |builder: RedlockBuilder, i: usize| builder.named_node(name(&servers[i + 2]), &urls[i]);
-    let new = (0..3).fold(quick(), add).build().unwrap();
+    let new = named(quick(), servers[2..].iter().map(name).zip(urls));
     assert!(matches!(refusal(&new, 0).await, Reason::OtherLayout { .. }));
     let next = in_time(async { new.lock("x").wait(MAX_TTL * 3).await }).await;
     assert!(next.is_err(), "two clients hold the lock: the third server is in sight");
@@ -305,8 +295,7 @@ async fn old_client_takes_no_blank_node() {
     all_vote(&old).await;
     let way = Proxy::start(servers[0].addr());
     let urls = [way.url(), servers[1].url(), servers[2].url()];
-    let add = |builder: RedlockBuilder, i: usize| builder.named_node(name(&servers[i]), &urls[i]);
-    let new = (0..3).fold(quick(), add).build().unwrap();
+    let new = named(quick(), servers.iter().map(name).zip(urls));
     in_time(new.adopt(&old)).await.unwrap();
     all_vote(&new).await;
     let held = taken(&new, "x").await;

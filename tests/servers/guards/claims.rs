@@ -13,7 +13,7 @@ use tower_redlock::{
 
 use crate::fixture::{
     RedisServer, all_vote, eventually_async,
-    guard::{forgets, guarded, hash, probation, quick, settled, votes},
+    guard::{guarded, hash, probation, quick, settled, votes},
     in_time,
     jobs::{CLAIMED, Response, SUPERSEDED, ask, claim, claims, of_tick, prepare},
     urls,
@@ -73,23 +73,6 @@ async fn blank_node_learns_promises_and_claims() {
     // The others are unchanged.
     assert_eq!(kept(&redlock, 2).await.as_ref(), Some(&old));
     assert_eq!(promise(&redlock, 0, 11).await.as_ref(), Some(&new));
-}
-
-#[tokio::test]
-async fn outdated_node_learns_the_newer_claim() {
-    let mut servers = RedisServer::start_n(3);
-    let redlock = settled(&servers).await;
-    let (old, new) = (of_tick(5, 100), of_tick(6, 200));
-    for node in 0..3 {
-        assert_eq!(send(&redlock, node, claim("job", &old)).await, CLAIMED);
-    }
-    let snapshot = servers[1].save_snapshot();
-    for node in [0, 1] {
-        assert_eq!(send(&redlock, node, claim("job", &new)).await, CLAIMED);
-    }
-    forgets(&redlock, 1, || servers[1].restart_from(&snapshot)).await;
-    assert_eq!(kept(&redlock, 1).await, Some(new));
-    assert_eq!(send(&redlock, 1, prepare("job", 5)).await, SUPERSEDED);
 }
 
 /// The servers report that they do not know which ticks were started.

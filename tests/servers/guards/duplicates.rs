@@ -2,14 +2,14 @@
 
 use tokio::net::{TcpListener, TcpStream};
 use tower_redlock::{
-    LockError, Redlock, RedlockBuilder,
+    LockError, Redlock,
     error::Reason,
     node::{NodeState, redis::RestartGuard},
 };
 
 use crate::fixture::{
     Proxy, RedisServer, all_vote, eventually_async,
-    guard::{MAX_TTL, guarded, quick, reason, refusal, refused, taken, votes, works},
+    guard::{MAX_TTL, guarded, named, quick, reason, refusal, refused, taken, votes, works},
     in_time, over, unused_port, urls,
 };
 
@@ -17,11 +17,6 @@ const GUARDS: [RestartGuard; 2] = [RestartGuard::Probation, RestartGuard::Off];
 
 fn over_with(guard: RestartGuard, urls: Vec<String>) -> Redlock {
     over(quick(), urls).restart_guard(guard).build().unwrap()
-}
-
-fn named<const N: usize>(nodes: [(&str, String); N]) -> Redlock {
-    let add = |builder: RedlockBuilder, (name, url)| builder.named_node(name, url);
-    nodes.into_iter().fold(quick(), add).build().unwrap()
 }
 
 fn same_as(other: &str) -> Reason {
@@ -125,7 +120,8 @@ async fn redirected_name_votes_again() {
 async fn shared_server_does_not_renew_twice() {
     let mut servers = RedisServer::start_n(4);
     let way = Proxy::start(servers[2].addr());
-    let first = named([("a", servers[0].url()), ("b", servers[1].url()), ("c", way.url())]);
+    let first =
+        named(quick(), [("a", servers[0].url()), ("b", servers[1].url()), ("c", way.url())]);
     all_vote(&first).await;
     let held = taken(&first, "x").await;
     way.cut();
@@ -141,7 +137,8 @@ async fn shared_server_does_not_renew_twice() {
         }
     });
     assert_eq!(refusal(&first, 0).await, same_as("b"));
-    let second = named([("a", servers[3].url()), ("b", servers[1].url()), ("c", servers[2].url())]);
+    let second =
+        named(quick(), [("a", servers[3].url()), ("b", servers[1].url()), ("c", servers[2].url())]);
     votes(&second, 0).await;
     let next = in_time(async { second.lock("x").wait(MAX_TTL * 3).await }).await;
     assert!(next.is_err() || !held.is_valid(), "two clients hold the lock");
@@ -153,7 +150,8 @@ async fn shared_server_does_not_renew_twice() {
 async fn duplicate_that_left_takes_no_vote() {
     let servers = RedisServer::start_n(2);
     let way = Proxy::start(servers[0].addr());
-    let redlock = named([("a", servers[0].url()), ("b", servers[1].url()), ("c", way.url())]);
+    let redlock =
+        named(quick(), [("a", servers[0].url()), ("b", servers[1].url()), ("c", way.url())]);
     assert_eq!(refusal(&redlock, 0).await, same_as("c"));
     way.cut();
     votes(&redlock, 0).await;

@@ -1,18 +1,12 @@
 //! Clients with different configurations.
 
-use tower_redlock::{LockError, Redlock, RedlockBuilder, error::Reason, node::redis::RestartGuard};
+use tower_redlock::{LockError, Redlock, error::Reason, node::redis::RestartGuard};
 
 use crate::fixture::{
     Fixture, Proxy, RedisServer, all_vote, eventually_async,
-    guard::{MAX_TTL, guarded, quick, reason, refusal, settled, tag, taken, works},
+    guard::{MAX_TTL, guarded, named, quick, reason, refusal, settled, tag, taken, works},
     in_time, urls,
 };
-
-fn named(builder: RedlockBuilder, nodes: &[(&str, String)]) -> Redlock {
-    let add =
-        |builder: RedlockBuilder, (name, url): &(&str, String)| builder.named_node(*name, url);
-    nodes.iter().fold(builder, add).build().unwrap()
-}
 
 #[track_caller]
 fn assert_other_layout(reason: &Reason, found: &str, ours: &str) {
@@ -27,13 +21,13 @@ fn assert_other_layout(reason: &Reason, found: &str, ours: &str) {
 async fn overlapping_sets_exclude_each_other() {
     let Fixture { servers, proxies } = Fixture::new(4);
     let [a, b, c] = [0, 1, 2].map(|i: usize| proxies[i].url());
-    let first = named(quick(), &[("a", a), ("b", b), ("c", c)]);
+    let first = named(quick(), [("a", a), ("b", b), ("c", c)]);
     all_vote(&first).await;
     proxies[2].cut();
     let held = taken(&first, "x").await;
 
     let [b, c, d] = [1, 2, 3].map(|i: usize| servers[i].url());
-    let second = named(quick(), &[("b", b), ("c", c), ("d", d)]);
+    let second = named(quick(), [("b", b), ("c", c), ("d", d)]);
     for node in [0, 1] {
         assert_other_layout(
             &refusal(&second, node).await,
@@ -62,8 +56,8 @@ async fn simultaneous_overlapping_sets_exclude_each_other() {
     proxies.iter().for_each(Proxy::stall);
     // A probation is longer than a loaded machine takes until both sets see all servers.
     let slow = || quick().ttl(2 * MAX_TTL);
-    let first = named(slow(), &[("a", a), ("b", b), ("c", late_c)]);
-    let second = named(slow(), &[("b", late_b), ("c", c), ("d", d)]);
+    let first = named(slow(), [("a", a), ("b", b), ("c", late_c)]);
+    let second = named(slow(), [("b", late_b), ("c", c), ("d", d)]);
     eventually_async("each set has enrolled two servers", async || {
         servers.iter().all(|server| tag(server).starts_with("p "))
     })
@@ -79,9 +73,9 @@ async fn named_hosts_make_the_same_set() {
     let servers = RedisServer::start_n(3);
     let node = |i: usize| (["a", "b", "c"][i], servers[i].url());
     let by_name = |i: usize| (["a", "b", "c"][i], servers[i].url_by_name());
-    let first = named(quick(), &[node(0), node(1), node(2)]);
+    let first = named(quick(), [node(0), node(1), node(2)]);
     all_vote(&first).await;
-    let second = named(quick(), &[by_name(2), by_name(0), by_name(1)]);
+    let second = named(quick(), [by_name(2), by_name(0), by_name(1)]);
     all_vote(&second).await;
     let held = taken(&first, "x").await;
     let error = second.lock("x").await.unwrap_err();

@@ -5,11 +5,10 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use tokio::sync::oneshot;
 use tower_redlock::{
     Redlock, RedlockBuilder, Resource,
     error::{LowerError, Reason, VoteOutcome},
-    node::{Answer, ExtendOp, ExtendedAnswer, LeaseId, Node, NodeState, Nonce, Op, Reply},
+    node::{Answer, ExtendOp, ExtendedAnswer, LeaseId, NodeState, Nonce, Op},
     time::Timestamp,
 };
 
@@ -18,7 +17,9 @@ use crate::fixture::{
     guard::{
         MAX_TTL, guarded, manager, meta, probation, quick, refusal, settled, taken, votes, works,
     },
-    in_time, urls,
+    in_time,
+    jobs::ask,
+    urls,
 };
 
 #[tokio::test]
@@ -245,28 +246,21 @@ async fn longer_ttls_are_not_renewed() {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let name = Resource::try_from("x").unwrap();
     let lease = Arc::new(LeaseId::new(name, Nonce::from_bytes([7; 16]), "me".into(), now));
-    let extend = || {
-        Op::Extend(
-            ExtendOp::new(Arc::clone(&lease), MAX_TTL, Timestamp::MAX, Duration::from_secs(30))
-                .token(1),
-        )
+    let extend = async || {
+        let op =
+            ExtendOp::new(Arc::clone(&lease), MAX_TTL, Timestamp::MAX, Duration::from_secs(30));
+        in_time(ask(node, Op::Extend(op.token(1)))).await
     };
-    assert_eq!(ask(&**node, extend()).await, Ok(Answer::Extended(ExtendedAnswer::UNAWAITED)));
+    assert_eq!(extend().await, Ok(Answer::Extended(ExtendedAnswer::UNAWAITED)));
     eventually_async("the script refuses the TTL", async || {
         servers[0].cli(&["DEL", "redlock:lock:x"]);
         servers[0].cli(&["HSET", "redlock:meta", "max_ttl", "999"]);
-        ask(&**node, extend()).await == Err(Reason::TtlTooLong)
+        extend().await == Err(Reason::TtlTooLong)
     })
     .await;
     assert!(!servers[0].exists("redlock:lock:x"));
     eventually_async("max_ttl is raised again", async || {
-        ask(&**node, extend()).await == Ok(Answer::Extended(ExtendedAnswer::UNAWAITED))
+        extend().await == Ok(Answer::Extended(ExtendedAnswer::UNAWAITED))
     })
     .await;
-}
-
-async fn ask(node: &dyn Node, op: Op) -> Result<Answer, Reason> {
-    let (sender, receiver) = oneshot::channel();
-    node.send(op, Reply::from_fn(move |answer| drop(sender.send(answer))));
-    in_time(receiver).await.unwrap()
 }

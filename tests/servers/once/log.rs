@@ -2,10 +2,7 @@
 
 use std::{convert::Infallible, time::Duration};
 
-use tower_redlock::{
-    LockError, Redlock,
-    once::{Once, OnceError},
-};
+use tower_redlock::{Redlock, once::Once};
 
 use crate::fixture::{Fixture, Log, LoggedSpawner, Proxy, connected, over};
 
@@ -30,20 +27,4 @@ async fn unrecorded_work_is_a_warning() {
     let Ok(Once::RanUnrecorded(token, _)) = ended else { panic!("{ended:?}") };
     let parts = ["too few nodes stored its record", "once:order:7", &token.to_string()];
     log.wait_for("WARN", &parts).await;
-}
-
-#[tokio::test]
-async fn stopped_work_is_a_warning() {
-    let (log, fixture) = (Log::new(), Fixture::new(3));
-    let redlock = proxied(&fixture, &log).await;
-    let mut token = None;
-    let run = redlock.once("order:7").run(|cx| {
-        token = Some(cx.fencing_token());
-        fixture.proxies.iter().for_each(Proxy::stall);
-        std::future::pending::<Result<(), Infallible>>()
-    });
-    let ended = log.during(run).await;
-    let Err(OnceError::Lock(LockError::Lost { .. })) = ended else { panic!("{ended:?}") };
-    let token = token.expect("it began").to_string();
-    log.wait_for("WARN", &["hard stop", "once:order:7", &token]).await;
 }

@@ -4,6 +4,7 @@ mod crash;
 mod log;
 #[cfg(feature = "http")]
 mod owed;
+mod records;
 #[cfg(feature = "http")]
 mod redis_store;
 mod restarts;

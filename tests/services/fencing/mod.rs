@@ -1,6 +1,5 @@
 //! The fence of a resource: no request passes that is older than one that has passed.
 
-mod eviction;
 mod fixture;
 mod grpc;
 mod http;

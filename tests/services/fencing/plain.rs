@@ -3,7 +3,7 @@
 use std::{convert::Infallible, task::Poll};
 
 use tokio::task::yield_now;
-use tower::{Layer, ServiceExt, service_fn};
+use tower::{Layer, Service, ServiceExt, service_fn};
 use tower_redlock::{
     FencingLayer, FencingToken,
     fencing::{FencingError, FencingServiceError, TokenError},
@@ -29,25 +29,6 @@ async fn only_older_tokens_are_refused() {
 
     assert_request_eq!(handle, Write::new(["b"], 1)).send_response("done");
     assert_eq!(answer.await.unwrap(), "done");
-}
-
-#[tokio::test]
-async fn set_is_checked_by_newest_name() {
-    let service = layer().layer(service_fn(|_: Write| async { Ok::<_, Infallible>(()) }));
-    let write = async |write: Write| service.clone().oneshot(write).await;
-
-    let is_stale = |token, newest| Err(FencingServiceError::Fencing(stale(token, newest)));
-
-    assert_eq!(write(Write::new(["a"], 5)).await, Ok(()));
-    assert_eq!(write(Write::new(["b"], 8)).await, Ok(()));
-    assert_eq!(write(Write::new(["a", "b", "c"], 7)).await, is_stale(7, 8));
-    assert_eq!(write(Write::new(["a"], 6)).await, Ok(()), "the set that was stale raised nothing");
-    assert_eq!(write(Write::new(["c"], 1)).await, Ok(()), "nor left anything behind");
-    assert_eq!(write(Write::new(["b", "a"], 9)).await, Ok(()));
-    for name in ["a", "b"] {
-        assert_eq!(write(Write::new([name], 8)).await, is_stale(8, 9));
-    }
-    assert_eq!(write(Write::new(["c"], 1)).await, Ok(()));
 }
 
 #[tokio::test]
@@ -154,4 +135,15 @@ async fn closures_return_tokens_in_many_forms() {
     let error = TokenError::Invalid("no".into());
     let refused = Err(FencingServiceError::Fencing(FencingError::Token(error.clone())));
     assert_eq!(passes!(move |_: &u8| Err::<u64, _>(error.clone())), refused);
+}
+
+#[tokio::test]
+async fn default_capacity_is_100_000() {
+    let layer = FencingLayer::new(u64::to_string as fn(&u64) -> String)
+        .token((|n: &u64| 1_000_000 - n) as fn(&u64) -> u64);
+    let mut service = layer.layer(service_fn(|_: u64| async { Ok::<_, Infallible>(()) }));
+    for n in 0..100_100 {
+        service.call(n).await.unwrap();
+    }
+    assert!(format!("{layer:?}").contains("resources: 100000"), "{layer:?}");
 }

@@ -100,14 +100,6 @@ fn drop_after_expiry_is_held() {
 }
 
 #[test]
-fn running_work_is_not_unknown() {
-    let fixture = Fixture::new(3);
-    let _work = fixture.stuck(fixture.at_blue.once(KEY).unknown(UnknownOutcome::Hold(HOUR)));
-    let (unknown, _) = in_progress_by(&fixture.green_does(), "blue");
-    assert!(!unknown);
-}
-
-#[test]
 fn held_work_completes() {
     let fixture = Fixture::new(3);
     let hold = || fixture.at_blue.once(KEY).unknown(UnknownOutcome::Hold(HOUR));

@@ -238,6 +238,7 @@ fn drop_during_recording_stores_it() {
         fixture.clock.advance(hang);
         fixture.nodes.thaw([0]);
         fixture.clock.advance(2 * SECOND);
+        assert_eq!(fixture.nodes.key_counts(), [0], "the lock is released");
         assert_done_by(&fixture.green_does(), "blue");
         assert_eq!(fixture.runs.count(), 1);
     }

@@ -104,6 +104,8 @@ fn running_work_refuses_decisions() {
     let fixture = Fixture::new(3);
     let _work = fixture.stuck(fixture.at_blue.once(KEY).unknown(UnknownOutcome::Hold(HOUR)));
     assert_eq!(status(&fixture).expect("it runs").state, OnceState::InProgress);
+    let asked = fixture.green_does();
+    assert!(matches!(asked, Ok(Once::InProgress { unknown: false, .. })), "{asked:?}");
     let done = fixture.at_green.once(KEY).mark_done().now_or_never().expect("at once");
     assert!(matches!(done, Err(LockError::Held { .. })), "{done:?}");
     let forgotten = fixture.at_green.once(KEY).forget().now_or_never().expect("at once");

@@ -1,8 +1,7 @@
 //! Records of done work: stored on a quorum, with retries, and repaired on nodes that lack them.
 
-use std::{convert::Infallible, future::Future};
+use std::convert::Infallible;
 
-use futures_util::FutureExt;
 use tower_redlock::{LockError, once::Once, testing::Task};
 
 use super::fixture::{Ended, Fixture, KEY, MS, SECOND, assert_done_by, assert_ran};
@@ -151,26 +150,6 @@ fn recording_restores_lost_keys() {
     assert_ran(&work.take().expect("it is recorded"), 1);
     fixture.nodes.stop([2]);
     assert_done_by(&fixture.green_does(), "blue");
-}
-
-#[test]
-fn drop_after_work_records_it() {
-    let fixture = Fixture::new(3);
-    let (nodes, runs) = (fixture.nodes.clone(), fixture.runs.clone());
-    let mut run = Box::pin(fixture.at_blue.once(KEY).run(|_| async move {
-        nodes.freeze(0..3);
-        Ok::<_, Infallible>(runs.run())
-    }));
-    assert!(pending(&mut run), "no node has answered");
-    drop(run);
-    fixture.nodes.thaw(0..3);
-    assert_eq!(fixture.nodes.key_counts(), [0; 3]);
-    assert_done_by(&fixture.green_does(), "blue");
-    assert_eq!(fixture.runs.count(), 1);
-}
-
-fn pending<F: Future + Unpin>(future: &mut F) -> bool {
-    future.now_or_never().is_none()
 }
 
 #[tokio::test]

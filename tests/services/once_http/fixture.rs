@@ -1,6 +1,6 @@
 //! Servers of two replicas over nodes of one process, handlers that count their runs, and requests.
 
-use std::{future::Future, time::Duration};
+use std::time::Duration;
 
 use axum::{Router, body::Body, response::IntoResponse, routing::any};
 use http::Request;
@@ -14,9 +14,10 @@ use tower_redlock::{
     reject::DefaultResponse,
 };
 
-use crate::support::{HANG_GUARD, eventually_async};
+use crate::support::eventually_async;
 
 pub(crate) use crate::client::serve;
+pub(crate) use crate::handlers::soon;
 pub(crate) use crate::pair::{Pair as Fixture, Runs};
 
 pub(crate) const TTL: Duration = Duration::from_secs(10);
@@ -87,10 +88,3 @@ macro_rules! each_kind {
     }};
 }
 pub(crate) use each_kind;
-
-/// Fails after a timeout.
-pub(crate) async fn soon<F: Future>(what: &str, future: F) -> F::Output {
-    tokio::time::timeout(HANG_GUARD * 6, future)
-        .await
-        .unwrap_or_else(|_| panic!("still waiting: {what}"))
-}

@@ -184,24 +184,6 @@ async fn unready_service_frees_the_key() {
     }
 }
 
-/// The client is charged, and the answer comes too late.
-#[tokio::test]
-async fn inner_timeout_charges_once() {
-    for (unknown, errors, is_held) in SETTINGS {
-        for kind in 0..3 {
-            let (fixture, runs) = (Fixture::new(3), Runs::default());
-            let charge = Timeout::new(Stuck(runs.clone()), Duration::from_millis(10));
-            let (name, service) = &layers(&fixture, &charge, (unknown, errors))[kind];
-            let case = format!("{name}, {unknown:?}, {errors:?}");
-
-            assert!(send(service).await.unwrap_err().is::<tower::timeout::error::Elapsed>());
-
-            assert_next_tries(service, is_held, &case).await;
-            assert_eq!(runs.count(), if is_held { 1 } else { 2 }, "{case}");
-        }
-    }
-}
-
 /// The work continues without its caller, and fails after that.
 #[tokio::test]
 async fn error_after_outer_timeout_is_held() {

@@ -74,27 +74,6 @@ fn threads_exclude_each_other() {
 }
 
 #[test]
-fn waiting_thread_gets_a_dropped_lock() {
-    let redlock = embedded();
-    let lock = redlock.lock("x").acquire().unwrap();
-
-    thread::scope(|scope| {
-        let waiting = scope.spawn(|| redlock.lock("x").wait(HANG_GUARD).acquire());
-        eventually("it waits", || !redlock.redlock().snapshot().waiting.is_empty());
-        drop(lock);
-        assert!(waiting.join().unwrap().unwrap().is_valid());
-    });
-}
-
-#[test]
-fn wait_ends_without_the_lock() {
-    let redlock = embedded();
-    let _lock = redlock.lock("x").acquire().unwrap();
-    let refused = redlock.lock("x").wait(Duration::from_millis(20)).acquire();
-    assert!(matches!(refused, Err(LockError::WaitTimedOut { .. })), "{refused:?}");
-}
-
-#[test]
 fn panic_of_the_work_releases() {
     let redlock = embedded();
     let request = redlock.lock("x");

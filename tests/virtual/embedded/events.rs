@@ -17,16 +17,11 @@ use tower_redlock::{
 
 use crate::{
     durations::{MS, SECOND},
+    embedded::nodes::managers,
     support::in_time,
 };
 
 const LONG: Duration = Duration::from_secs(60);
-
-fn managers() -> (Redlock, Redlock) {
-    let nodes = EmbeddedNodes::new(3);
-    let manager = |owner: &str| Redlock::builder().nodes_from(&nodes).owner(owner).build().unwrap();
-    (manager("ours"), manager("other"))
-}
 
 async fn next(events: &mut Receiver<LockEvent>) -> LockEventKind {
     in_time(events.recv()).await.expect("the sender is there").kind
@@ -93,6 +88,7 @@ async fn losses_and_hard_stops_are_reported() {
     );
     let stop = next(&mut events).await;
     assert!(matches!(stop, LockEventKind::HardStopped { .. }), "{stop:?}");
+    assert_eq!(ours.counts().lost, 0, "the end was planned");
     let lock = ours.lock("b").await.unwrap();
     other.revoke("b").await.unwrap();
     let _next = other.lock("b").await.unwrap();
@@ -103,6 +99,7 @@ async fn losses_and_hard_stops_are_reported() {
         matches!(lost, LockEventKind::Lost { cause: LossCause::Stolen { .. }, .. }),
         "{lost:?}"
     );
+    assert_eq!(ours.counts().lost, 1);
 }
 
 #[tokio::test]

@@ -3,21 +3,17 @@
 use std::{
     future::{Future, IntoFuture},
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    task::{Context, Poll, Wake, Waker},
+    sync::{Arc, atomic::Ordering},
+    task::{Context, Poll, Waker},
     time::Instant,
 };
 
 use tower_redlock::{LockError, Redlock, node::EmbeddedNodes};
 
-use crate::support::HANG_GUARD;
-
-fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
-    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
-}
+use crate::{
+    fixture::{Woken, poll},
+    support::HANG_GUARD,
+};
 
 fn owner_told(result: &Poll<Result<impl Sized, LockError>>) -> Option<&str> {
     match result {
@@ -106,16 +102,6 @@ async fn waiters_for_other_processes_count_too() {
     assert!(poll(&mut c).is_pending());
     held.clear();
     drop((a.await.unwrap(), c.await.unwrap()));
-}
-
-/// Counts wake-ups.
-#[derive(Default)]
-struct Woken(AtomicUsize);
-
-impl Wake for Woken {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
 }
 
 #[tokio::test]

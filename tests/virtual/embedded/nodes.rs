@@ -1,4 +1,4 @@
-//! Sets of nodes that answer, fail or stay silent.
+//! Sets of nodes that answer, fail or stay silent, and managers of them.
 
 use tower_redlock::{
     Redlock,
@@ -26,4 +26,11 @@ pub(crate) fn silent(state: NodeState) -> MockNode {
 /// A manager of these nodes, in this order.
 pub(crate) fn manager(nodes: impl IntoIterator<Item = MockNode>) -> Redlock {
     with_nodes(Redlock::builder(), nodes).build().unwrap()
+}
+
+/// Two managers of the same nodes, named "ours" and "other".
+pub(crate) fn managers() -> (Redlock, Redlock) {
+    let nodes = EmbeddedNodes::new(3);
+    let manager = |owner: &str| Redlock::builder().nodes_from(&nodes).owner(owner).build().unwrap();
+    (manager("ours"), manager("other"))
 }

@@ -7,13 +7,14 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    task::{Context, Poll, Wake, Waker},
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
 use tower_redlock::{LockError, error::LossCause};
 
 pub(crate) use crate::{
+    fixture::Woken,
     support::hand_clock::HandClock,
     support::scene::{Scene, TTL, VALIDITY},
 };
@@ -38,16 +39,6 @@ impl Flag {
 impl Drop for Flag {
     fn drop(&mut self) {
         self.0.store(true, Ordering::SeqCst);
-    }
-}
-
-/// Counts wake-ups.
-#[derive(Default)]
-pub(crate) struct Woken(pub(crate) AtomicUsize);
-
-impl Wake for Woken {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::SeqCst);
     }
 }
 

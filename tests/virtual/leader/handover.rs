@@ -2,10 +2,8 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
-use super::{
-    fixture::{Candidate, FOLLOWED, Fixture, TTL},
-    takeover::counted,
-};
+use super::fixture::{Candidate, FOLLOWED, Fixture, TTL};
+use crate::fixture::counted;
 
 /// Maximum time of a handover without network delay.
 const AT_ONCE: Duration = Duration::from_millis(10);
@@ -61,7 +59,8 @@ fn finished_work_wakes_the_next_candidate() {
 #[test]
 fn without_wakeups_polling_finds_the_release() {
     let (fixture, [a]) = Fixture::candidates(["a"]);
-    let (redlock, _) = counted(&fixture, &fixture.candidate("b"), false);
+    let (redlock, _) =
+        counted(&fixture.clock, &fixture.candidate("b").redlock, |builder| builder.wakeups(false));
     let other = redlock.leader("x");
     let _a = fixture.run(&a.leader.clone().resign_grace(Duration::ZERO));
     let _b = fixture.run(&other);
@@ -78,8 +77,10 @@ fn without_wakeups_polling_finds_the_release() {
 fn handover_costs_few_attempts() {
     let (fixture, [a]) = Fixture::candidates(["a"]);
     let _a = fixture.run(&a.leader.clone().resign_grace(Duration::ZERO));
-    let others: Vec<_> =
-        NAMES[1..].iter().map(|name| counted(&fixture, &fixture.candidate(name), true)).collect();
+    let others: Vec<_> = NAMES[1..]
+        .iter()
+        .map(|name| counted(&fixture.clock, &fixture.candidate(name).redlock, |builder| builder))
+        .collect();
     let leaders: Vec<_> = others.iter().map(|(redlock, _)| redlock.leader("x")).collect();
     let _runs: Vec<_> = leaders.iter().map(|leader| fixture.run(leader)).collect();
     fixture.clock.advance(TTL);

@@ -54,22 +54,6 @@ impl Hanging {
 }
 
 #[test]
-fn hung_poll_loses_the_lock() {
-    let (fixture, [a, b]) = Fixture::candidates(["a", "b"]);
-    let causes = Causes::default();
-    let hanging = Hanging::start(&a.leader.clone().stall_limit(LIMIT).on_lost(notes(&causes)));
-    let _b = fixture.run(&b.leader);
-    // The lock is renewed until the limit has passed, and then no more.
-    fixture.clock.advance(LIMIT);
-    assert!(a.leader.is_leader());
-    fixture.clock.advance(LIMIT / 4 + TTL + TTL / 10);
-    assert!(!a.leader.is_leader());
-    assert!(b.leader.is_leader());
-    hanging.end();
-    assert_eq!(*causes.lock().unwrap(), [LossCause::Stalled { limit: LIMIT }]);
-}
-
-#[test]
 fn default_stall_limit_is_a_minute() {
     let (fixture, [a]) = Fixture::candidates(["a"]);
     let hanging = Hanging::start(&a.leader);

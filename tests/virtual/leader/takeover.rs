@@ -1,17 +1,11 @@
 //! The time without a leader after a kill, and the cost of a standby candidate.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::atomic::Ordering, time::Duration};
 
-use tower_redlock::{Redlock, node::Op, time::Clock};
+use tower_redlock::time::Clock;
 
-use super::fixture::{Candidate, Fixture, TTL};
-use crate::support::mock_node::MockNode;
+use super::fixture::{Fixture, TTL};
+use crate::fixture::counted;
 
 /// Kills at different points of a renewal interval, with different numbers of candidates.
 #[test]
@@ -49,36 +43,15 @@ fn killed_leader_is_replaced_within_ttl() {
     assert!(longest > TTL / 2, "the successor did not wait for the keys of the killed leader");
 }
 
-/// A manager over the nodes of a candidate, and the number of acquires that it sent.
-pub(crate) fn counted(
-    fixture: &Fixture,
-    candidate: &Candidate,
-    wakeups: bool,
-) -> (Redlock, Arc<AtomicUsize>) {
-    let asked = Arc::new(AtomicUsize::new(0));
-    let builder = Redlock::builder().clock(fixture.clock.clone()).spawner(fixture.clock.spawner());
-    let redlock = candidate
-        .redlock
-        .nodes()
-        .iter()
-        .fold(builder, |builder, node| {
-            let asked = Arc::clone(&asked);
-            builder.node(MockNode::observing(node, move |op| {
-                asked.fetch_add(usize::from(matches!(op, Op::Acquire(_))), Ordering::SeqCst);
-            }))
-        })
-        .wakeups(wakeups)
-        .build()
-        .unwrap();
-    (redlock, asked)
-}
-
 #[test]
 fn standby_attempts_once_per_renewal_interval() {
     for wakeups in [true, false] {
         let (fixture, [leading]) = Fixture::candidates(["a"]);
         let _term = fixture.run(&leading.leader);
-        let (redlock, asked) = counted(&fixture, &fixture.candidate("b"), wakeups);
+        let (redlock, asked) =
+            counted(&fixture.clock, &fixture.candidate("b").redlock, |builder| {
+                builder.wakeups(wakeups)
+            });
         let _standing_by = fixture.run(&redlock.leader("x"));
         fixture.clock.advance(TTL * 60);
         let tries = asked.load(Ordering::SeqCst) / fixture.nodes.len();

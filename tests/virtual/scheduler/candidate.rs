@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tower_redlock::{Job, Leader, Schedule, Scheduler, scheduler::StartError};
 
-use crate::scheduler::fixture::{Fixture, Host, MS, RunningScheduler, SECOND, TTL};
+use crate::scheduler::fixture::{Fixture, Host, MS, SECOND, TTL};
 
 /// The stall limit of half a minute, detected up to a quarter later.
 const DETECTION_TIME: Duration = Duration::from_millis(37_500);
@@ -15,19 +15,10 @@ fn job(host: &Host) -> Job {
     host.job("j", Schedule::every(10 * SECOND), Duration::ZERO)
 }
 
-fn pair(fixture: &Fixture) -> [(Host, RunningScheduler); 2] {
-    ["a", "b"].map(|name| {
-        let host = fixture.host(name);
-        let jobs = host.start_led([job(&host)]);
-        fixture.clock.settle();
-        (host, jobs)
-    })
-}
-
 #[test]
 fn hung_runtime_loses_leadership() {
     let fixture = Fixture::new();
-    let [(a, at_a), (_b, at_b)] = pair(&fixture);
+    let [(a, at_a), (_b, at_b)] = fixture.led(["a", "b"], job);
     fixture.advance(95 * SECOND);
     assert!(at_a.handle.is_active());
     a.hang(|_| true);
@@ -47,20 +38,11 @@ fn hung_runtime_loses_leadership() {
 #[test]
 fn hung_timer_task_loses_leadership() {
     let fixture = Fixture::new();
-    let [(a, at_a), (_b, at_b)] = pair(&fixture);
+    let [(a, at_a), (_b, at_b)] = fixture.led(["a", "b"], job);
     fixture.advance(95 * SECOND);
     a.hang(|number| number == 0);
     fixture.advance(READING_TIMEOUT + DETECTION_TIME + TTL + TTL / 10);
     assert!(!at_a.handle.is_active() && at_b.handle.is_active());
-}
-
-#[test]
-fn polling_runtime_keeps_leadership() {
-    let fixture = Fixture::new();
-    let [(_a, at_a), (_b, _at_b)] = pair(&fixture);
-    fixture.advance(1_000 * SECOND);
-    assert!(at_a.handle.is_active());
-    assert_eq!(fixture.log.hosts(), ["a"; 100]);
 }
 
 #[test]

@@ -1,40 +1,10 @@
-//! Crashes during a run, and ends of runs that get lost.
+//! Crashes during a run.
 
-use tower_redlock::{
-    Schedule,
-    node::{ClaimOp, Op},
-    scheduler::Claim,
-};
+use tower_redlock::{Schedule, scheduler::Claim};
 
-use crate::scheduler::{
-    fixture::{Fixture, MS, SECOND, TTL},
-    wire::Fate,
-};
+use crate::scheduler::fixture::{Fixture, MS, SECOND, TTL};
 
 const HOUR: u32 = 3600;
-
-#[test]
-fn lost_end_is_stored_again() {
-    let (fixture, [a, b]) = Fixture::hosts(["a", "b"]);
-    let job = || a.job("j", Schedule::every(HOUR * SECOND), SECOND).claim(Claim::AtEnd);
-    let at_a = a.start([job()]);
-    fixture.advance(HOUR * SECOND);
-    // The nodes refuse the first attempts to store the end.
-    let mut left = 15;
-    a.wire.judge(move |_, op| match op {
-        Op::Claim(ClaimOp { claim, .. }) if claim.run.ended.is_some() && left > 0 => {
-            left -= 1;
-            Fate::Refused
-        }
-        _ => Fate::Passes,
-    });
-    let at_b = b.start([b.job("j", Schedule::every(HOUR * SECOND), SECOND).claim(Claim::AtEnd)]);
-    fixture.advance(30 * SECOND);
-    assert_eq!(fixture.log.hosts(), ["a"]);
-    let fleet = at_b.status("j").fleet.expect("the replica has read the claim");
-    assert!(fleet.ended.is_some() && fleet.owner.as_deref() == Some("a"));
-    assert_eq!(at_a.status("j").counts.finished, 1);
-}
 
 #[test]
 fn claim_decides_whether_crash_repeats() {

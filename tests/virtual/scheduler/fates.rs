@@ -159,6 +159,7 @@ fn trigger_reports_no_tick_that_is_repeated() {
     let runs = fixture.log.entries();
     let last = runs.last().unwrap();
     assert_eq!((runs.len(), last.attempt, last.finished), (3, 2, true), "{runs:?}");
+    assert_eq!(last.tick, runs[0].tick);
     assert_eq!(reports(&mut at_b), []);
 }
 

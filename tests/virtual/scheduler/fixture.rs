@@ -18,8 +18,8 @@ use tower_redlock::{
     Job, JobContext, Redlock, Schedule, Scheduler, SchedulerHandle,
     lock::Spawner,
     scheduler::{
-        Candidate, JobEvent, JobEventKind, JobRun, JobStatus, ShutdownReport, SkipReason,
-        UnknownJob,
+        Candidate, JobEvent, JobEventKind, JobRun, JobStatus, MissReason, ShutdownReport,
+        SkipReason, UnknownJob,
     },
     testing::{ManualClock, ManualSpawner, Nodes, Replica, Task},
 };
@@ -71,6 +71,20 @@ impl Fixture {
         names.map(|name| {
             let host = self.host(name);
             let jobs = host.start([job(&host)]);
+            (host, jobs)
+        })
+    }
+
+    /// Starts the same job on hosts of these names, of which the first leads.
+    pub(crate) fn led<const N: usize>(
+        &self,
+        names: [&'static str; N],
+        job: impl Fn(&Host) -> Job,
+    ) -> [(Host, RunningScheduler); N] {
+        names.map(|name| {
+            let host = self.host(name);
+            let jobs = host.start_led([job(&host)]);
+            self.clock.settle();
             (host, jobs)
         })
     }
@@ -294,6 +308,15 @@ impl RunningScheduler {
     /// The names of the events since the last call.
     pub(crate) fn event_names(&mut self) -> Vec<&'static str> {
         self.new_events().iter().map(|event| event_name(&event.kind)).collect()
+    }
+
+    /// Counts, first ticks and reasons of what was reported as missed since the last call.
+    pub(crate) fn missed(&mut self) -> Vec<(u64, u64, MissReason)> {
+        let missed = self.new_events().into_iter().filter_map(|event| match event.kind {
+            JobEventKind::Missed { count, first, why } => Some((count, after_start(first), why)),
+            _ => None,
+        });
+        missed.collect()
     }
 
     pub(crate) fn status(&self, job: &str) -> JobStatus {

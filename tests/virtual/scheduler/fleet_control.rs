@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tower_redlock::{
     Redlock, Schedule,
     node::Op,
-    scheduler::{ControlError, JobControl, JobEventKind, JobState, MissReason, Missed},
+    scheduler::{ControlError, JobControl, JobState, MissReason, Missed},
     time::Clock,
 };
 
@@ -47,8 +47,8 @@ fn pause_stops_every_replica() {
     fixture.done(fleet[2].1.handle.resume("j")).unwrap();
     fixture.advance(1_500 * MS);
     let by = |jobs: &mut RunningScheduler| {
-        jobs.new_events().into_iter().find_map(|event| match event.kind {
-            JobEventKind::Missed { why: MissReason::Paused { by }, .. } => Some(by),
+        jobs.missed().into_iter().find_map(|(_, _, why)| match why {
+            MissReason::Paused { by } => Some(by),
             _ => None,
         })
     };

@@ -6,7 +6,7 @@ use tower_redlock::{
     Schedule,
     node::{ClaimOp, Op, PrepareOp},
     schedule::WallTime,
-    scheduler::{Claim, JobEventKind, JobState, MissReason, Missed, Overlap},
+    scheduler::{Claim, JobState, Missed, Overlap},
     testing::ManualClock,
     time::Clock,
 };
@@ -33,25 +33,6 @@ fn forgetful_nodes_repeat_no_own_tick() {
     jobs.handle.trigger_here("j").unwrap();
     fixture.advance(10 * SECOND);
     assert_eq!(fixture.log.ticks(), [10_000, 10_500, 20_000]);
-}
-
-#[test]
-fn ticks_before_forgetting_count_as_started() {
-    let (fixture, [host]) = Fixture::hosts(["a"]);
-    let forgot_at = ManualClock::new().wall() + 25 * SECOND;
-    // A node's floor is 60 s after the time at which it forgot.
-    let floor = u64::try_from((forgot_at + 60 * SECOND).as_micros()).unwrap();
-    host.wire.judge(move |node, _| if node > 1 { Fate::Floor(floor) } else { Fate::Passes });
-    let mut jobs = host.start([host.job("j", Schedule::every(10 * SECOND), Duration::ZERO)]);
-    fixture.advance(41 * SECOND);
-    assert_eq!(fixture.log.ticks(), [30_000, 40_000]);
-    let missed = jobs.new_events().into_iter().find_map(|event| match event.kind {
-        JobEventKind::Missed { count, first, why } => Some((count, after_start(first), why)),
-        _ => None,
-    });
-    // A TTL before the floor nobody could run one; whether an earlier one ran is unknown.
-    assert_eq!(missed, Some((1, 20_000, MissReason::Forgotten)));
-    assert_eq!(jobs.status("j").counts.missed, 1, "once");
 }
 
 #[test]
@@ -141,20 +122,6 @@ fn possible_majority_claim_is_not_repeated() {
     assert_eq!(at_b.status("j").fleet.unwrap().owner.as_deref(), Some("a"));
     fixture.advance(90 * SECOND);
     assert_eq!(fixture.log.hosts(), ["a", "b"]);
-}
-
-#[test]
-fn remote_run_shows_in_status() {
-    let (fixture, hosts) = Fixture::hosts(["a", "b"]);
-    let jobs = hosts
-        .each_ref()
-        .map(|host| host.start([host.job("j", Schedule::every(100 * SECOND), 50 * SECOND)]));
-    fixture.advance(101 * SECOND);
-    let ran = fixture.log.hosts();
-    let idle = usize::from(ran == ["a"]);
-    let fleet = jobs[idle].status("j").fleet.expect("the replica has read the claim");
-    assert_eq!((fleet.owner.as_deref(), fleet.ended), (Some(ran[0]), None));
-    assert_eq!(fleet_tick(&jobs[idle], "j"), 100_000);
 }
 
 #[test]
@@ -256,26 +223,6 @@ fn delayed_remote_tick_sends_two_events() {
 }
 
 #[test]
-fn trigger_keeps_the_broken_run_open() {
-    let (fixture, [a, b]) = Fixture::hosts(["a", "b"]);
-    let job = |host: &Host| {
-        host.job("j", Schedule::every(3600 * SECOND), 30 * SECOND).claim(Claim::AtEnd)
-    };
-    let (_a, at_b) = (a.start([job(&a)]), b.start([job(&b)]));
-    at_b.handle.pause_here("j").unwrap();
-    fixture.advance(3_601 * SECOND);
-    a.crash();
-    fixture.advance(20 * SECOND);
-    at_b.handle.trigger_here("j").unwrap();
-    fixture.advance(60 * SECOND);
-    assert_eq!(fixture.log.hosts(), ["a", "b"], "the triggered run");
-    at_b.handle.resume_here("j").unwrap();
-    fixture.advance(60 * SECOND);
-    let runs = fixture.log.entries();
-    assert_eq!((runs.len(), runs[2].tick, runs[2].attempt), (3, runs[0].tick, 2));
-}
-
-#[test]
 fn lost_lock_repeats_only_at_end() {
     for claim in [Claim::AtStart, Claim::AtEnd] {
         let (fixture, [host]) = Fixture::hosts(["a"]);
@@ -292,27 +239,6 @@ fn lost_lock_repeats_only_at_end() {
         let expected: &[_] = if claim == Claim::AtEnd { &[1, 2] } else { &[1] };
         assert_eq!(attempts, expected);
     }
-}
-
-#[test]
-fn panicking_schedule_affects_one_job() {
-    let (fixture, [host]) = Fixture::hosts(["a"]);
-    let last = WallTime::since_epoch(ManualClock::new().wall() + 25 * SECOND);
-    let breaks = Schedule::custom("breaks", move |after: WallTime| {
-        assert!(after < last, "no more ticks");
-        Schedule::every(10 * SECOND).next(after, None)
-    });
-    let (bad, good) = (Duration::ZERO, Duration::ZERO);
-    let every = Schedule::every(10 * SECOND);
-    let jobs = host.start([host.job("bad", breaks, bad), host.job("good", every, good)]);
-    fixture.advance(60 * SECOND);
-    let ran = |job: &str| fixture.log.entries().iter().filter(|run| run.job == job).count();
-    assert_eq!((ran("bad"), ran("good")), (2, 6));
-    let state = jobs.status("bad").state;
-    assert!(matches!(state, JobState::BackingOff { .. }), "{state:?}");
-    let mut report = fixture.shutdown(&jobs, SECOND);
-    fixture.clock.settle();
-    assert!(report.take().is_some(), "the shutdown returns at once");
 }
 
 #[test]

@@ -11,10 +11,7 @@ use crate::scheduler::fixture::{Fixture, HOUR, Host, MS, RunningScheduler, SECON
 
 /// Two replicas, of which one runs the job for an hour, unless it gets a stop request.
 fn fleet(fixture: &Fixture, job: impl Fn(&Host) -> Job) -> [RunningScheduler; 2] {
-    ["a", "b"].map(|name| {
-        let host = fixture.host(name);
-        host.start([job(&host)])
-    })
+    fixture.fleet(["a", "b"], job).map(|(_, jobs)| jobs)
 }
 
 fn patient(host: &Host) -> Job {

@@ -2,22 +2,9 @@
 
 use std::time::Duration;
 
-use tower_redlock::{
-    Schedule,
-    scheduler::{JobEventKind, MissReason},
-};
+use tower_redlock::{Schedule, scheduler::MissReason};
 
-use crate::scheduler::fixture::{Fixture, Host, RunningScheduler, SECOND, TTL, after_start};
-
-/// Counts, first ticks and reasons of what was reported as missed since the last call.
-fn missed(jobs: &mut RunningScheduler) -> Vec<(u64, u64, MissReason)> {
-    let events = jobs.new_events().into_iter();
-    let missed = events.filter_map(|event| match event.kind {
-        JobEventKind::Missed { count, first, why } => Some((count, after_start(first), why)),
-        _ => None,
-    });
-    missed.collect()
-}
+use crate::scheduler::fixture::{Fixture, Host, SECOND, TTL};
 
 #[test]
 fn ticks_of_the_probation_are_reported() {
@@ -36,26 +23,21 @@ fn ticks_of_the_probation_are_reported() {
     fixture.advance(30 * SECOND);
 
     let ran = fixture.log.ticks();
-    let reported = missed(&mut at_b);
+    let reported = at_b.missed();
 
     // It reads them after another replica has claimed a later tick.
     let [(count, first, why)] = &reported[..] else { panic!("{reported:?}") };
     assert_eq!((*count, why), (TTL.as_secs(), &MissReason::Forgotten));
     let lost: Vec<_> = (0..*count).map(|nth| first + nth * 1_000).collect();
     assert!(lost.iter().all(|tick| !ran.contains(tick)), "{lost:?} of {ran:?}");
-    assert_eq!(missed(&mut at_c), [], "it began later");
+    assert_eq!(at_c.missed(), [], "it began later");
 }
 
 #[test]
 fn standby_reports_no_run_of_the_leader() {
     let fixture = Fixture::new();
     let job = |host: &Host| host.job("j", Schedule::every(10 * SECOND), Duration::ZERO);
-    let [(a, at_a), (_b, mut at_b)] = ["a", "b"].map(|name| {
-        let host = fixture.host(name);
-        let jobs = host.start_led([job(&host)]);
-        fixture.clock.settle();
-        (host, jobs)
-    });
+    let [(a, at_a), (_b, mut at_b)] = fixture.led(["a", "b"], job);
     fixture.advance(995 * SECOND);
     assert!(at_a.handle.is_active());
     assert_eq!(fixture.log.hosts(), ["a"; 99]);
@@ -63,7 +45,7 @@ fn standby_reports_no_run_of_the_leader() {
     fixture.nodes.forget(0..5);
     fixture.advance(70 * TTL);
     assert!(at_b.handle.is_active());
-    let (ran, reported) = (fixture.log.ticks(), missed(&mut at_b));
+    let (ran, reported) = (fixture.log.ticks(), at_b.missed());
     assert!(
         reported.iter().all(|(count, first, _)| *count == 1 && !ran.contains(first)),
         "{reported:?} {:?}",
@@ -87,7 +69,7 @@ fn second_read_reports_no_earlier_run() {
         at_b.handle.trigger_here("j").unwrap();
         fixture.advance(10 * SECOND);
 
-        assert_eq!(missed(&mut at_b), [], "no tick was lost");
+        assert_eq!(at_b.missed(), [], "no tick was lost");
     }
 }
 
@@ -105,7 +87,7 @@ fn wrong_clock_is_no_loss_of_data() {
     at_b.handle.resume_here("j").unwrap();
     fixture.advance(2 * SECOND);
 
-    let reported = missed(&mut at_b);
+    let reported = at_b.missed();
 
     assert!(reported.iter().all(|(_, _, why)| *why != MissReason::Forgotten), "{reported:?}");
 }

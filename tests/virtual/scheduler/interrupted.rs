@@ -5,7 +5,7 @@ use std::time::Duration;
 use tower_redlock::{
     Schedule,
     node::Op,
-    scheduler::{Claim, JobEventKind, MissReason},
+    scheduler::{Claim, JobEventKind},
 };
 
 use crate::scheduler::{
@@ -18,27 +18,6 @@ const PERIOD: Duration = Duration::from_secs(6 * 3_600);
 
 fn missed(jobs: &RunningScheduler) -> u64 {
     jobs.status("j").counts.missed
-}
-
-#[test]
-fn fleet_counts_a_crashed_tick_once() {
-    let (fixture, hosts) = Fixture::hosts(["a", "b", "c"]);
-    let job = |host: &Host| host.job("j", Schedule::every(HOUR), 100 * SECOND);
-    let _a = hosts[0].start([job(&hosts[0])]);
-    fixture.advance(HOUR);
-    let mut rest = [&hosts[1], &hosts[2]].map(|host| host.start([job(host)]));
-    fixture.advance(10 * SECOND);
-    hosts[0].crash();
-    fixture.advance(3 * HOUR);
-    assert_eq!(fixture.log.ticks(), [3_600_000, 7_200_000, 10_800_000, 14_400_000]);
-    assert_eq!(rest.iter().map(missed).sum::<u64>(), 1);
-    let events: Vec<_> = rest.iter_mut().flat_map(RunningScheduler::new_events).collect();
-    let events: Vec<_> =
-        events.iter().filter(|event| event_name(&event.kind) == "missed").collect();
-    let first = fixture.log.entries()[0].tick;
-    let why = MissReason::Interrupted { by: Some("a".into()) };
-    assert_eq!(events[0].kind, JobEventKind::Missed { count: 1, first, why });
-    assert_eq!((events.len(), events[0].tick), (1, first));
 }
 
 #[test]
@@ -97,27 +76,6 @@ fn crash_during_partition_is_repeated_later() {
     fixture.advance(6 * SECOND);
     let runs: Vec<_> = std::iter::zip(fixture.log.hosts(), fixture.log.attempts()).collect();
     assert_eq!(runs, [("a", 1), ("b", 2)]);
-}
-
-#[test]
-fn unstored_end_is_stored_after_outage() {
-    for claim in [Claim::AtStart, Claim::AtEnd] {
-        let (fixture, [a, b]) = Fixture::hosts(["a", "b"]);
-        let job = |host: &Host| host.job("j", Schedule::every(PERIOD), SECOND).claim(claim);
-        let at_a = a.start([job(&a)]);
-        fixture.advance(PERIOD);
-        fixture.nodes.stop(0..5);
-        fixture.advance(HOUR);
-        assert_eq!(at_a.status("j").counts.finished, 1);
-        fixture.nodes.start(0..5);
-        fixture.advance(6 * SECOND);
-        // A new replica does not take the run for interrupted.
-        let at_b = b.start([job(&b)]);
-        fixture.advance(PERIOD);
-        let attempts = fixture.log.attempts();
-        assert_eq!(attempts, [1, 1], "{claim:?}");
-        assert_eq!((missed(&at_a), missed(&at_b)), (0, 0), "{claim:?}");
-    }
 }
 
 /// Two nodes of five store the end of the run; the others keep it as open.
@@ -206,9 +164,11 @@ fn catch_up_window_gives_run_up() {
     assert_eq!((fixture.log.hosts(), missed(&at_b)), (vec!["a", "b"], 1));
 }
 
+/// After an outage, and after half a minute in which the nodes answer queries and refuse claims.
 #[test]
-fn refused_end_is_stored_later() {
-    for claim in [Claim::AtStart, Claim::AtEnd] {
+fn unstored_end_is_stored_later() {
+    let cases = [Claim::AtStart, Claim::AtEnd];
+    for (claim, refuses) in cases.into_iter().flat_map(|claim| [(claim, false), (claim, true)]) {
         let (fixture, [a, b]) = Fixture::hosts(["a", "b"]);
         let job = |host: &Host| host.job("j", Schedule::every(PERIOD), SECOND).claim(claim);
         let at_a = a.start([job(&a)]);
@@ -216,16 +176,21 @@ fn refused_end_is_stored_later() {
         fixture.nodes.stop(0..5);
         fixture.advance(HOUR);
         assert_eq!(at_a.status("j").counts.finished, 1);
-        // The nodes answer queries, and refuse claims for half a minute.
-        a.wire.apply(Fate::Refused, |_, op| matches!(op, Op::Claim(_)));
+        if refuses {
+            a.wire.apply(Fate::Refused, |_, op| matches!(op, Op::Claim(_)));
+        }
         fixture.nodes.start(0..5);
-        fixture.advance(30 * SECOND);
-        a.wire.calm();
-        fixture.advance(HOUR);
+        fixture.advance(if refuses { 30 * SECOND } else { 6 * SECOND });
+        if refuses {
+            a.wire.calm();
+            fixture.advance(HOUR);
+        }
+        // A new replica does not take the run for interrupted.
         let at_b = b.start([job(&b)]);
         fixture.advance(PERIOD);
         let attempts = fixture.log.attempts();
-        assert_eq!((attempts, missed(&at_a), missed(&at_b)), (vec![1, 1], 0, 0), "{claim:?}");
+        let missed = (missed(&at_a), missed(&at_b));
+        assert_eq!((attempts, missed), (vec![1, 1], (0, 0)), "{claim:?}, refused: {refuses}");
     }
 }
 

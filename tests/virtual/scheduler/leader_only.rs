@@ -3,9 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use tower_redlock::{
-    Job, Schedule,
+    Schedule,
     node::{AcquireOp, ExtendOp, Op},
-    scheduler::{Claim, JobCounts, Missed, ShutdownReport},
+    scheduler::{Claim, JobCounts, JobState, Missed, ShutdownReport, SkipReason},
 };
 
 use crate::scheduler::{
@@ -15,16 +15,6 @@ use crate::scheduler::{
 };
 
 const HOUR: u32 = 3600;
-
-/// Two replicas, of which the first leads.
-fn pair(fixture: &Fixture, job: impl Fn(&Host) -> Job) -> [(Host, RunningScheduler); 2] {
-    ["a", "b"].map(|name| {
-        let host = fixture.host(name);
-        let jobs = host.start_led([job(&host)]);
-        fixture.clock.settle();
-        (host, jobs)
-    })
-}
 
 /// Refuses operations of the leader's lock, while the jobs' locks are renewed.
 fn lose_leadership(host: &Host) {
@@ -50,7 +40,7 @@ fn next_leader_continues_the_ticks() {
             .start_within(SECOND)
             .missed(Missed::Skip)
     };
-    let [(a, at_a), (b, mut at_b)] = pair(&fixture, job);
+    let [(a, at_a), (b, mut at_b)] = fixture.led(["a", "b"], job);
     b.wire.sent();
     fixture.advance(95 * SECOND);
     assert!(at_a.handle.is_active() && !at_b.handle.is_active());
@@ -68,6 +58,7 @@ fn next_leader_continues_the_ticks() {
     let ticks = fixture.log.ticks();
     assert!(ticks.len() >= 18 && ticks.windows(2).all(|pair| pair[0] < pair[1]), "{ticks:?}");
     assert!(fixture.log.hosts()[9..].iter().all(|host| *host == "b"));
+    assert!(at_b.status("j").next_tick.is_some());
     // Ticks that the former leader ran are not missed; ticks that no replica ran are.
     let gap = (ticks[9] - ticks[8]) / 10_000 - 1;
     assert_eq!(counts(&at_b).missed, gap);
@@ -79,7 +70,7 @@ fn lost_leadership_drops_the_runs() {
         let fixture = Fixture::new();
         let job =
             |host: &Host| host.job("j", Schedule::every(HOUR * SECOND), 100 * SECOND).claim(claim);
-        let [(a, at_a), (_b, at_b)] = pair(&fixture, job);
+        let [(a, at_a), (_b, at_b)] = fixture.led(["a", "b"], job);
         fixture.advance(HOUR * SECOND + SECOND);
         lose_leadership(&a);
         fixture.advance(TTL + TTL / 10);
@@ -99,11 +90,14 @@ fn lost_leadership_drops_the_runs() {
 fn trigger_on_standby_is_skipped() {
     let fixture = Fixture::new();
     let job = |host: &Host| host.job("j", Schedule::every(HOUR * SECOND), SECOND);
-    let [(a, at_a), (_b, mut at_b)] = pair(&fixture, job);
-    at_b.handle.trigger_here("j").unwrap();
+    let [(a, at_a), (_b, mut at_b)] = fixture.led(["a", "b"], job);
+    fixture.advance(5 * SECOND);
+    let mut refused = fixture.clock.spawn(at_b.handle.trigger_here("j").unwrap());
     at_b.handle.trigger_here("j").unwrap();
     fixture.clock.settle();
+    assert_eq!(refused.take(), Some(Err(SkipReason::NotLeading)));
     assert_eq!(at_b.event_names(), ["not leading"; 2]);
+    assert_eq!(at_b.status("j").state, JobState::StandingBy { leader: Some("a".into()) });
     at_a.handle.trigger_here("j").unwrap();
     fixture.advance(SECOND);
     a.crash();
@@ -117,7 +111,7 @@ fn lost_leadership_ends_min_hold() {
     let fixture = Fixture::new();
     let job =
         |host: &Host| host.job("j", Schedule::every(HOUR * SECOND), MS).min_hold(600 * SECOND);
-    let [(a, _at_a), (_b, at_b)] = pair(&fixture, job);
+    let [(a, _at_a), (_b, at_b)] = fixture.led(["a", "b"], job);
     fixture.advance(HOUR * SECOND + SECOND);
     assert_eq!(fixture.nodes.key_counts(), [2; 5]);
     lose_leadership(&a);
@@ -130,7 +124,7 @@ fn lost_leadership_ends_min_hold() {
 fn shutdown_ends_runs_before_leadership() {
     let fixture = Fixture::new();
     let job = |host: &Host| host.job("j", Schedule::every(10 * SECOND), 60 * SECOND);
-    let [(_a, at_a), (_b, at_b)] = pair(&fixture, job);
+    let [(_a, at_a), (_b, at_b)] = fixture.led(["a", "b"], job);
     fixture.advance(11 * SECOND);
     let mut report = fixture.shutdown(&at_a, 3 * SECOND);
     fixture.advance(2_900 * MS);
@@ -153,7 +147,7 @@ fn shutdown_ends_runs_before_leadership() {
 fn standby_shuts_down_at_once() {
     let fixture = Fixture::new();
     let job = |host: &Host| host.job("j", Schedule::every(10 * SECOND), Duration::ZERO);
-    let [(_a, at_a), (b, at_b)] = pair(&fixture, job);
+    let [(_a, at_a), (b, at_b)] = fixture.led(["a", "b"], job);
     let mut report = fixture.shutdown(&at_b, 60 * SECOND);
     fixture.clock.settle();
     assert_eq!(report.take(), Some(ShutdownReport::default()));
@@ -183,16 +177,4 @@ fn blocking_work_outlasts_leadership() {
         wait_for(&fixture, &mut jobs, "finished");
         assert_eq!(fixture.nodes.key_counts(), [0; 5]);
     });
-}
-
-#[test]
-fn standby_has_no_next_tick() {
-    let fixture = Fixture::new();
-    let job = |host: &Host| host.job("j", Schedule::every(HOUR * SECOND), SECOND);
-    let [(a, at_a), (_b, at_b)] = pair(&fixture, job);
-    assert!(at_a.status("j").next_tick.is_some());
-    lose_leadership(&a);
-    fixture.advance(TTL + TTL / 10);
-    assert_eq!(at_a.status("j").next_tick, None);
-    assert!(at_b.status("j").next_tick.is_some());
 }

@@ -89,10 +89,12 @@ fn in_schedule_between_runs() {
     Lines::during(|lines| {
         let (fixture, [host]) = Fixture::hosts(["a"]);
         let (schedule, panics) = faulty();
-        let jobs = host.start([host.job("j", schedule, SECOND)]);
+        let other = host.job("other", Schedule::every(10 * SECOND), SECOND);
+        let jobs = host.start([host.job("j", schedule, SECOND), other]);
         fixture.advance(12 * SECOND);
         panics.store(true, Ordering::SeqCst);
         fixture.advance(10 * SECOND);
+        assert_eq!(jobs.status("other").counts.finished, 2, "the other job is not affected");
         let state = jobs.status("j").state;
         assert!(
             matches!(&state, JobState::BackingOff { reason } if reason.contains("no calendar"))

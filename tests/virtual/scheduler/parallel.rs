@@ -11,34 +11,15 @@ use tower_redlock::{
     Job, JobContext, LockOptions, Schedule, Scheduler,
     node::{ClaimOp, Op},
     scheduler::{
-        Claim, ControlError, JobEventKind, JobRunResult, JobState, MissReason, Missed, Outcome,
-        Overlap, StartError,
+        Claim, ControlError, JobRunResult, JobState, MissReason, Missed, Outcome, Overlap,
+        StartError,
     },
 };
 
 use crate::scheduler::{
-    fixture::{Entry, Fixture, Host, MS, RunningScheduler, SECOND, TTL},
+    fixture::{Fixture, Host, MS, RunningScheduler, SECOND, TTL},
     wire::Fate,
 };
-
-/// Returns the maximum number of runs at a time.
-fn most_at_a_time(entries: &[Entry]) -> usize {
-    let mut changes: Vec<_> = entries
-        .iter()
-        .flat_map(|run| {
-            let ended = run.ended.unwrap_or(Duration::MAX);
-            // An end comes before a begin at the same time.
-            [(run.began, 1), (ended, 0)]
-        })
-        .collect();
-    changes.sort_unstable();
-    let (mut now, mut most) = (0_usize, 0);
-    for (_, begins) in changes {
-        now = if begins == 1 { now + 1 } else { now - 1 };
-        most = most.max(now);
-    }
-    most
-}
 
 /// A job whose runs take a time that depends on the tick alone, from 0 to `longest`.
 fn varied(host: &Host, period: Duration, longest: Duration) -> Job {
@@ -81,12 +62,11 @@ fn thousand_ticks_each_start_once_and_overlap() {
         });
     }
     fixture.advance(1_030 * SECOND);
-    let entries = fixture.log.entries();
     let mut ticks = fixture.log.ticks();
     assert!(ticks.is_sorted(), "claims are in the order of the ticks");
     ticks.truncate(1_000);
     assert_eq!(ticks, (1..=1_000).map(|tick| tick * 1_000).collect::<Vec<_>>());
-    assert_eq!(most_at_a_time(&entries), 3);
+    assert_eq!(fixture.log.most_at_a_time(), 3);
     assert!(["a", "b"].iter().all(|host| fixture.log.hosts().contains(host)));
     let claims = claims.lock().unwrap();
     assert!(claims.values().is_sorted(), "a later token claims a later tick");
@@ -111,14 +91,13 @@ fn cut_off_replicas_start_no_tick_twice() {
             host.replica.heal(0..5);
         }
 
-        let entries = fixture.log.entries();
         let mut ticks = fixture.log.ticks();
         let started = ticks.len();
         ticks.sort_unstable();
         ticks.dedup();
         assert_eq!(ticks.len(), started, "a tick is started once");
         assert!(started > 45, "{started}");
-        let most = most_at_a_time(&entries);
+        let most = fixture.log.most_at_a_time();
         assert!((3..=4).contains(&most), "{most}");
     }
 }
@@ -147,15 +126,7 @@ fn tick_that_waits_for_too_long_is_missed() {
     fixture.advance(34 * SECOND);
 
     assert_eq!(fixture.log.ticks(), [10_000, 20_000]);
-    let missed: Vec<_> = jobs
-        .new_events()
-        .into_iter()
-        .filter_map(|event| match event.kind {
-            JobEventKind::Missed { count, why, .. } => Some((count, why)),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(missed, [(1, MissReason::NoSlot)]);
+    assert_eq!(jobs.missed(), [(1, 30_000, MissReason::NoSlot)]);
     assert_eq!(jobs.status("j").runs().count(), 2);
 }
 
@@ -169,7 +140,7 @@ fn different_numbers_never_exceed_the_greater() {
 
     fixture.advance(60 * SECOND);
 
-    assert_eq!(most_at_a_time(&fixture.log.entries()), 4);
+    assert_eq!(fixture.log.most_at_a_time(), 4);
     drop((at_a, at_b));
 }
 
@@ -257,7 +228,7 @@ fn triggers_and_requests_run_beside_ticks() {
     fixture.advance(8 * SECOND);
 
     assert_eq!(fixture.log.entries().len(), 3);
-    assert_eq!(most_at_a_time(&fixture.log.entries()), 3);
+    assert_eq!(fixture.log.most_at_a_time(), 3);
     let mut refused = fixture.clock.spawn(a.handle.trigger_here("j").unwrap());
     fixture.advance(SECOND);
     assert!(refused.take().is_none_or(|end| end.is_err()), "no slot is free");
@@ -334,8 +305,8 @@ fn crash_is_reported_once_and_live_runs_are_not() {
     let mut missed = Vec::new();
     for (nth, (_, jobs)) in fleet.iter_mut().enumerate().filter(|(nth, _)| *nth != crashed) {
         assert!(nth != crashed);
-        missed.extend(jobs.new_events().into_iter().filter_map(|event| match event.kind {
-            JobEventKind::Missed { why: MissReason::Interrupted { by }, .. } => by,
+        missed.extend(jobs.missed().into_iter().filter_map(|(_, _, why)| match why {
+            MissReason::Interrupted { by } => by,
             _ => None,
         }));
     }
@@ -391,7 +362,7 @@ fn max_concurrent_runs_bounds_runs_of_parallel_jobs() {
 
     fixture.advance(200 * SECOND);
 
-    assert_eq!(most_at_a_time(&fixture.log.entries()), 3);
+    assert_eq!(fixture.log.most_at_a_time(), 3);
 }
 
 #[test]
@@ -411,7 +382,7 @@ fn service_serves_several_runs() {
 
     fixture.advance(65 * SECOND);
 
-    assert_eq!(most_at_a_time(&fixture.log.entries()), 3);
+    assert_eq!(fixture.log.most_at_a_time(), 3);
 }
 
 #[test]

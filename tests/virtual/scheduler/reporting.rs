@@ -7,7 +7,7 @@ use tower_redlock::{
     Job, Schedule, Scheduler,
     error::Reason,
     node::Op,
-    scheduler::{Claim, JobEventKind, JobState, MissReason},
+    scheduler::{Claim, JobState, MissReason},
     time::Clock as _,
 };
 
@@ -183,12 +183,12 @@ fn run_span_has_the_outcome() {
             });
         let _jobs = host.start([job.retries(1)]);
         fixture.advance(HOUR + SECOND / 2);
-        let going = lines.spans().pop().unwrap();
+        let going = lines.last_span();
         assert_eq!((going["job"].as_str(), going["attempt"].as_str()), ("j", "1"));
         assert!(going.contains_key("tick") && !going.contains_key("outcome"));
         fixture.advance(5 * SECOND);
-        let ended = lines.spans().pop().unwrap();
-        assert_eq!((ended["attempt"].as_str(), ended["outcome"].as_str()), ("2", "\"finished\""));
+        let ended = lines.last_span();
+        assert_eq!((ended["attempt"].as_str(), ended["outcome"].as_str()), ("2", "finished"));
     });
 }
 
@@ -261,9 +261,6 @@ fn missed_reason_belongs_to_its_tick() {
     // The process is paused over the first tick.
     fixture.clock.leap(200 * SECOND);
     fixture.advance(SECOND);
-    let missed = jobs.new_events().into_iter().find_map(|event| match event.kind {
-        JobEventKind::Missed { count, why, .. } => Some((count, why)),
-        _ => None,
-    });
-    assert_eq!(missed, Some((1, MissReason::Late)));
+    let missed = jobs.missed();
+    assert!(matches!(missed[..], [(1, _, MissReason::Late), ..]), "{missed:?}");
 }

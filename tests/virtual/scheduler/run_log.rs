@@ -73,6 +73,23 @@ impl Log {
     pub(crate) fn hosts(&self) -> Vec<&'static str> {
         self.entries().iter().map(|run| run.host).collect()
     }
+
+    /// The maximum number of runs at a time.
+    pub(crate) fn most_at_a_time(&self) -> usize {
+        let changes = self.entries().into_iter().flat_map(|run| {
+            let ended = run.ended.unwrap_or(Duration::MAX);
+            // An end comes before a begin at the same time.
+            [(run.began, 1), (ended, 0)]
+        });
+        let mut changes: Vec<_> = changes.collect();
+        changes.sort_unstable();
+        let (mut now, mut most) = (0_usize, 0);
+        for (_, begins) in changes {
+            now = if begins == 1 { now + 1 } else { now - 1 };
+            most = most.max(now);
+        }
+        most
+    }
 }
 
 impl RunGuard {

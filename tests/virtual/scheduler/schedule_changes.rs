@@ -58,21 +58,6 @@ fn changed_schedule_counts_from_its_latest_tick() {
 }
 
 #[test]
-fn same_schedule_catches_up() {
-    let five = Schedule::every(5 * MINUTE);
-    let (fixture, [a, b]) = Fixture::hosts(["a", "b"]);
-    let job = |host: &Host| host.job("j", five.clone(), MS).missed(ALL);
-    let _a = a.start([job(&a)]);
-    fixture.advance(11 * MINUTE);
-    a.crash();
-    fixture.advance(20 * MINUTE);
-    let _b = b.start([job(&b)]);
-    fixture.advance(SECOND);
-    let ran: Vec<u64> = fixture.log.ticks().iter().map(|tick| tick / 60_000).collect();
-    assert_eq!(ran, [5, 10, 15, 20, 25, 30]);
-}
-
-#[test]
 fn two_schedules_keep_their_first_starts() {
     let (fixture, [a, b]) = Fixture::hosts(["a", "b"]);
     let job = |host: &Host, minutes: u32| {
@@ -96,20 +81,6 @@ fn two_schedules_keep_their_first_starts() {
     // Both replicas run ticks above the latest one.
     let hosts = fixture.log.hosts();
     assert!(hosts.contains(&"a") && hosts.contains(&"b"));
-}
-
-#[test]
-fn unrun_job_counts_from_first_start() {
-    let (fixture, [a, b]) = Fixture::hosts(["a", "b"]);
-    let job = |host: &Host| host.job("j", Schedule::every(100 * SECOND), MS);
-    let _a = a.start([job(&a)]);
-    fixture.advance(99 * SECOND);
-    a.crash();
-    fixture.advance(4 * SECOND);
-    let _b = b.start([job(&b)]);
-    fixture.advance(SECOND);
-    // Within `start_within` of it.
-    assert_eq!(fixture.log.ticks(), [100_000]);
 }
 
 #[test]

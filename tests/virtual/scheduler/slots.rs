@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tower_redlock::{
     Schedule, Scheduler,
-    scheduler::{Claim, JobEventKind, JobState, MissReason, Missed, SkipReason, StartError},
+    scheduler::{Claim, JobState, MissReason, Missed, SkipReason, StartError},
 };
 
 use crate::scheduler::fixture::{Fixture, Host, MS, RunningScheduler, SECOND};
@@ -15,17 +15,6 @@ fn start(
     jobs: impl IntoIterator<Item = tower_redlock::Job>,
 ) -> RunningScheduler {
     host.run(Scheduler::new(host.redlock.clone()).max_concurrent_runs(runs).jobs(jobs))
-}
-
-fn most_at_once(fixture: &Fixture) -> usize {
-    let runs = fixture.log.entries();
-    let at = |moment| {
-        let is_going = |run: &&crate::scheduler::fixture::Entry| {
-            run.began <= moment && run.ended.is_none_or(|ended| moment < ended)
-        };
-        runs.iter().filter(is_going).count()
-    };
-    runs.iter().map(|run| at(run.began)).max().unwrap_or(0)
 }
 
 #[test]
@@ -40,7 +29,7 @@ fn waiting_runs_hold_no_lock() {
     assert_eq!((count(&JobState::Running), count(&JobState::WaitingForSlot)), (3, 6));
     assert_eq!(fixture.nodes.key_counts(), [3; 5]);
     fixture.advance(15 * SECOND);
-    assert_eq!((fixture.log.entries().len(), most_at_once(&fixture)), (9, 3));
+    assert_eq!((fixture.log.entries().len(), fixture.log.most_at_a_time()), (9, 3));
     assert!(jobs.handle.jobs().iter().all(|status| status.counts.missed == 0));
 }
 
@@ -53,7 +42,7 @@ fn slots_are_granted_in_order() {
     let others = ["x", "y"].map(|name| host.job(name, Schedule::every(10 * SECOND), SECOND));
     let jobs = start(&host, 1, [greedy].into_iter().chain(others));
     fixture.advance(100 * SECOND);
-    assert_eq!(most_at_once(&fixture), 1);
+    assert_eq!(fixture.log.most_at_a_time(), 1);
     for name in ["x", "y"] {
         let counts = jobs.status(name).counts;
         assert!(counts.finished >= 8, "{name}: {counts:?}");
@@ -75,12 +64,9 @@ fn late_slot_misses_with_reason() {
     assert_eq!(jobs.status("short").state, JobState::WaitingForSlot);
     jobs.new_events();
     fixture.advance(60 * SECOND);
-    let events = jobs.new_events();
-    let why = events.iter().find_map(|event| match &event.kind {
-        JobEventKind::Missed { why, count: 1, .. } => Some(why.clone()),
-        _ => None,
-    });
-    assert_eq!(why, Some(MissReason::NoSlot), "{events:?}");
+    let missed = jobs.missed();
+    let single = missed.iter().find(|(count, ..)| *count == 1);
+    assert!(matches!(single, Some((_, _, MissReason::NoSlot))), "{missed:?}");
     assert!(matches!(jobs.status("short").state, JobState::WaitingForTick { .. }));
     fixture.advance(1200 * SECOND);
     assert_eq!(jobs.status("short").counts.finished, before, "no run was waiting");

@@ -2,10 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use tower_redlock::{
-    Job, JobContext, Schedule,
-    scheduler::{JobEventKind, Overlap},
-};
+use tower_redlock::{Job, JobContext, Schedule, scheduler::Overlap};
 
 use crate::scheduler::fixture::{Fixture, MS, SECOND, after_start};
 
@@ -30,28 +27,6 @@ fn fleet_shows_the_own_run() {
         (Some("a"), at_a.status("j").fleet.unwrap().tick)
     );
     assert_eq!(fixture.log.hosts(), ["a", "b"]);
-}
-
-#[test]
-fn missed_ticks_are_counted_once() {
-    let (fixture, [host]) = Fixture::hosts(["a"]);
-    let job = host.job("j", Schedule::every(10 * SECOND), Duration::ZERO).start_within(SECOND);
-    let mut jobs = host.start([job]);
-    fixture.advance(11 * SECOND);
-    jobs.new_events();
-    fixture.nodes.stop(0..3);
-    fixture.advance(35 * SECOND);
-    let missed = |kind: &JobEventKind| match kind {
-        JobEventKind::Missed { count, first, .. } => Some((*count, after_start(*first))),
-        _ => None,
-    };
-    let events: Vec<_> = jobs.new_events().iter().filter_map(|event| missed(&event.kind)).collect();
-    assert_eq!(events, [], "others may have run them");
-    fixture.nodes.start(0..3);
-    fixture.advance(4 * SECOND);
-    let events: Vec<_> = jobs.new_events().iter().filter_map(|event| missed(&event.kind)).collect();
-    assert_eq!(events, [(3, 20_000)]);
-    assert_eq!(jobs.status("j").counts.missed, 3);
 }
 
 #[test]

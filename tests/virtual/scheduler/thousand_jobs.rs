@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
 use tower_redlock::Schedule;
 
-use crate::scheduler::fixture::{DAY, Fixture, MS, SECOND};
+use crate::{
+    fixture::cpu_time,
+    scheduler::fixture::{DAY, Fixture, MS, SECOND},
+};
 
 const JOBS: usize = 1_000;
 
@@ -55,12 +57,6 @@ fn registrations_are_spread_over_time() {
     assert!(most <= 5 * 4 * 60, "{most} operations within 100 ms");
     fixture.advance(600 * SECOND);
     assert_eq!(host.wire.sent(), 0);
-}
-
-/// The processor time of this thread, which runs all tasks of the clock.
-fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.try_into().unwrap())
 }
 
 #[test]

@@ -60,22 +60,6 @@ fn clocks_apart_start_no_tick_twice() {
 }
 
 #[test]
-fn late_replicas_repeat_no_tick() {
-    let (fixture, [a]) = Fixture::hosts(["a"]);
-    let _a = start(&a, Duration::ZERO);
-    fixture.advance(5 * SECOND + 2 * MS);
-    let joined = ["b", "c", "d"].map(|name| {
-        let late = fixture.host_at(name, fixture.clock.behind_by(3 * MS));
-        let jobs = start(&late, Duration::ZERO);
-        fixture.advance(200 * MS);
-        (late, jobs)
-    });
-    fixture.advance(5 * SECOND);
-    assert_once(&fixture, 1..=10);
-    drop(joined);
-}
-
-#[test]
 fn restarting_nodes_lose_no_tick() {
     let fixture = Fixture::new();
     let hosts = [fixture.host("a"), fixture.host_at("b", fixture.clock.ahead_by(20 * MS))];

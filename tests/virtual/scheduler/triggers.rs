@@ -76,19 +76,6 @@ fn skipped_trigger_returns_the_reason() {
 }
 
 #[test]
-fn standby_replica_refuses() {
-    let (fixture, [a, b]) = Fixture::hosts(["a", "b"]);
-    let _a = a.start_led([a.job("j", Schedule::every(HOUR), SECOND)]);
-    fixture.advance(SECOND);
-    let at_b = b.start_led([b.job("j", Schedule::every(HOUR), SECOND)]);
-    fixture.advance(5 * SECOND);
-    let (_, mut end) = ask(&fixture, &at_b);
-    fixture.clock.settle();
-    assert_eq!(end.take(), Some(Err(SkipReason::NotLeading)));
-    assert_eq!(at_b.status("j").state, JobState::StandingBy { leader: Some("a".into()) });
-}
-
-#[test]
 fn shutdown_cancels_pending_triggers() {
     let (fixture, [host]) = Fixture::hosts(["a"]);
     let mut jobs = host.start([host.job("j", Schedule::every(HOUR), 10 * SECOND)]);

@@ -3,11 +3,8 @@
 use std::{
     future::Future,
     pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    task::{Context, Poll, Wake, Waker},
+    sync::{Arc, atomic::Ordering},
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
@@ -16,16 +13,10 @@ use tower_redlock::{
     time::{Clock, Timestamp},
 };
 
-use crate::durations::{NANO, SECOND};
-
-#[derive(Default)]
-struct Woken(AtomicUsize);
-
-impl Wake for Woken {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
+use crate::{
+    durations::{NANO, SECOND},
+    fixture::Woken,
+};
 
 #[test]
 fn clones_are_one_clock() {

@@ -8,9 +8,8 @@ use tower_redlock::{
     testing::{ManualClock, Task},
 };
 
-use super::wakeups::counted;
 use crate::durations::{MINUTE, SECOND};
-use crate::fixture::Fixture;
+use crate::fixture::{Fixture, counted};
 
 const TIMEOUT: Duration = Duration::from_millis(50);
 
@@ -36,7 +35,7 @@ fn is_overloaded(error: &Error) -> bool {
 #[tokio::test]
 async fn attempts_beyond_the_limit_wait() {
     let Fixture { clock, nodes, .. } = Fixture::new(3, []);
-    let (redlock, acquires) = counted(&clock, &nodes, |builder| builder);
+    let (redlock, acquires) = counted(&clock, &nodes.replica("green").redlock(), |builder| builder);
     nodes.freeze(0..3);
     let tasks = attempt_each(&clock, &redlock, LIMIT + 100);
     clock.settle();
@@ -52,7 +51,7 @@ async fn attempts_beyond_the_limit_wait() {
 #[tokio::test]
 async fn single_attempts_without_permit_end() {
     let Fixture { clock, nodes, .. } = Fixture::new(3, []);
-    let (redlock, acquires) = counted(&clock, &nodes, |builder| builder);
+    let (redlock, acquires) = counted(&clock, &nodes.replica("green").redlock(), |builder| builder);
     nodes.freeze(0..3);
     let tasks = attempt_each(&clock, &redlock, 4 * LIMIT);
     clock.advance(3 * TIMEOUT);
@@ -69,7 +68,7 @@ async fn single_attempts_without_permit_end() {
 #[tokio::test]
 async fn tries_without_answers_back_off() {
     let Fixture { clock, nodes, .. } = Fixture::new(3, []);
-    let (redlock, acquires) = counted(&clock, &nodes, |builder| builder);
+    let (redlock, acquires) = counted(&clock, &nodes.replica("green").redlock(), |builder| builder);
     nodes.freeze(0..3);
     let mut waiting = clock.spawn(redlock.lock("x").wait(10 * MINUTE).into_future());
     clock.advance(MINUTE);
@@ -87,7 +86,8 @@ async fn many_waiters_share_the_fallback() {
     const TTL: Duration = Duration::from_millis(300);
     let Fixture { clock, nodes, .. } = Fixture::new(3, []);
     let blue = nodes.replica("blue").builder().ttl(10 * MINUTE).build().unwrap();
-    let (green, acquires) = counted(&clock, &nodes, |builder| builder.ttl(TTL));
+    let (green, acquires) =
+        counted(&clock, &nodes.replica("green").redlock(), |builder| builder.ttl(TTL));
     let mut held = Vec::new();
     for i in 0..WAITERS {
         held.push(blue.lock(format!("name:{i}")).await.unwrap());

@@ -1,24 +1,15 @@
 //! Hints of releases wake waiters, in virtual time.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    task::Poll,
-    time::Duration,
-};
+use std::{sync::atomic::Ordering, task::Poll, time::Duration};
 
 use tower_redlock::{
     Lock, Redlock, RedlockBuilder,
-    node::{Node, Op},
     testing::{ManualClock, Nodes, Replica},
 };
 
-use crate::fixture::{self, Acquiring, granted, patient, poll};
 use crate::{
     durations::{MINUTE, MS, SECOND},
-    support::mock_node::{MockNode, with_nodes},
+    fixture::{self, Acquiring, counted, granted, patient, poll},
 };
 
 pub(super) fn builder(replica: &Replica) -> RedlockBuilder {
@@ -142,30 +133,12 @@ fn wait_ends_with_a_try() {
     assert!(matches!(poll(&mut waiting), Poll::Ready(Ok(_))), "the request is granted the lock");
 }
 
-/// A manager whose acquires are counted, node by node.
-pub(super) fn counted(
-    clock: &ManualClock,
-    nodes: &Nodes,
-    with: impl FnOnce(RedlockBuilder) -> RedlockBuilder,
-) -> (Redlock, Arc<AtomicUsize>) {
-    let lender = nodes.replica("green").redlock();
-    let acquires = Arc::<AtomicUsize>::default();
-    let count = |node: &Arc<dyn Node>| {
-        let acquires = Arc::clone(&acquires);
-        MockNode::observing(node, move |op| {
-            acquires.fetch_add(usize::from(matches!(op, Op::Acquire(_))), Ordering::Relaxed);
-        })
-    };
-    let builder = Redlock::builder().clock(clock.clone()).spawner(clock.spawner());
-    let builder = with_nodes(builder, lender.nodes().iter().map(count));
-    (with(builder).build().unwrap(), acquires)
-}
-
 #[test]
 fn long_held_lock_is_rarely_requested() {
     let fixture::Fixture { clock, nodes, .. } = fixture::Fixture::new(3, []);
     let blue = nodes.replica("blue").builder().ttl(2 * SECOND).build().unwrap();
-    let (green, acquires) = counted(&clock, &nodes, |builder| builder.ttl(2 * SECOND));
+    let (green, acquires) =
+        counted(&clock, &nodes.replica("green").redlock(), |builder| builder.ttl(2 * SECOND));
     let lock = granted(&mut request(&clock, &blue));
     let mut waiting = request(&clock, &green);
     acquires.store(0, Ordering::Relaxed);

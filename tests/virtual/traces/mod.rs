@@ -1,7 +1,7 @@
 //! The names and fields of spans and events, which `docs/observability.md` lists.
 
 mod documented;
-mod recorder;
+pub(crate) mod recorder;
 mod rejections;
 
 use std::collections::BTreeSet;

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt::Debug,
+    fmt::{Debug, Write},
     sync::{Arc, Mutex},
 };
 
@@ -23,12 +23,15 @@ pub(crate) struct Recorder {
 #[derive(Clone, Debug)]
 pub(crate) struct Sent {
     pub(crate) level: String,
+    pub(crate) target: &'static str,
     /// The name of a span; the message of an event.
     pub(crate) name: String,
     /// The fields that it may have.
     pub(crate) fields: BTreeSet<String>,
     /// The fields that were recorded.
     pub(crate) values: BTreeMap<&'static str, String>,
+    /// The level, and what was recorded, in its order.
+    pub(crate) line: String,
 }
 
 impl Recorder {
@@ -48,32 +51,46 @@ impl Recorder {
         std::mem::take(&mut *self.spans.lock().unwrap())
     }
 
+    pub(crate) fn spans(&self) -> Vec<Sent> {
+        self.spans.lock().unwrap().clone()
+    }
+
+    /// Returns the events since the last call.
+    pub(crate) fn take_events(&self) -> Vec<Sent> {
+        std::mem::take(&mut *self.events.lock().unwrap())
+    }
+
     pub(crate) fn events(&self) -> Vec<Sent> {
         self.events.lock().unwrap().clone()
     }
 }
 
 impl Sent {
-    fn new(metadata: &Metadata<'_>) -> Self {
+    fn new(metadata: &Metadata<'static>) -> Self {
         let fields = metadata.fields().iter().map(|field| field.name());
         let fields = fields.filter(|name| *name != "message").map(ToOwned::to_owned).collect();
         let (level, name) = (metadata.level().to_string(), metadata.name().to_owned());
-        Self { level, name, fields, values: BTreeMap::new() }
+        let line = level.clone();
+        Self { level, target: metadata.target(), name, fields, values: BTreeMap::new(), line }
+    }
+
+    fn add(&mut self, field: &Field, value: &dyn Debug, text: String) {
+        write!(self.line, " {}={value:?}", field.name()).unwrap();
+        if field.name() == "message" {
+            self.name = text;
+        } else {
+            self.values.insert(field.name(), text);
+        }
     }
 }
 
 impl Visit for Sent {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        let value = format!("{value:?}");
-        if field.name() == "message" {
-            self.name = value;
-        } else {
-            self.values.insert(field.name(), value);
-        }
+        self.add(field, value, format!("{value:?}"));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.record_debug(field, &format_args!("{value}"));
+        self.add(field, &value, value.to_owned());
     }
 }
 

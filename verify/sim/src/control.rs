@@ -1,11 +1,13 @@
 //! Guards that can be disabled. The simulation detects the absence of each.
 
+use std::ops::Range;
+
 use tower_redlock::switches::Switch;
 
 use crate::{
-    oracle::Promise,
+    oracle::{Promise, Violation},
     redis::Patch,
-    world::{Contestant, List, Other, Profile, Scenario, Settings, Work},
+    world::{Contestant, List, Other, Profile, Scenario, Settings, Work, run},
 };
 
 /// A guard, and the conditions under which its absence is detected.
@@ -61,6 +63,15 @@ impl Control {
             _ => {}
         }
         scenario
+    }
+
+    /// The first of these seeds that detects that the guard is missing.
+    pub fn first(&self, mut seeds: Range<u64>) -> Option<(u64, Violation)> {
+        seeds.find_map(|seed| {
+            let violations = run(&self.scenario(seed), &self.settings).violations;
+            let found = violations.into_iter().find(|found| found.promise == self.breaks);
+            Some((seed, found?))
+        })
     }
 }
 

@@ -12,17 +12,9 @@ use tower_redlock_sim::{
     world::{Contestant, Profile, Scenario, Settings, Work, run},
 };
 
-/// Returns the first seed that detects that a guard is missing.
-fn found(control: &Control) -> Option<u64> {
-    (0..control.seeds).find(|seed| {
-        let outcome = run(&control.scenario(*seed), &control.settings);
-        outcome.violations.iter().any(|violation| violation.promise == control.breaks)
-    })
-}
-
 /// Returns the failure of a control, if any.
 fn judge(control: &Control) -> Option<String> {
-    let Some(seed) = found(control) else {
+    let Some((seed, _)) = control.first(0..control.seeds) else {
         return Some(format!("{}: nothing in {} seeds", control.name, control.seeds));
     };
     println!("{}: seed {seed}", control.name);

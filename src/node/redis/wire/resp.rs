@@ -138,8 +138,6 @@ fn number(line: &[u8]) -> Result<i64, Unreadable> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::{collection::vec, prelude::*};
-
     use super::*;
 
     /// More memory than any reply here takes, in bytes.
@@ -147,41 +145,6 @@ mod tests {
 
     fn next(bytes: &[u8]) -> Result<Option<Value>, Unreadable> {
         RespReader::default().next(&mut &*bytes, &mut MEMORY_LIMIT.clone())
-    }
-
-    const ANSWERS: &[u8] =
-        b"*2\r\n*3\r\n:1\r\n$4\r\na\r\nb\r\n$-1\r\n*0\r\n+OK\r\n-NOSCRIPT No such script\r\n*-1\r\n:-7\r\n+QUEUED\r\n";
-
-    fn expected() -> Vec<Value> {
-        let error = parse_redis_value(b"-NOSCRIPT No such script\r\n").unwrap();
-        let inner = vec![Value::Int(1), Value::BulkString(b"a\r\nb".to_vec()), Value::Nil];
-        vec![
-            Value::Array(vec![Value::Array(inner), Value::Array(Vec::new())]),
-            Value::Okay,
-            error,
-            Value::Nil,
-            Value::Int(-7),
-            Value::SimpleString("QUEUED".into()),
-        ]
-    }
-
-    #[test]
-    fn answers_do_not_depend_on_chunks() {
-        for step in 1..=ANSWERS.len() {
-            let (mut reader, mut answers) = (RespReader::default(), Vec::new());
-            let mut pending = Vec::new();
-            for piece in ANSWERS.chunks(step) {
-                pending.extend_from_slice(piece);
-                let mut bytes = &pending[..];
-                while let Some(answer) = reader.next(&mut bytes, &mut MEMORY_LIMIT.clone()).unwrap()
-                {
-                    answers.push(answer);
-                }
-                pending = bytes.to_vec();
-            }
-            assert_eq!(answers, expected(), "pieces of {step}");
-            assert!(pending.is_empty());
-        }
     }
 
     #[test]
@@ -310,32 +273,5 @@ mod tests {
         ];
 
         assert_eq!(next(&bytes[..]), Ok(Some(Value::Array(items))));
-    }
-
-    /// Byte sequences that resemble replies: headers, numbers, ends of lines and other bytes in any
-    /// order.
-    fn nearly_replies() -> impl Strategy<Value = Vec<u8>> {
-        let piece = prop_oneof![
-            4 => "[*$:]-?[0-9]{1,2}\r\n".prop_map(String::into_bytes),
-            3 => "[-+][A-Z]{2,8}( [a-z]{0,8})?\r\n".prop_map(String::into_bytes),
-            3 => "\\$[0-9]\r\n[a-z]{0,9}\r\n".prop_map(String::into_bytes),
-            1 => Just(b"\r\n".to_vec()),
-            1 => vec(any::<u8>(), 0..6),
-        ];
-        vec(piece, 0..12).prop_map(|pieces| pieces.concat())
-    }
-
-    proptest! {
-        /// A reply is the one that the redis crate reads from the same bytes.
-        #[test]
-        fn replies_match_the_redis_crate(bytes in nearly_replies()) {
-            let (mut rest, mut left) = (&bytes[..], 64 * 1024);
-            loop {
-                let before = rest;
-                let Ok(Some(value)) = RespReader::default().next(&mut rest, &mut left) else { break };
-                let read = &before[..before.len() - rest.len()];
-                prop_assert_eq!(parse_redis_value(read).ok(), Some(value));
-            }
-        }
     }
 }

@@ -3,19 +3,18 @@
 use std::{
     collections::VecDeque,
     convert::Infallible,
-    future::{Ready, pending, poll_fn, ready},
+    future::{Ready, poll_fn, ready},
     io,
     pin::Pin,
     sync::{Arc, Mutex},
     task::{Context, Poll},
-    time::Duration,
 };
 
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body::{Body, Frame};
-use tower::{Layer, Service, ServiceExt, service_fn, timeout::Timeout};
+use tower::{Layer, Service, ServiceExt, service_fn};
 use tower_redlock::{
     OnceLayer, Redlock,
     once::{
@@ -167,21 +166,6 @@ async fn error_of_service_has_an_unknown_outcome() {
         let failing = service_fn(|_: Request<()>| ready(Err::<Response<Frames>, _>("on purpose")));
         let service = layer(&redlock, |_: &Request<()>| "7").unknown(unknown).layer(failing);
         assert_eq!(service.oneshot(Request::new(())).await.unwrap_err(), "on purpose");
-        assert_eq!(state(&redlock).await, kept, "{unknown:?}");
-    }
-}
-
-#[tokio::test]
-async fn inner_timeout_has_an_unknown_outcome() {
-    for (unknown, kept) in
-        [(UnknownOutcome::Release, None), (UnknownOutcome::Hold(HOUR), Some(OnceState::Unknown))]
-    {
-        let redlock = Redlock::embedded();
-        let stuck = service_fn(|_: Request<()>| pending::<Result<Response<Frames>, Infallible>>());
-        let late = Timeout::new(stuck, Duration::from_millis(10));
-        let service = layer(&redlock, |_: &Request<()>| "7").unknown(unknown).layer(late);
-        let error = service.oneshot(Request::new(())).await.unwrap_err();
-        assert!(error.is::<tower::timeout::error::Elapsed>(), "{error}");
         assert_eq!(state(&redlock).await, kept, "{unknown:?}");
     }
 }

@@ -23,8 +23,11 @@ use super::{
     client::{Client, http1},
     log::Log,
 };
-use crate::support::{HANG_GUARD, RedisServer, connected, eventually_async, over, urls};
-pub(super) use crate::support::{LONG, patient};
+use crate::support::{RedisServer, connected, eventually_async, over, urls};
+pub(super) use crate::{
+    handlers::soon,
+    support::{LONG, patient},
+};
 
 pub(super) type StreamError = std::io::Error;
 
@@ -157,11 +160,4 @@ async fn stream(
     let _inside = shared.log.enter(&key, lock.fencing_token().get());
     let body = shared.next_stream.lock().unwrap().take().expect("the test gave a stream");
     Body::new(body).into_response()
-}
-
-/// Fails after a timeout that only a hang exceeds.
-pub(super) async fn soon<F: Future>(what: &str, future: F) -> F::Output {
-    tokio::time::timeout(HANG_GUARD * 6, future)
-        .await
-        .unwrap_or_else(|_| panic!("still waiting: {what}"))
 }

@@ -27,7 +27,7 @@ use tokio_tungstenite::{
     tungstenite::{self, protocol::Role},
 };
 use tower_redlock::{
-    LockContext, LockError, RedlockLayer,
+    LockError, RedlockLayer,
     error::LossCause,
     layer::http::{HeldUpgrade, RedlockHttp},
 };
@@ -204,28 +204,6 @@ async fn a_lost_lock_cuts_the_connection() {
 }
 
 #[tokio::test]
-async fn work_gets_a_stop_request_before() {
-    async fn session(mut socket: WebSocket, cx: LockContext) {
-        cx.stopping().await;
-        cx.ensure_valid().expect("it is a soft stop");
-        socket.send("bye".into()).await.unwrap();
-    }
-    let app = |ends: &Ends| {
-        sessions(ends, |held, socket| async move { held.run(|cx| session(socket, cx)).await })
-    };
-    // A tenth of the validity, a minute before its end.
-    let hold = Duration::from_secs(7);
-    let mut scene = Scene::with(app, |layer| layer.max_hold(hold)).await;
-
-    let mut socket = scene.connect().await;
-
-    assert_eq!(soon("the farewell", socket.next()).await.unwrap().unwrap(), "bye".into());
-    assert_eq!(scene.end().await, Ok(()));
-
-    scene.site.all_keys_gone().await;
-}
-
-#[tokio::test]
 async fn kept_handle_holds_the_lock() {
     let app = |ends: &Ends| {
         sessions(ends, |held, socket| async move {
@@ -244,30 +222,6 @@ async fn kept_handle_holds_the_lock() {
     drop(socket);
     assert_eq!(scene.end().await, Ok(()));
 
-    scene.site.all_keys_gone().await;
-}
-
-#[tokio::test]
-async fn kept_handle_context_reports_loss() {
-    let app = |ends: &Ends| {
-        sessions(ends, |held, socket| async move {
-            let (cx, _socket) = (held.context().clone(), socket);
-            cx.stopping().await;
-            while cx.ensure_valid().is_ok() {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-            // Until here no other client gets the lock.
-            cx.ensure_valid()
-        })
-    };
-    let mut scene = Scene::with(app, |layer| layer.max_hold(SHORT)).await;
-    let mut socket = scene.connect().await;
-
-    let end = scene.end().await;
-
-    assert!(matches!(end, Err(LockError::Lost { .. })), "{end:?}");
-
-    is_cut(&mut socket).await;
     scene.site.all_keys_gone().await;
 }
 

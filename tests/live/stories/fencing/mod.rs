@@ -14,23 +14,16 @@ use self::{
     worker::{FILE, Report, TTL},
 };
 use crate::stories::{
-    Failure, judge,
+    Failure, MACHINE, judge,
     member::{Lines, Member, Part, Role},
     nodes::Nodes,
-    quiet_machine,
 };
 
 const ROUNDS: usize = 3;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn late_write_over_embedded_nodes() {
-    let _machine = quiet_machine().await;
-    play(Nodes::embedded()).await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn late_write_over_servers() {
-    let _machine = quiet_machine().await;
+    let _machine = MACHINE.lock().await;
     play(Nodes::servers().await).await.unwrap();
 }
 
@@ -74,12 +67,7 @@ async fn play(nodes: Nodes) -> Result<(), Failure> {
 
 impl Tally {
     async fn play_round(&mut self, nodes: &Nodes, storage: &Storage) -> Result<(), Failure> {
-        let start = |name| {
-            // A thread that blocks does not stop the renewals, which run on another one.
-            let renews = matches!(nodes, Nodes::Servers(_));
-            let part = Part::new(Role::Worker, name, &format!("{},{renews}", storage.addr));
-            Member::start_with_lines(nodes, part)
-        };
+        let start = |name| Member::start(nodes, Part::new(Role::Worker, name, &storage.addr));
         let started = Instant::now();
         let (mut late, mut late_lines) = start("alice")?;
         let old = self.draft(&mut late_lines).await?;

@@ -13,7 +13,7 @@ use tower_redlock::{FencingToken, LockContext, RedlockBuilder};
 
 use crate::stories::{
     Failure,
-    member::{Io, Part},
+    member::{Input, Part, print},
 };
 
 pub(crate) const FILE: &str = "report";
@@ -30,29 +30,28 @@ pub(crate) enum Report {
     Done,
 }
 
-pub(crate) async fn work(builder: RedlockBuilder, part: Part, io: Io) -> Result<(), Failure> {
+pub(crate) async fn work(builder: RedlockBuilder, part: Part, input: Input) -> Result<(), Failure> {
     let redlock = builder.build()?;
-    let (storage, renews) = part.arg.split_once(',').ok_or("no address")?;
     let request = redlock.lock(format!("file:{FILE}")).ttl(TTL).wait(WAIT);
     let work = async |lock: LockContext| {
         let token = lock.fencing_token();
         let put = |version| {
-            let status = put(storage, token, &content(&part.name, version))?;
-            io.print(&Report::Wrote { token: token.get(), status });
+            let status = put(&part.arg, token, &content(&part.name, version))?;
+            print(&Report::Wrote { token: token.get(), status });
             Ok::<_, Failure>(())
         };
         put("draft")?;
         lock.ensure_valid()?;
-        io.print(&Report::Checked { token: token.get() });
+        print(&Report::Checked { token: token.get() });
         // The lock is valid here. Between the check and the write any time may pass: a pause of the
         // process, a slow disk, a long computation. Nothing but the token helps.
-        if io.next_input() {
+        if input.next() {
             put("final")?;
         }
         Ok::<_, Failure>(())
     };
-    request.auto_extend(renews.parse()?).run(work).await??;
-    io.print(&Report::Done);
+    request.run(work).await??;
+    print(&Report::Done);
     redlock.shutdown().await;
     Ok(())
 }

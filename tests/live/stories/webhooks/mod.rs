@@ -33,7 +33,7 @@ use self::{
     signature::Key,
 };
 use crate::stories::{
-    Failure, busy_machine,
+    Failure, MACHINE,
     member::{Member, Part, Role},
     nodes::Nodes,
 };
@@ -55,14 +55,8 @@ const NAMES: [&str; 2] = ["a1", "b1"];
 const NAME_AGAIN: &str = "b2";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn handled_once_over_embedded_nodes() {
-    let _machine = busy_machine().await;
-    play(Nodes::embedded()).await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn handled_once_over_servers() {
-    let _machine = busy_machine().await;
+    let _machine = MACHINE.lock().await;
     play(Nodes::servers().await).await.unwrap();
 }
 
@@ -74,7 +68,7 @@ struct Receiver {
 impl Receiver {
     async fn start(nodes: &Nodes, name: &str, effects: &Path) -> Result<Self, Failure> {
         let part = Part::new(Role::Receiver, name, &effects.display());
-        let (member, mut lines) = Member::start_with_lines(nodes, part)?;
+        let (member, mut lines) = Member::start(nodes, part)?;
         let addr = lines.next().await?.parse()?;
         Ok(Self { member, addr })
     }

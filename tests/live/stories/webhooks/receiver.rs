@@ -29,7 +29,7 @@ use super::{
 };
 use crate::stories::{
     Failure,
-    member::{Io, Part},
+    member::{Input, Part, print},
 };
 
 /// Time for which the events of a crashed receiver are blocked.
@@ -44,16 +44,20 @@ const FAILS_EVERY: usize = 20;
 
 /// Receives until the end of the input. The part's argument is the file of effects; says where it
 /// listens.
-pub(crate) async fn receive(builder: RedlockBuilder, part: Part, io: Io) -> Result<(), Failure> {
+pub(crate) async fn receive(
+    builder: RedlockBuilder,
+    part: Part,
+    input: Input,
+) -> Result<(), Failure> {
     let redlock = builder.build()?;
     let effects = Effects::open(part.arg.as_ref())?;
     let shop = Shop { receiver: part.name.into(), effects, calls: Arc::default() };
     // Before that, every request would be answered with 503.
     redlock.ready().await?;
     let listener = TcpListener::bind("127.0.0.1:0").await?;
-    io.print(&listener.local_addr()?);
+    print(&listener.local_addr()?);
     axum::serve(listener, router(redlock.clone(), Key::new(SECRET)?, shop))
-        .with_graceful_shutdown(async move { io.stopped().await })
+        .with_graceful_shutdown(async move { input.stopped().await })
         .await?;
     redlock.shutdown().await;
     Ok(())

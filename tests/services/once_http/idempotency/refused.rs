@@ -13,7 +13,7 @@ use tower_redlock::{
     once::{UnknownOutcome, http::Missing},
 };
 
-use super::requests::{freeing, layer, pay};
+use super::requests::{layer, pay};
 use crate::once_http::fixture::{Fixture, HOUR, Runs, TTL, serve, soon};
 
 /// Responds with the request's body and its trailer.
@@ -138,23 +138,4 @@ async fn unknown_outcome_is_not_done() {
     fixture.at_green.once_key(name).mark_done().now_or_never().expect("at once").unwrap();
     green.send(pay("k", "")).await.assert_not_kept();
     assert_eq!(fixture.runs.count(), 1);
-}
-
-#[tokio::test]
-async fn attached_disconnect_frees_the_key() {
-    let fixture = Fixture::new(3);
-    let runs = fixture.runs.clone();
-    let app = Router::new().route(
-        "/pay",
-        post(async move || match runs.run() {
-            1 => pending().await,
-            _ => "paid",
-        }),
-    );
-    let client = serve(app.route_layer(freeing(&fixture.at_blue).detached(false))).await;
-    let gone = client.spawn(pay("k", ""));
-    fixture.runs(1).await;
-    gone.abort();
-    fixture.is_free().await;
-    assert_eq!(client.send(pay("k", "")).await.body, "paid");
 }

@@ -10,7 +10,6 @@ use std::{
 
 use axum::{Router, routing::post};
 use bytes::Bytes;
-use futures_util::future::join_all;
 use http::{HeaderMap, Response, StatusCode, header};
 use tokio::sync::Notify;
 use tower::ServiceExt;
@@ -119,36 +118,6 @@ async fn store_replays_chosen_headers() {
     let again = client.send(pay("few", "3 EUR")).await;
     assert_eq!((again.header("x-run"), again.header("set-cookie")), (Some("2"), None));
     assert_eq!((again.header("location"), again.header("cache-control")), (Some("/pay/7"), None));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_of_fifty_runs() {
-    let fixture = Fixture::new(3);
-    let (runs, go) = (fixture.runs.clone(), Arc::new(Notify::new()));
-    let gone = Arc::clone(&go);
-    let app = Router::new().route(
-        "/pay",
-        post(async move || {
-            let run = runs.run();
-            gone.notified().await;
-            made(run)
-        }),
-    );
-    let (blue, green) = both(&app, [&fixture.at_blue, &fixture.at_green]).await;
-    let first = blue.spawn(pay("k", "3 EUR"));
-    fixture.runs(1).await;
-    let others = (0..50).map(|i| if i % 2 == 0 { &blue } else { &green });
-    let early = others.clone().map(|client| client.send(pay("k", "3 EUR")));
-    for answer in soon("answers", join_all(early)).await {
-        answer.assert_in_progress();
-    }
-    go.notify_one();
-    let first = first.await.unwrap();
-    let late = others.map(|client| client.send(pay("k", "3 EUR")));
-    for answer in soon("answers", join_all(late)).await {
-        assert_replayed(&first, &answer);
-    }
-    assert_eq!(fixture.runs.count(), 1);
 }
 
 #[tokio::test]

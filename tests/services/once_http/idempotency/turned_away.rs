@@ -106,36 +106,11 @@ async fn a_stale_token_is_never_kept() {
 }
 
 #[tokio::test]
-async fn a_missing_token_is_never_kept() {
-    let fixture = Fixture::new(3);
-    let inner = handler(&fixture).route_layer(FencingLayer::new(key::header("x-caller")).http());
-    assert_never_kept(&fixture, inner, 428).await;
-}
-
-#[tokio::test]
 async fn inner_held_lock_is_not_kept() {
     let fixture = Fixture::new(3);
     let inner = RedlockLayer::new(fixture.at_blue.clone(), |_: &Request<Body>| "account");
     let _held = fixture.at_green.lock("account").await.unwrap();
     assert_never_kept(&fixture, handler(&fixture).route_layer(inner.http()), 409).await;
-}
-
-#[tokio::test]
-async fn inner_no_quorum_is_not_kept() {
-    let fixture = Fixture::new(3);
-    let closed = fixture.blue.redlock();
-    closed.shutdown().await;
-    let inner = RedlockLayer::new(closed, |_: &Request<Body>| "account");
-    assert_never_kept(&fixture, handler(&fixture).route_layer(inner.http()), 503).await;
-}
-
-#[tokio::test]
-async fn inner_in_progress_is_not_kept() {
-    let fixture = Fixture::new(3);
-    let inner = OnceLayer::new(fixture.at_blue.clone(), "inner", |_: &Request<Body>| "x").http();
-    let _held =
-        fixture.at_green.lock(tower_redlock::Resource::of_once("layer:inner:x").unwrap()).await;
-    assert_never_kept(&fixture, handler(&fixture).route_layer(inner), 409).await;
 }
 
 #[tokio::test]

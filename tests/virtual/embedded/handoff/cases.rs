@@ -82,20 +82,6 @@ fn uncollected_handover_goes_to_the_next_waiter() {
 }
 
 #[test]
-fn leaving_waiter_is_skipped() {
-    let fixture = Fixture::new();
-    let lock = fixture.lock("x");
-    let mut waiters: Vec<_> = (0..4).map(|_| fixture.waiter("x")).collect();
-    drop(waiters.remove(0));
-    drop(waiters.remove(1));
-    drop(lock);
-    assert!(poll(&mut waiters[1]).is_pending(), "the other came first");
-    drop(granted(&mut waiters[0]));
-    drop(granted(&mut waiters[1]));
-    assert_eq!(fixture.leases(), 1);
-}
-
-#[test]
 fn failed_attempt_names_the_present_holder() {
     let fixture = Fixture::new();
     let single = || match poll(&mut fixture.request("x").wait(Duration::ZERO).into_future()) {

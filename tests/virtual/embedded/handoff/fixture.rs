@@ -1,14 +1,13 @@
 //! A manager over nodes that count the operations, on a manual clock.
 
 use std::{
-    future::{Future, IntoFuture},
+    future::IntoFuture,
     ops::Deref,
-    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    task::{Context, Poll, Waker},
+    task::Poll,
     time::Duration,
 };
 
@@ -19,7 +18,10 @@ use tower_redlock::{
 
 use crate::support::{mock_node::MockNode, scene as support};
 
-pub(crate) use crate::support::scene::{TTL, VALIDITY};
+pub(crate) use crate::{
+    fixture::poll,
+    support::scene::{TTL, VALIDITY},
+};
 
 pub(crate) const NODES: usize = 3;
 pub(crate) const WAIT: Duration = Duration::from_secs(3_600);
@@ -96,10 +98,6 @@ impl Fixture {
 pub(crate) trait Name: TryInto<Resource, Error = ResourceError> {}
 
 impl<N: TryInto<Resource, Error = ResourceError>> Name for N {}
-
-pub(crate) fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
-    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
-}
 
 #[track_caller]
 pub(crate) fn granted(acquire: &mut Acquire) -> Lock {

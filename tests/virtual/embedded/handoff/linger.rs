@@ -37,13 +37,6 @@ fn next_request_sends_no_message() {
 }
 
 #[test]
-fn nothing_lingers_by_default() {
-    let fixture = Fixture::new();
-    drop(fixture.lock("x"));
-    assert_eq!(fixture.nodes.key_counts(), [0; NODES]);
-}
-
-#[test]
 fn request_and_manager_may_set_it() {
     let fixture = Fixture::new();
     drop(granted(&mut fixture.request("x").linger(LINGER).into_future()));
@@ -100,17 +93,6 @@ fn it_ends_at_half_of_validity() {
     assert_eq!(nodes.key_counts(), [1; NODES]);
     clock.advance(MS);
     assert_eq!(nodes.key_counts(), [0; NODES]);
-}
-
-#[test]
-fn taken_over_lock_is_renewed() {
-    let (clock, _nodes, redlock) = in_virtual_time(LINGER);
-    let first = lock(&redlock).fencing_token().get();
-    clock.advance(LINGER / 2);
-    let lock = lock(&redlock);
-    assert_eq!(lock.fencing_token().get(), first + 1, "taken over");
-    clock.advance(TTL * 3);
-    assert!(lock.is_valid());
 }
 
 #[test]

@@ -7,4 +7,3 @@ mod linger;
 mod records;
 mod split;
 mod stress;
-mod turns;

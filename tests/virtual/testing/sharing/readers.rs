@@ -2,13 +2,12 @@
 
 use std::{future::IntoFuture, time::Duration};
 
-use rustix::time::{ClockId, clock_gettime};
 use tower_redlock::{Lock, LockRequest, error::LossCause};
 
 use super::read_on;
 use crate::{
     durations::{MINUTE, MS, SECOND},
-    fixture::{Fixture, granted, is_held},
+    fixture::{Fixture, cpu_time, granted, is_held},
 };
 
 #[test]
@@ -201,12 +200,6 @@ fn time_of_readers(readers: usize) -> Duration {
     let time = cpu_time().saturating_sub(before);
     assert!(held[0].is_valid());
     time
-}
-
-/// The processor time of this thread, which runs all tasks of the clock.
-fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.try_into().unwrap())
 }
 
 #[test]

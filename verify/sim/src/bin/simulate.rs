@@ -238,12 +238,7 @@ fn run_controls(options: &Options) -> ExitCode {
     let mut missed = 0;
     for control in all {
         let seeds = options.seeds.unwrap_or(control.seeds);
-        let shows = |seed: &u64| {
-            let outcome = run(&control.scenario(*seed), &control.settings);
-            outcome.violations.into_iter().find(|found| found.promise == control.breaks)
-        };
-        let first =
-            (options.from..options.from + seeds).find_map(|seed| Some((seed, shows(&seed)?)));
+        let first = control.first(options.from..options.from + seeds);
         if let Some((seed, violation)) = first {
             println!("{}: seed {seed}: {violation}", control.name);
         } else {

@@ -151,18 +151,6 @@ fn failed_lead_costs_no_rounds() {
 }
 
 #[test]
-fn without_lead_votes_split_repeatedly() {
-    let (mean, _) = rounds(8, 5, None, None);
-    assert!(mean > 1.5, "{mean}: a lead_node is of no use then");
-}
-
-#[test]
-fn two_contenders_need_no_lead() {
-    let (_, most) = rounds(2, 5, None, None);
-    assert_eq!(most, 1);
-}
-
-#[test]
 fn refused_contender_asked_one_node() {
     let mut race = Race { random: 1, nodes: vec![None; 5], down: None };
     let (winners, asked) = race.round(20, Some(0));

@@ -13,7 +13,6 @@
 //! | every attempt ends in time, and the order of the answers does not matter | `decision` |
 //! | contenders that start at once, until one wins | `contention` |
 //! | jobs: which run is the latest, case by case | `claims` |
-//! | a lower `max_ttl` while leases have longer TTLs, over random worlds | `max_ttl_model` |
 //! | records of work that is done: what a quorum stores, every quorum reports | `records` |
 //! | names that move between servers: the rule of which servers vote and start | `names` |
 //! | servers that move from one layout to another | `layouts` |
@@ -34,7 +33,6 @@ mod fencing;
 mod fixture;
 mod heard_answers;
 mod layouts;
-mod max_ttl_model;
 mod names;
 mod node;
 mod records;

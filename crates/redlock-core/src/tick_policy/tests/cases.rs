@@ -166,6 +166,27 @@ fn clock_behind_watermark_waits_beyond_it() {
     assert_eq!(due(&schedule, JOB, &policy, &ran(50), at(15)), wait(60, None));
 }
 
+/// Berlin, 26 October 2025: at three o'clock, 01:00 UTC, it is two again.
+#[cfg(feature = "cron")]
+#[test]
+fn repeated_hour_is_caught_up() {
+    let midnight = 1_761_436_800 - 2 * 3_600;
+    let down_since = JobRecord { base: at(midnight), ..NEW };
+    let policy = policy(Missed::RunAll { at_most: 100 }, Overlap::Skip);
+    let hours = |expression| {
+        let schedule = Schedule::cron(expression).unwrap().in_tz("Europe/Berlin").unwrap().into();
+        let (runs, given_up) =
+            drain(&schedule, &policy, down_since.clone(), at(midnight + 5 * 3_600 + 60));
+        assert_eq!(given_up, []);
+        let hour = |tick: WallTime| (tick.as_millis() / 1_000 - midnight) / 1_800;
+        runs.into_iter().map(hour).collect::<Vec<_>>()
+    };
+
+    // In half hours since midnight. An interval runs in both hours, a fixed time in the first.
+    assert_eq!(hours("30 */1 * * *"), [1, 3, 5, 7, 9]);
+    assert_eq!(hours("30 2 * * *"), [5]);
+}
+
 #[test]
 fn single_tick_runs_or_is_missed() {
     let schedule = Schedule::at(UNIX_EPOCH + seconds(10));

@@ -3,8 +3,6 @@
 //! | which tick runs, rule by rule | `cases` |
 //! | the run before took longer | `overlapped` |
 //! | schedules that count from the last end | `after_end` |
-//! | jitter, and clocks that change | `starts` |
-//! | a job in virtual time, tick by tick | `virtual_time` |
 //! | every answer against a list of all ticks, over random schedules | `model` |
 //! | the number of steps after a long outage | `steps` |
 //!
@@ -14,9 +12,7 @@ mod after_end;
 mod cases;
 mod model;
 mod overlapped;
-mod starts;
 mod steps;
-mod virtual_time;
 
 use std::time::Duration;
 

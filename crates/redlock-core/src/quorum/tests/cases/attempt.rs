@@ -138,13 +138,6 @@ fn quorum_after_validity_is_too_slow() {
 }
 
 #[test]
-fn single_node_is_quorum() {
-    let mut fixture = Fixture::start(1);
-    let acquired = Action::Acquired { token: PROPOSAL, until: at(9_000) };
-    assert_eq!(fixture.vote(0, granted()), [acquired]);
-}
-
-#[test]
 fn without_fencing_the_token_is_zero() {
     let mut fixture = Fixture::with(LeaseParams { proposal: None, ..params(1) });
     let actions = fixture.vote(0, super::fixture::granted_below(77));

@@ -4,7 +4,6 @@
 use super::{
     faults::FaultBudget,
     holds::WALKS,
-    rule::RulePart,
     setups::{by_groups, moves, run, search},
     step::{
         NamesStep::{
@@ -12,7 +11,7 @@ use super::{
         },
         Violation,
     },
-    world::{NamesSetup, NamesWorld},
+    world::NamesSetup,
 };
 
 const NO_FAULTS: FaultBudget = FaultBudget {
@@ -54,39 +53,6 @@ fn one_moves_one_restarts_blank() {
 #[test]
 fn one_moves_one_restarts() {
     finds_disjoint_groups(FaultBudget { moves: 1, restarts: 1, cuts: 2, ..NO_FAULTS });
-}
-
-/// The shortest trace without [`RulePart::Starters`]: client 0 is led to another server under name
-/// 0 and does not reach name 2. It activates that server with name 1; the former server of name 0
-/// and that of name 2 are a quorum as well.
-#[test]
-fn lone_newcomer_would_split_set() {
-    let faults = FaultBudget { moves: 1, cuts: 1, ..NO_FAULTS };
-    let rule = NamesSetup { faults, ..by_groups(moves(3)) };
-    let start = [
-        Move { client: Some(0), node: 0, machine: 1 },
-        Cut { client: 0, node: 2 },
-        Open { client: 0, node: 0 },
-        Observe { client: 0, node: 0 },
-        Store { client: 0, into: 1, of: 0 },
-        Observe { client: 0, node: 1 },
-        Merge { client: 0, node: 0 },
-        Observe { client: 0, node: 0 },
-        Tick,
-        Tick,
-        Tick,
-    ];
-    let bootstrap = [Begin { client: 0, node: 0 }, Activate { client: 0 }];
-    let steps = [&start[..], &bootstrap].concat();
-    let without = NamesSetup { without: Some(RulePart::Starters), ..rule };
-
-    assert_eq!(run(without, &steps), Some(Violation::DisjointGroups));
-
-    // With the rule, the same steps are possible until the bootstrap, which can't begin.
-    let mut world = NamesWorld::new(rule);
-
-    assert!(start.iter().all(|&step| world.apply(step)));
-    assert!(!world.apply(bootstrap[0]), "a minority bootstraps");
 }
 
 /// A probation lasts while any client is connected to the server, also after the name has
