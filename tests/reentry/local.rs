@@ -94,7 +94,7 @@ fn holder_dropped_during_loss_log() {
         let redlock = manager();
         for i in 0..5 {
             let name = format!("lost:{i}");
-            let lock = redlock.lock(name.as_str()).ttl(100 * MS).auto_extend(false);
+            let lock = redlock.lock(name.as_str()).ttl(500 * MS).auto_extend(false);
             let lock = block_on(lock.into_future()).unwrap();
             let context = lock.context();
             let held = Mutex::new(Some(lock));
