@@ -120,7 +120,8 @@ async fn ttl_of_other_library_is_respected() {
     assert_eq!(other.acquire(TTL), 3);
     let _lock = waiting_for_x(&redlock).await.unwrap().unwrap();
     assert!(begun.elapsed() >= TTL, "{:?}", begun.elapsed());
-    assert_eq!(other.kept(), 0);
+    // The third server may have stored its key later.
+    eventually("no server has the other lock", || other.kept() == 0);
 }
 
 /// A prefix and a name make the key that the other library has used so far.
