@@ -91,10 +91,10 @@ fn held_renewed_and_lost_locks() {
 #[test]
 fn holder_dropped_during_loss_log() {
     without_deadlock(|| {
-        let redlock = manager();
+        let redlock = manager_with_ttl(500 * MS);
         for i in 0..5 {
             let name = format!("lost:{i}");
-            let lock = redlock.lock(name.as_str()).ttl(500 * MS).auto_extend(false);
+            let lock = redlock.lock(name.as_str()).auto_extend(false);
             let lock = block_on(lock.into_future()).unwrap();
             let context = lock.context();
             let held = Mutex::new(Some(lock));
