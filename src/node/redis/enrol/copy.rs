@@ -20,11 +20,9 @@
 //! A source is counted only when the node has, for each of the source's keys, the same record or a
 //! better one. So the order of the sources does not matter.
 //!
-//! Keys whose records another source is reading are deferred, so that usually each record is read
-//! from one source. A source with no other key left waits for them, for 5 s in total, and then
-//! reads them itself. When enough sources were read, the remaining ones get as much time again, at
-//! least 3 s. While too few sources were read, those that failed or were not complete are read
-//! again after pauses of 1 to 2 s.
+//! Each source asks the node which records it lacks, and reads those. When enough sources were read,
+//! the remaining ones get as much time again, at least 3 s. While too few sources were read, those
+//! that failed or were not complete are read again after pauses of 1 to 2 s.
 
 use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     error::Reason,
-    node::redis::{scripts, server_error::reason, status_detail::Copied, values::text},
+    node::redis::{scripts, status_detail::Copied, values::text},
 };
 
 /// Number of keys scanned in one call, and maximum number of keys of a script.
@@ -90,8 +90,8 @@ impl<'a> RecordSource<'a> {
     /// Copies the records of some keys. Returns when the target has, for each of them, the record
     /// of this source or a better one.
     ///
-    /// Two sources may read the same record at the same time; storing it twice has the same result. Servers
-    /// scan their keys in different orders, so this is rare.
+    /// Two sources may read the same record at the same time; the second one to write it changes nothing. Servers
+    /// scan their keys in different orders, so with more than a page of keys this is rare.
     async fn copy_page(&mut self, mut keys: Vec<Vec<u8>>) -> Result<(), Reason> {
         while !keys.is_empty() {
             let turn = Instant::now();
@@ -135,9 +135,8 @@ impl<'a> RecordSource<'a> {
         Ok(answers)
     }
 
-    /// Stores records, given as values and TTLs, unless better ones exist.
+    /// Stores records, given as values and TTLs, unless better ones exist. Returns what was stored.
     async fn write(&mut self, keys: &[Vec<u8>], records: &[Value]) -> Result<Copied, Reason> {
-        let mut copied = Copied::default();
         let (mut to, mut what) = (Vec::new(), Vec::new());
         for (key, record) in keys.iter().zip(records.chunks_exact(2)) {
             let (Value::BulkString(value), Value::Int(ttl)) = (&record[0], &record[1]) else {
@@ -150,21 +149,25 @@ impl<'a> RecordSource<'a> {
             }
             to.push(key);
             what.push((&value[..], (*ttl).min(MAX_TTL)));
-            copied.records += 1;
-            copied.bytes += (key.len() + value.len()) as u64;
         }
         if to.is_empty() {
-            return Ok(copied);
+            return Ok(Copied::default());
         }
         let mut pipeline = Pipeline::with_capacity(1);
         let cmd = pipeline.cmd("EVAL").arg(scripts::COPY_RECORDS).arg(to.len()).arg(&to);
-        for (value, ttl) in what {
-            cmd.arg(value).arg(ttl);
+        for (value, ttl) in &what {
+            cmd.arg(*value).arg(*ttl);
         }
-        match self.target.ask(&pipeline).await?.pop() {
-            Some(Value::ServerError(error)) => Err(reason(&error)),
-            _ => Ok(copied),
+        let stored = self.target.list(&pipeline).await?;
+        let mut copied = Copied::default();
+        for (i, (key, (value, _))) in to.iter().zip(&what).enumerate() {
+            // Another source may have been first.
+            if stored.get(i) == Some(&Value::Int(1)) {
+                copied.records += 1;
+                copied.bytes += (key.len() + value.len()) as u64;
+            }
         }
+        Ok(copied)
     }
 }
 
@@ -189,7 +192,8 @@ mod tests {
         server.write_all(reply.as_bytes()).await.unwrap();
         let sent = String::from_utf8_lossy(&sent[..length]).into_owned();
         // After the script come pairs of a length and a text.
-        let behind = sent.rsplit_once("return answer\n\r\n").or(sent.rsplit_once("return 1\n\r\n"));
+        let behind =
+            sent.rsplit_once("return answer\n\r\n").or(sent.rsplit_once("return stored\n\r\n"));
         let lines = behind.expect("a whole script").1.lines();
         lines.skip(1).step_by(2).map(str::to_owned).collect()
     }
@@ -268,9 +272,11 @@ mod tests {
             .await
         };
 
-        let (copied, sent) = write(":1\r\n").await;
+        let (copied, sent) = write("*3\r\n:1\r\n:1\r\n:1\r\n").await;
 
         assert_eq!(copied, Ok((3, 12)));
+        let other_was_first = write("*3\r\n:1\r\n:0\r\n:0\r\n").await.0;
+        assert_eq!(other_was_first, Ok((1, 4)), "only what was stored counts");
 
         let ours = ["3", "a", "c", "d", "val", "5", "val", "-1", "val", "9007199254740992"];
         assert_eq!(sent, ours);
