@@ -55,6 +55,7 @@ pub(super) struct TokenTable {
 
 #[derive(Debug)]
 struct TokenEntry {
+    name: Arc<str>,
     newest_token: Arc<NewestToken>,
     running: usize,
     /// The key in `idle` while no request runs.
@@ -95,6 +96,7 @@ impl TokenTable {
             while self.len() >= self.capacity && self.evict() {}
         }
         let entry = self.entries.entry(Arc::clone(name)).or_insert_with(|| TokenEntry {
+            name: Arc::clone(name),
             newest_token: Arc::new(NewestToken::new(token)),
             running: 0,
             used: 0,
@@ -108,14 +110,14 @@ impl TokenTable {
     }
 
     /// Ends a request.
-    pub(super) fn end(&mut self, name: &Arc<str>) {
+    pub(super) fn end(&mut self, name: &str) {
         let Some(entry) = self.entries.get_mut(name) else { return };
         entry.running -= 1;
         if entry.running == 0 {
             sync::lock(entry.newest_token.watchers()).shrink();
             self.uses += 1;
             entry.used = self.uses;
-            self.idle.insert(entry.used, Arc::clone(name));
+            self.idle.insert(entry.used, Arc::clone(&entry.name));
             while self.len() > self.capacity && self.evict() {}
         }
     }
