@@ -31,7 +31,8 @@ impl Dashboard {
     /// Returns the pages of a manager. Every request is answered 403 until [`access`](Self::access) is set.
     ///
     /// Events and counts are recorded from now on, inside a runtime, and else from the first request: a task reads
-    /// the manager's counts every 5 s. There is no other cost until the first request.
+    /// the manager's counts every 5 s. There is no other cost until the first request. The tasks run on the runtime
+    /// of that call, and end with it.
     pub fn new(redlock: Redlock) -> Self {
         Self(Site::new(redlock))
     }

@@ -22,9 +22,12 @@ use crate::recent::Recent;
 
 impl EventLog {
     pub(crate) fn follow_locks(&self, events: Receiver<LockEvent>, recent: &Arc<Recent>) {
-        let recent = Arc::clone(recent);
+        // The task that follows the events must not keep the manager that sends them.
+        let recent = Arc::downgrade(recent);
         let record = move |event| {
-            recent.note(&event);
+            if let Some(recent) = recent.upgrade() {
+                recent.note(&event);
+            }
             Some(of_lock_event(event))
         };
         self.sources().push(recorded(events, record));
@@ -74,7 +77,7 @@ fn recorded<E: Clone + Send + 'static>(
     received.filter_map(ready).fuse().boxed()
 }
 
-/// Records the events of one source, until it or the dashboard is dropped.
+/// Records the events of one source, until the source ends, or an event comes after the dashboard was dropped.
 async fn record(log: Weak<EventLog>, mut source: EventStream) {
     while let Some(event) = source.next().await {
         let Some(log) = log.upgrade() else { return };

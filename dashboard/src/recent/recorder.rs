@@ -170,7 +170,7 @@ mod tests {
     use tokio::time::sleep;
 
     use super::*;
-    use crate::recent::HoldingEnd;
+    use crate::{events::EventLog, recent::HoldingEnd};
 
     /// Returns the number of requests that samples have found so far.
     fn sampled(recent: &Recent) -> u64 {
@@ -185,7 +185,9 @@ mod tests {
     async fn counts_are_sampled_without_viewers() {
         let redlock = Redlock::embedded();
         acquire(&redlock).await;
-        let recent = Arc::new(Recent::new(redlock.clone()));
+        let (log, recent) = (Arc::new(EventLog::default()), Arc::new(Recent::new(redlock.clone())));
+        log.follow_locks(redlock.events(), &recent);
+        log.start();
         recent.start();
         sleep(SAMPLE_INTERVAL / 2).await;
         acquire(&redlock).await;
@@ -196,7 +198,7 @@ mod tests {
         assert_eq!(sampled(&recent), 1, "the request before the records does not count");
         let dropped = Arc::downgrade(&recent);
         drop(recent);
-        assert!(dropped.upgrade().is_none(), "the task does not keep the records");
+        assert!(dropped.upgrade().is_none(), "no task keeps the records");
     }
 
     #[tokio::test]
