@@ -167,10 +167,11 @@ fn hostile_owners_in_errors_are_escaped() {
     store(&servers, "job", HOSTILE, 7);
     servers[0].kill();
     servers[1].kill();
-    let all: [(&[&str], &str); 4] = [
+    let all: [(&[&str], &str); 5] = [
         (&["inspect", "job"], "held by evil"),
         (&["break", "job", "--yes"], "held by evil"),
         (&["ls"], "may be missing"),
+        (&["ls", "--json"], "may be missing"),
         (&["status"], "may be missing"),
     ];
     for (args, words) in all {

@@ -80,9 +80,7 @@ fn a_permission_that_is_missing() {
     rules.chain(acl::further_rules()).for_each(|rule| {
         outcome.says(&[rule]);
     });
-    // The list that it shows is enough, also for a server that has forgotten all.
     servers[2].cli(&["ACL", "SETUSER", "app", "+set"]);
-    servers[2].cli(&["FLUSHALL"]);
     // Wake-ups need more than locks do.
     let outcome = doctor.run(&[]);
     outcome.is(0, &["HEALTHY", "its user is denied ", "publish", "if that is on purpose"]);
@@ -99,4 +97,20 @@ fn a_permission_that_is_missing() {
     doctor.run(&[]).is(0, &["HEALTHY", "its user is denied eval\n"]);
     servers[2].cli(&["ACL", "SETUSER", "app", "-evalsha"]);
     doctor.run(&[]).is(1, &["add +evalsha, and"]);
+}
+
+/// Also for a server that has forgotten all.
+#[test]
+fn listed_permissions_are_enough() {
+    let servers = RedisServer::start_n(3);
+    let mut nodes = Vec::new();
+    for server in &servers {
+        server.cli(&RULES);
+        nodes.push(format!("redis://app:s3cret@{}", server.addr()));
+    }
+    let doctor = Doctor::guarded(&nodes, "1s");
+    doctor.run(&["--wait", "--no-probe"]).is(0, &["HEALTHY"]);
+    servers[0].cli(&["FLUSHALL"]);
+    doctor.run(&["--no-probe"]).is(1, &["DEGRADED", "in probation for another"]);
+    doctor.run(&["--wait", "--no-probe"]).is(0, &["HEALTHY", "no persistence"]);
 }

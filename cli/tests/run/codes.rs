@@ -187,6 +187,7 @@ fn full_servers_are_waited_for() {
     let set =
         |limit| fixture.servers.iter().for_each(|server| server.set_config("maxmemory", limit));
     set("1");
+    fixture.script(&["-w", "3s"], "true").ends(69, "memory");
     let mut run = fixture.script(&[], "echo ran");
     eventually("it says what it waits for", || {
         let output = run.output();

@@ -21,6 +21,8 @@ pub(super) async fn assert_hints(received: &Received, times: usize) {
     let freed = || received.lock().unwrap().iter().filter(is_freed).count();
     eventually_async("the hints arrive", async || freed() >= times).await;
     assert_eq!(freed(), times);
+    let is_expected = |hint: &Hint| matches!(hint, Hint::Listening | Hint::Freed { .. });
+    assert!(received.lock().unwrap().iter().all(is_expected));
 }
 
 async fn release_after_refusal_sends_a_hint(subject: &Subject) {

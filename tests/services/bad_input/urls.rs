@@ -17,6 +17,7 @@ fn malformed_urls_hide_the_password() {
         "http://h",
         "redis://",
         "redis://:s3cret@",
+        "redis://default:s3cret",
         "redis://h:port",
         "redis://u:s3cret@h:65536",
         "redis://:s3cret@h/database",

@@ -155,6 +155,18 @@ async fn inner_timeout_has_an_unknown_outcome() {
 }
 
 #[tokio::test]
+async fn outer_timeout_has_an_unknown_outcome() {
+    for unknown in UNKNOWN {
+        let charges = Charges::default();
+        let layer = OnceLayer::new(Redlock::embedded(), "pay", key).unknown(unknown);
+        let service = layer.layer(charges.clone());
+        let error = Timeout::new(service.clone(), SOON).oneshot("a").await.unwrap_err();
+        assert!(error.is::<Elapsed>(), "{error:?}");
+        assert_next_calls(service, &charges, unknown).await;
+    }
+}
+
+#[tokio::test]
 async fn unready_service_frees_the_key() {
     for unknown in UNKNOWN {
         let charges = Charges { is_unready: true, ..Charges::default() };

@@ -240,15 +240,19 @@ fn outside_a_runtime_it_is_dropped() {
 
 #[tokio::test]
 async fn attached_work_ends_with_its_caller() {
-    for unknown in [UnknownOutcome::Release, UnknownOutcome::Hold(HOUR)] {
+    let outcomes = [UnknownOutcome::Release, UnknownOutcome::Hold(HOUR)];
+    for (unknown, kind) in
+        outcomes.into_iter().flat_map(|unknown| [0, 1, 2].map(|kind| (unknown, kind)))
+    {
         let fixture = Fixture::new(3);
         let handler = Handler::new(&fixture);
-        let layer = webhooks(&fixture.at_blue).unknown(unknown).http().detached(false);
-        let client = serve(handler.app().route_layer(layer)).await;
-        handler.give_up(&client, hook("evt_1")).await;
+        let adjusted =
+            each_kind!(fixture, handler.app(), |layer| layer.unknown(unknown).detached(false));
+        let (client, request) = &adjusted[kind];
+        handler.give_up(client, request()).await;
         fixture.is_free().await;
         handler.permits.add_permits(1);
-        let again = soon("the answer", client.send(hook("evt_1"))).await;
+        let again = soon("the answer", client.send(request())).await;
         match unknown {
             UnknownOutcome::Release => assert_eq!(again.body, "run 2"),
             _ => again.assert_unknown_outcome(),

@@ -56,12 +56,15 @@ impl Hanging {
 #[test]
 fn default_stall_limit_is_a_minute() {
     let (fixture, [a]) = Fixture::candidates(["a"]);
-    let hanging = Hanging::start(&a.leader);
+    let causes = Causes::default();
+    let hanging = Hanging::start(&a.leader.clone().on_lost(notes(&causes)));
     fixture.clock.advance(Duration::from_secs(60));
     assert!(a.leader.is_leader());
     fixture.clock.advance(Duration::from_secs(15) + TTL);
     assert!(!a.leader.is_leader());
     hanging.end();
+    let limit = Duration::from_secs(60);
+    assert_eq!(*causes.lock().unwrap(), [LossCause::Stalled { limit }]);
 }
 
 fn run_beating(
