@@ -96,9 +96,7 @@ impl ReleaseWatch {
         let mut state = crate::sync::lock(&self.state);
         state.nodes.iter_mut().for_each(|node| node.returning(now));
     }
-}
 
-impl ReleaseWatch {
     pub(crate) fn hint(&self, node: usize, hint: &Hint) {
         let mut wakers = Vec::new();
         {
