@@ -19,7 +19,7 @@ async fn is_free(fixture: &Fixture, redlock: &Redlock) {
 #[tokio::test]
 async fn dropped_acquire_leaves_nothing() {
     let (fixture, redlock) = Fixture::patient_proxied().await;
-    // With its requests in flight.
+    // The request is dropped while its commands are on their way.
     fixture.proxies.iter().for_each(Proxy::stall);
     let sent = || fixture.proxies.iter().map(Proxy::bytes_up).sum::<u64>();
     let before = sent();
@@ -30,7 +30,7 @@ async fn dropped_acquire_leaves_nothing() {
     fixture.proxies.iter().for_each(Proxy::resume);
     is_free(&fixture, &redlock).await;
 
-    // Before its answers arrive.
+    // It is dropped before its answers arrive.
     fixture.proxies.iter().for_each(|proxy| proxy.set_delay(Duration::from_millis(100)));
     let mut acquire = redlock.lock("x").into_future();
     assert!(poll_once(&mut acquire).is_pending());
@@ -39,7 +39,7 @@ async fn dropped_acquire_leaves_nothing() {
     fixture.proxies.iter().for_each(|proxy| proxy.set_delay(Duration::ZERO));
     is_free(&fixture, &redlock).await;
 
-    // At any time.
+    // It is dropped at any time.
     for micros in (0..4_000).step_by(40) {
         let acquire = redlock.lock("x").wait(HANG_GUARD).into_future();
         let _ = tokio::time::timeout(Duration::from_micros(micros), acquire).await;

@@ -90,7 +90,7 @@ async fn handed_on_token_may_be_overtaken() {
     // There is no renewal before the handover, so the deletion is not noticed.
     let settings = || patient().ttl(LONG);
     let (a, b) = (fixture.direct(settings()).await, fixture.direct(settings()).await);
-    // A name that was waited for is acquired with tokens for handovers.
+    // After a request has waited for a name, the next acquire takes tokens for handovers.
     let first = a.lock("x").await.unwrap();
     let mut second = a.lock("x").wait(LONG).into_future();
     assert!(poll_once(&mut second).is_pending());

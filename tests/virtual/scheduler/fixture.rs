@@ -84,6 +84,7 @@ impl Fixture {
         names.map(|name| {
             let host = self.host(name);
             let jobs = host.start_led([job(&host)]);
+            // The first host leads before the next one campaigns.
             self.clock.settle();
             (host, jobs)
         })
